@@ -1,0 +1,65 @@
+"""Path expressions and their automata: from `(knows/^likes)+` to a minimal DFA.
+
+- `parse` an expression into a tree: `Label`, `NegatedSet`, `Inverse`, `Concatenation`, `Alternation`, `Repetition`, all
+  of them an `Expression`; what is not understood is an `ExpressionError`
+- `compile` an expression into a `DFA`, whose alphabet are `Symbol`s
+
+Nothing here knows of graphs, streams or numba.
+
+>>> import automata
+>>> print(automata.parse("knows/(^likes | hasTag){2}"))
+knows/(^likes|hasTag){2}
+>>> automata.compile("a/a*") == automata.compile("a+")
+True
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from automata.errors import ExpressionError
+from automata.expressions import (
+    Alternation,
+    Concatenation,
+    Expression,
+    Inverse,
+    Label,
+    NegatedSet,
+    Repetition,
+)
+from automata.parser import parse
+from automata.symbols import Symbol
+
+if TYPE_CHECKING:
+    from automata.compiler import compile
+    from automata.dfa import DFA
+
+__all__ = [
+    "DFA",
+    "Alternation",
+    "Concatenation",
+    "Expression",
+    "ExpressionError",
+    "Inverse",
+    "Label",
+    "NegatedSet",
+    "Repetition",
+    "Symbol",
+    "compile",
+    "parse",
+]
+
+_LAZY = {"compile": "automata.compiler", "DFA": "automata.dfa"}  # these need numpy, which takes a while to import
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,181 @@
+"""The minimal deterministic automaton of a path expression, as a dense table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from automata.containment import shrinks_to_simple_paths, suffix_containment
+from automata.render import write_dot, write_text
+from automata.symbols import Symbol
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DFA:
+    """A deterministic automaton over the steps of a path; state 0 is the start.
+
+    `automata.compile` makes them: minimal, numbered breadth-first, and *trim*, which means that every state is reached
+    and something is accepted from it (but the start of an empty language, which is then the only state). Two DFAs are
+    equal if they accept the same words.
+
+    - Words: `accepts`, `accepts_empty`, `is_empty`, `==`
+    - Table: `symbols`, `transitions`, `accepting`, `column`
+    - Suffix languages: `contains`, `simple_equals_walk`
+    - To look at: `to_text`, `to_dot`
+
+    Immutable, the arrays too, so threads may share one.
+
+    >>> from automata import compile
+    >>> dfa = compile("a/b*")
+    >>> dfa.transitions
+    array([[ 1, -1],
+           [-1,  1]], dtype=int32)
+    >>> dfa.accepting
+    array([False,  True])
+    """
+
+    symbols: tuple[Symbol, ...]
+    """The alphabet: forward before inverse, labels by code point, "any other label" last in its direction."""
+    transitions: NDArray[np.int32]
+    """Shape (states, symbols): the next state, -1 for none."""
+    accepting: NDArray[np.bool_]
+    """Shape (states,)."""
+
+    def __post_init__(self) -> None:
+        transitions = np.array(self.transitions, dtype=np.int32)
+        accepting = np.array(self.accepting, dtype=np.bool_)
+        if accepting.ndim != 1 or not len(accepting):
+            raise ValueError("a DFA has at least a start state")
+        if transitions.shape != (len(accepting), len(self.symbols)):
+            raise ValueError(f"transitions must have the shape {(len(accepting), len(self.symbols))}")
+        if transitions.size and not (-1 <= transitions.min() and transitions.max() < len(accepting)):
+            raise ValueError("transitions must lead to a state or be -1")
+        if len(set(self.symbols)) != len(self.symbols):
+            raise ValueError("a symbol has one column")
+        for name, array in (("transitions", transitions), ("accepting", accepting)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def column(self, label: str | None, inverse: bool = False) -> int:
+        """Return the column of a step: its own, else that of the other labels in its direction, else -1. O(1).
+
+        >>> from automata import compile
+        >>> dfa = compile("!(a|b)")
+        >>> dfa.column("b"), dfa.column("c"), dfa.column("c", inverse=True)
+        (1, 2, -1)
+        """
+        columns = self._columns
+        inverse = bool(inverse)
+        return columns.get(Symbol(label, inverse), columns.get(Symbol(None, inverse), -1))
+
+    def accepts(self, word: Iterable[tuple[str, bool]]) -> bool:
+        """Is this word, a sequence of (label, inverse), in the language? O(length).
+
+        >>> from automata import compile
+        >>> compile("a/^b").accepts([("a", False), ("b", True)])
+        True
+        """
+        state = 0
+        for label, inverse in word:
+            column = self.column(label, inverse)
+            state = int(self.transitions[state, column]) if column >= 0 else -1
+            if state < 0:
+                return False
+        return bool(self.accepting[state])
+
+    @property
+    def accepts_empty(self) -> bool:
+        """Is the empty word in the language?"""
+        return bool(self.accepting[0])
+
+    @property
+    def is_empty(self) -> bool:
+        """Is no word in the language? (Not even the empty one.)
+
+        >>> from automata import compile
+        >>> compile("a").is_empty  # SPARQL has no expression without any path
+        False
+        """
+        return not self.accepting.any()
+
+    def __eq__(self, other: object) -> bool:
+        """Do both accept the same words, whatever their alphabets? O(states · symbols of both).
+
+        >>> from automata import compile
+        >>> compile("a|!(a|b)|b") == compile("!()")
+        True
+        """
+        if not isinstance(other, DFA):
+            return NotImplemented
+        symbols = {*self.symbols, *other.symbols, Symbol(None, False), Symbol(None, True)}
+        steps = [(self.column(*symbol), other.column(*symbol)) for symbol in symbols]
+        # Walk both with the same words. Both are trim, so a step that only one can take leads to a word that only it
+        # accepts.
+        seen = {(0, 0)}
+        pending = [(0, 0)]
+        while pending:
+            mine, theirs = pending.pop()
+            if self.accepting[mine] != other.accepting[theirs]:
+                return False
+            for my_column, their_column in steps:
+                my_next = int(self.transitions[mine, my_column]) if my_column >= 0 else -1
+                their_next = int(other.transitions[theirs, their_column]) if their_column >= 0 else -1
+                if (my_next < 0) != (their_next < 0):
+                    return False
+                if my_next >= 0 and (my_next, their_next) not in seen:
+                    seen.add((my_next, their_next))
+                    pending.append((my_next, their_next))
+        return True
+
+    __hash__ = None  # type: ignore[assignment]  # a hash that follows the language would cost as much as ==
+
+    @cached_property
+    def contains(self) -> NDArray[np.bool_]:
+        """Shape (states, states): `contains[s, t]` says that all that is accepted from t is accepted from s too.
+
+        Made when first asked for, in O(states² · symbols).
+
+        >>> from automata import compile
+        >>> compile("a/b*").contains  # from state 1, b*; from state 0, a/b*
+        array([[ True, False],
+               [False,  True]])
+        """
+        matrix = suffix_containment(self.transitions, self.accepting)
+        matrix.flags.writeable = False
+        return matrix
+
+    @cached_property
+    def simple_equals_walk(self) -> bool:
+        """Do simple paths give the answers of walks, but for the pairs (x, x), on every graph?
+
+        This is the containment property of the paper (Pacaci et al. 2020, section on simple paths), see
+        `automata.containment.shrinks_to_simple_paths`.
+
+        >>> from automata import compile
+        >>> [compile(text).simple_equals_walk for text in ("a*", "(a|b|c)+", "a/b*")]
+        [True, True, False]
+        """
+        return shrinks_to_simple_paths(self.transitions, self.accepting, self.contains)
+
+    def to_text(self) -> str:
+        """Write the table for a reader: `→` is the start, `*` accepts, `·` is no step.
+
+        >>> from automata import compile
+        >>> print(compile("a/^b*").to_text())
+        state   a  ^b
+        → 0     1   ·
+          1 *   ·   1
+        """
+        return write_text(self)
+
+    def to_dot(self, name: str = "dfa") -> str:
+        """Write the automaton in Graphviz's language, one edge for all symbols between two states."""
+        return write_dot(self, name)
+
+    @cached_property
+    def _columns(self) -> dict[Symbol, int]:
+        return {symbol: column for column, symbol in enumerate(self.symbols)}

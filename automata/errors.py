@@ -1,0 +1,54 @@
+"""The one error of this package: an expression that is not understood, with a pointer to the place."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_CONTEXT = 60  # characters shown on either side of the pointer
+
+
+class ExpressionError(ValueError):
+    """An expression is not understood, or too large; `str` shows it with a pointer to the column.
+
+    `column` counts characters from 1 (one past the end where the text stops too early), `expected` says what could have
+    stood there.
+
+    >>> print(ExpressionError("unexpected '|'", 4, "a name", "a/b||c"))
+    column 4: unexpected '|'; expected a name
+      a/b||c
+         ^
+    """
+
+    def __init__(self, message: str, column: int, expected: str, expression: str) -> None:
+        super().__init__(message, column, expected, expression)  # all of them, so that it can be pickled
+        self.message = message
+        self.column = column
+        self.expected = expected
+        self.expression = expression
+
+    def __str__(self) -> str:
+        start = max(0, self.column - 1 - _CONTEXT)
+        end = self.column - 1 + _CONTEXT
+        before = ("…" if start else "") + _one_line(self.expression[start : self.column - 1])
+        after = _one_line(self.expression[self.column - 1 : end]) + ("…" if end < len(self.expression) else "")
+        return (
+            f"column {self.column}: {self.message}; expected {self.expected}\n"
+            f"  {before}{after}\n"
+            f"  {' ' * terminal_cells(before)}^"
+        )
+
+
+def terminal_cells(text: str) -> int:
+    """Return how many cells of a terminal the text takes: wide characters two, combining marks none.
+
+    >>> terminal_cells("名前"), terminal_cells("e\\N{COMBINING ACUTE ACCENT}")
+    (4, 1)
+    """
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -1,0 +1,298 @@
+"""From the text of a path expression to its tree.
+
+The grammar is that of SPARQL 1.1 property paths (section 9.1, rules 88 to 96), with counted repetitions:
+
+    path          sequence ('|' sequence)*
+    sequence      step ('/' step)*
+    step          '^'? primary quantifier?              the ^ is over the quantifier: ^a* is ^(a*)
+    quantifier    '*' | '+' | '?' | '{n}' | '{n,m}' | '{n,}' | '{,m}'
+    primary       name | '!' negated | '(' path ')'
+    negated       member | '(' (member ('|' member)*)? ')'
+    member        '^'? name
+
+As in SPARQL a step has one `^` and one quantifier at most; `(a*)+` and `^(^a)` need their parentheses. Blanks are free
+everywhere but inside a name. How names are written: `automata.names`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from automata.errors import ExpressionError
+from automata.expressions import (
+    Alternation,
+    Concatenation,
+    Expression,
+    Inverse,
+    Label,
+    NegatedSet,
+    Repetition,
+    SizeError,
+)
+from automata.names import ESCAPES, bare_name_end, in_angle_brackets, write_name
+from automata.symbols import Symbol
+
+_OPERAND = "a name, '(', '!' or '^'"
+_PRIMARY = "a name, '(' or '!'"
+_QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_DIGITS = "0123456789"
+_HEXADECIMAL = _DIGITS + "abcdefABCDEF"
+
+
+def parse(text: str) -> Expression:
+    """Parse a path expression.
+
+    Redundant parentheses vanish, however many. An `ExpressionError` names the column and what was expected there.
+    O(length).
+
+    >>> parse("(knows / ^likes)+")
+    Repetition(inner=Concatenation(parts=(Label(name='knows'), Inverse(inner=Label(name='likes')))), minimum=1, maximum=None)
+    >>> print(parse(' <a> | ( "b" / ( c{0,1} ) ) '))
+    a|b/c?
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a path expression is text, not {type(text).__name__}")
+    return _Parser(text).parse()
+
+
+@dataclass
+class _Group:
+    """What stands between two parentheses, as far as it was read."""
+
+    column: int  # of the '(', 0 for the whole expression
+    inverse_column: int  # of a '^' before the '(', 0 for none
+    sequence: list[Expression] = field(default_factory=list)
+    alternatives: list[Expression] = field(default_factory=list)
+
+
+class _Parser:
+    """One pass over the text; open parentheses are on a list instead of the call stack, so any depth is read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._groups = [_Group(0, 0)]
+        self._quantified = False  # the step that was just read has a quantifier
+
+    def parse(self) -> Expression:
+        while True:
+            # An operand starts here: open parentheses until there is one without.
+            inverse_column = self._optional_inverse()
+            if self._take("("):
+                self._groups.append(_Group(self._position, inverse_column))
+                continue
+            self._end_step(self._primary(inverse_column), inverse_column)
+            while True:
+                if self._take("/"):
+                    break
+                if self._take("|"):
+                    self._end_sequence()
+                    break
+                self._end_sequence()
+                group = self._groups[-1]
+                inner = self._at(group.column, Alternation, group.alternatives)
+                if not group.column:
+                    if self._position < len(self._text):
+                        self._unexpected(self._after_operand("the end"))
+                    return inner
+                if not self._take(")"):
+                    self._unexpected(self._after_operand("')'"), f"the '(' of column {group.column} is still open")
+                self._groups.pop()
+                self._end_step(inner, group.inverse_column)
+
+    # Building the tree
+
+    def _end_step(self, primary: Expression, inverse_column: int) -> None:
+        quantified = self._quantifier(primary)
+        if quantified and (character := self._peek()) and character in "*+?{":
+            self._fail(f"a second quantifier {character}", "parentheses around the first, as in (a*)+")
+        self._quantified = quantified is not None
+        step = quantified or primary
+        if inverse_column:
+            step = self._at(inverse_column, Inverse, step)
+        self._groups[-1].sequence.append(step)
+
+    def _end_sequence(self) -> None:
+        group = self._groups[-1]
+        group.alternatives.append(self._at(group.column, Concatenation, group.sequence))
+        group.sequence = []
+
+    def _at(self, column: int, node: type, *arguments: object) -> Expression:
+        """Make a node; a list of one operand is that operand. Too large a node is an error of that column."""
+        if isinstance(arguments[0], list):
+            if len(arguments[0]) == 1:
+                return arguments[0][0]
+            arguments = (tuple(arguments[0]),)
+        try:
+            return node(*arguments)
+        except SizeError as error:
+            self._fail(str(error), "a smaller expression", max(column, 1))
+
+    # The rules of the grammar that need no recursion
+
+    def _optional_inverse(self) -> int:
+        return self._position if self._take("^") else 0
+
+    def _primary(self, inverse_column: int) -> Expression:
+        if self._take("!"):
+            return self._negated()
+        name = self._name()
+        if name is None:
+            self._unexpected(_PRIMARY if inverse_column else _OPERAND)
+        return Label(name)
+
+    def _negated(self) -> Expression:
+        if not self._take("("):
+            return NegatedSet((self._member("a name, '^' or '(' after '!'"),))
+        if self._take(")"):
+            return NegatedSet(())
+        members = [self._member("a name, '^' or ')' in the negated set")]
+        while self._take("|"):
+            members.append(self._member("a name or '^' in the negated set"))
+        if not self._take(")"):
+            self._unexpected("'|' or ')' in the negated set")
+        return NegatedSet(tuple(members))
+
+    def _member(self, expected: str) -> Symbol:
+        inverse = bool(self._optional_inverse())
+        name = self._name()
+        if name is None:
+            self._unexpected("a name after '^' in the negated set" if inverse else expected)
+        return Symbol(name, inverse)
+
+    def _quantifier(self, inner: Expression) -> Expression | None:
+        character = self._peek()
+        column = self._position + 1
+        if character in _QUANTIFIERS:
+            self._position += 1
+            return self._at(column, Repetition, inner, *_QUANTIFIERS[character])
+        if not self._take("{"):
+            return None
+        minimum = self._number()
+        maximum = minimum
+        if self._take(","):
+            self._peek()
+            maximum_column = self._position + 1
+            maximum = self._number()
+            if minimum is None and maximum is None:
+                self._unexpected("a number")
+            if minimum is not None and maximum is not None and maximum < minimum:
+                self._fail(f"the maximum {maximum} is below the minimum {minimum}", f"{minimum} or more", maximum_column)
+            if not self._take("}"):
+                self._unexpected("'}'" if maximum is not None else "a number or '}'")
+        elif minimum is None:
+            self._unexpected("a number or ','")
+        elif not self._take("}"):
+            self._unexpected("',' or '}'")
+        return self._at(column, Repetition, inner, minimum or 0, maximum)
+
+    def _number(self) -> int | None:
+        self._peek()
+        start = self._position
+        while self._text[self._position : self._position + 1] in set(_DIGITS):
+            self._position += 1
+        digits = self._text[start : self._position].lstrip("0")
+        if len(digits) > 9:
+            self._fail("the count is too large", "a smaller one", start + 1)
+        return int(digits or "0") if self._position > start else None
+
+    # Names
+
+    def _name(self) -> str | None:
+        """Read a name in any of its notations, or None where none starts."""
+        character = self._peek()
+        if character == "<":
+            return self._angle_name()
+        if character and character in "\"'":
+            return self._quoted_name(character)
+        end = bare_name_end(self._text, self._position)
+        name = self._text[self._position : end]
+        self._position = end
+        return name or None
+
+    def _angle_name(self) -> str:
+        start = self._position
+        self._position += 1
+        while (character := self._text[self._position : self._position + 1]) != ">":
+            if not character:
+                self._fail("the '<' is not closed", "'>'", start + 1)
+            if not in_angle_brackets(character):
+                self._fail(f"{_show(character)} inside <…>", "'>' (names with such characters go in quotes)")
+            self._position += 1
+        self._position += 1
+        return self._text[start + 1 : self._position - 1]
+
+    def _quoted_name(self, quote: str) -> str:
+        start = self._position
+        self._position += 1
+        characters = []
+        while (character := self._text[self._position : self._position + 1]) != quote:
+            if not character:
+                self._fail(f"the {quote} is not closed", f"another {quote}", start + 1)
+            if character in "\r\n":
+                self._fail("the line ends inside a quoted name", f"{quote} before the end of the line, or \\n for it")
+            characters.append(self._escape() if character == "\\" else character)
+            self._position += 1
+        self._position += 1
+        return "".join(characters)
+
+    def _escape(self) -> str:
+        """Read what stands after a backslash; stops on its last character."""
+        start = self._position
+        self._position += 1
+        kind = self._text[self._position : self._position + 1]
+        if kind in ESCAPES:
+            return ESCAPES[kind]
+        length = {"u": 4, "U": 8}.get(kind)
+        if length is None:
+            self._fail(f"unknown escape \\{kind}", "one of \\\\ \\\" \\' \\t \\n \\r \\b \\f \\uXXXX \\UXXXXXXXX", start + 1)
+        digits = self._text[self._position + 1 : self._position + 1 + length]
+        if len(digits) < length or not set(digits) <= set(_HEXADECIMAL):
+            self._fail(f"incomplete escape \\{kind}", f"{length} hexadecimal digits", start + 1)
+        code = int(digits, 16)
+        if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+            self._fail(f"there is no character \\{kind}{digits}", "a Unicode character", start + 1)
+        self._position += length
+        return chr(code)
+
+    # The text
+
+    def _peek(self) -> str:
+        """Skip blanks and return the next character, empty at the end."""
+        while self._text[self._position : self._position + 1].isspace():
+            self._position += 1
+        return self._text[self._position : self._position + 1]
+
+    def _take(self, character: str) -> bool:
+        """Step over this character if it is the next one."""
+        if self._peek() != character:
+            return False
+        self._position += 1
+        return True
+
+    # Errors
+
+    def _after_operand(self, closing: str) -> str:
+        quantifier = "" if self._quantified else ", a quantifier (* + ? {n,m})"
+        return f"'/', '|'{quantifier} or {closing}"
+
+    def _unexpected(self, expected: str, context: str = "") -> NoReturn:
+        found = self._peek()
+        hint = f" ({context})" if context else ""
+        if not found:
+            what = "the expression is empty" if not self._text.strip() else "the expression ends too early"
+        elif (end := bare_name_end(self._text, self._position)) > self._position:
+            what = f"unexpected {write_name(self._text[self._position : end])}"
+        else:
+            what = f"unexpected {_show(found)}"
+        self._fail(what + hint, expected)
+
+    def _fail(self, message: str, expected: str, column: int | None = None) -> NoReturn:
+        raise ExpressionError(message, column or self._position + 1, expected, self._text)
+
+
+def _show(character: str) -> str:
+    if not character.isprintable():
+        return f"character U+{ord(character):04X}"
+    return "a blank" if character.isspace() else f"'{character}'" if character != "'" else '"\'"'
