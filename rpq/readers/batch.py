@@ -1,0 +1,52 @@
+"""What a reader hands over: batches of columns, in the order of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+LABEL_TYPE = pa.dictionary(pa.int32(), pa.string())
+"""The type of a label column made from text: few labels, many rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Some consecutive tuples of a stream as columns; never empty.
+
+    `columns` holds `source` and `target` (both string, or both int64 where the input was typed so), `label`
+    (dictionary of strings, or string), `timestamp` (int64) and, only where something may be deleted, `delete`
+    (bool; absent means that all rows are inserts).  No column holds nulls.  `bytes_read` is how many bytes of the
+    whole input had been read when the batch was made (a running total, for a progress bar).
+    """
+
+    columns: pa.RecordBatch
+    bytes_read: int
+
+    def __len__(self) -> int:
+        return self.columns.num_rows
+
+
+class Reader(Protocol):
+    """A stream of tuples that is read once, from its beginning to its end, by iterating over it."""
+
+    @property
+    def time_unit(self) -> str | None:
+        """The unit of the timestamps: "s", "ms", "us", "ns", or None where they are plain numbers."""
+
+    @property
+    def rejected(self) -> int:
+        """Lines (or rows) left out so far because they were not well formed; 0 unless errors are skipped."""
+
+    @property
+    def bytes_total(self) -> int | None:
+        """The size of the whole input in bytes, None where it cannot be known (a pipe)."""
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of the input have been read so far."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Read the stream; raises `InputError` at a bad line, after everything before it was handed over."""

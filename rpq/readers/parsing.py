@@ -1,0 +1,232 @@
+"""Blocks of lines to columns: quickly where a block is plain, exactly where it is not.
+
+`parse_plain` hands a whole block to Arrow's CSV parser, at millions of lines a second, and gives up with None as soon
+as anything in the block might be read differently from the rules of `rpq.readers.layout`.  `parse_exact` follows
+those rules line by line, at a few hundred thousand lines a second, and knows where each line stands.  What the first
+accepts, the second reads the same: that is a property in the tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.layout import INTEGER, FieldError, Layout, is_ignored
+from rpq.readers.source import BYTE_ORDER_MARK, Block
+
+_TYPES = {"source": pa.string(), "target": pa.string(), "label": LABEL_TYPE, "timestamp": pa.int64(), "op": LABEL_TYPE}
+_EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
+_BLANK_RUNS = re.compile(rb"[ \t]+")
+_QUOTED = re.compile(rb'(?m)(?:^|(?<=,))"(?:[^"\n]|"")*"(?=,|$)')
+_PLAIN_INTEGER = f"^(?:{INTEGER.pattern})$"
+_BRACKETED = "^<(.+)>$"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineError:
+    """A line that could not be read: its number, counted from 1, and why."""
+
+    line: int
+    error: FieldError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The tuples of a block.
+
+    `columns` by name; `ordinals` the place of each tuple among the block's data lines, bad ones included, or None if
+    they are simply 0, 1, 2, …; `data_lines` how many there are; `errors` the lines that are not in the columns.
+    """
+
+    columns: dict[str, pa.Array]
+    data_lines: int
+    ordinals: np.ndarray | None = None
+    errors: list[LineError] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.columns["source"])
+
+
+class BlockParser(Protocol):
+    """What makes tuples of a block of lines."""
+
+    def parse(self, block: Block, *, stop: bool) -> Rows:
+        """Read a block; with `stop`, nothing after its first bad line."""
+
+
+@dataclass(frozen=True)
+class LineParser:
+    """Reads blocks whose lines are one tuple each, laid out as `layout` says: quickly if it can be, else exactly."""
+
+    layout: Layout
+
+    def parse(self, block: Block, *, stop: bool) -> Rows:
+        rows = parse_plain(block.data, self.layout)
+        return parse_exact(block, self.layout, stop=stop) if rows is None else rows
+
+
+def data_lines(block: Block) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the text, without its end, of each line that is neither blank nor a comment."""
+    lines = block.data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, block.line):
+        line = line.removesuffix(b"\r")
+        if not is_ignored(line):
+            yield number, line
+
+
+def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
+    """Read a block line by line, as `Layout.read` says; O(bytes), in Python."""
+    read: list[dict[str, str | int | bool]] = []
+    ordinals: list[int] = []
+    errors: list[LineError] = []
+    count = 0
+    for number, line in data_lines(block):
+        try:
+            read.append(layout.read(line))
+            ordinals.append(count)
+        except FieldError as error:
+            errors.append(LineError(line=number, error=error))
+            if stop:
+                break
+        count += 1
+    names = [name for name in ("source", "target", "label", "timestamp") if name in layout.fields]
+    columns = {name: column_of([values[name] for values in read], name) for name in names}
+    if any("delete" in values for values in read):
+        columns["delete"] = column_of([values.get("delete", False) for values in read], "delete")
+    return Rows(columns=columns, data_lines=count, ordinals=np.array(ordinals, np.int64), errors=errors)
+
+
+def column_of(values: Sequence[str | int | bool], name: str) -> pa.Array:
+    """The column called `name`, in its type, from Python values."""
+    type_ = _EXACT_TYPES[name]
+    if pa.types.is_dictionary(type_):
+        return pa.array(values, type_.value_type).dictionary_encode()
+    return pa.array(values, type_)
+
+
+def parse_plain(data: bytes, layout: Layout) -> Rows | None:
+    """Read a block with Arrow, or return None if it must be read exactly; O(bytes), vectorised."""
+    plain = _plain_bytes(data, layout.separator)
+    if plain is None:
+        return None
+    # Arrow takes hexadecimal numbers for integers.  Names such as 0xab are common, so look at the numbers alone.
+    suspicious = b"0x" in plain or b"0X" in plain
+    for width in reversed(layout.widths):
+        table = _arrow_table(plain, layout, width, timestamps_as_text=suspicious)
+        if table is not None:
+            columns = _checked(table, layout)
+            return None if columns is None else Rows(columns=columns, data_lines=table.num_rows)
+    return None
+
+
+def _plain_bytes(data: bytes, separator: str) -> bytes | None:
+    """The block with the oddities that Arrow would trip over made plain, or None if that cannot be done."""
+    if data.startswith((b"#", BYTE_ORDER_MARK)) or b"\n#" in data:
+        return None
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        if b"\r" in data:  # for Arrow a line end, for us text
+            return None
+    if separator == " ":
+        if b"\t" in data or b"  " in data:
+            data = _BLANK_RUNS.sub(b" ", data)
+        if data.startswith(b" ") or b"\n " in data:
+            data = data.replace(b"\n ", b"\n").removeprefix(b" ")
+        if b" \n" in data or data.endswith(b" "):
+            data = data.replace(b" \n", b"\n").removesuffix(b" ")
+    elif separator == "," and b'"' in data and b'"' in _QUOTED.sub(b"", data):
+        return None  # quotes in odd places, where parsers differ
+    return data
+
+
+def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text: bool) -> pa.Table | None:
+    fields = layout.fields[:width]
+    names = [name or f"unread {place}" for place, name in enumerate(fields)]
+    types = {name: _TYPES[name] for name in fields if name}
+    if timestamps_as_text and "timestamp" in types:
+        types["timestamp"] = pa.string()
+    try:
+        return csv.read_csv(
+            pa.BufferReader(data),
+            read_options=csv.ReadOptions(column_names=names, block_size=len(data) + 1),
+            parse_options=csv.ParseOptions(
+                delimiter=layout.separator, quote_char='"' if layout.separator == "," else False
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        return None
+
+
+def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
+    """The columns of a parsed block, or None if one holds what it must not."""
+    if not table.num_rows:
+        return None
+    columns: dict[str, pa.Array] = {}
+    for name in table.column_names:
+        column = table.column(name)
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if name == "timestamp":
+            column = _timestamps(column)
+        elif name == "op":
+            name, column = "delete", _deletes(column)
+        else:
+            column = _names(column, layout)
+        if column is None:
+            return None
+        columns[name] = column
+    return columns
+
+
+def _timestamps(column: pa.Array) -> pa.Array | None:
+    if column.type == pa.int64():
+        return column
+    if pc.any(pc.match_substring_regex(column, "[xX]")).as_py():
+        return None
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _deletes(column: pa.DictionaryArray) -> pa.Array | None:
+    ops = column.dictionary.to_pylist()
+    if not set(ops) <= {"+", "-"}:
+        return None
+    is_delete = np.array([op == "-" for op in ops], dtype=np.bool_)
+    return pa.array(is_delete[column.indices.to_numpy(zero_copy_only=False)])
+
+
+def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
+    if not pa.types.is_dictionary(column.type):
+        return _checked_names(column, layout)
+    names = _checked_names(column.dictionary, layout)
+    if names is None or names is column.dictionary:
+        return None if names is None else column
+    # Without their brackets two labels may have become one.
+    unique = names.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(unique.indices.take(column.indices), unique.dictionary)
+
+
+def _checked_names(names: pa.Array, layout: Layout) -> pa.Array | None:
+    if pc.min(pc.binary_length(names)).as_py() == 0:
+        return None
+    if layout.integers and not pc.all(pc.match_substring_regex(names, _PLAIN_INTEGER)).as_py():
+        return None
+    if layout.brackets:
+        if pc.any(pc.equal(names, "<>")).as_py():  # nothing would be left
+            return None
+        return pc.replace_substring_regex(names, _BRACKETED, r"\1")
+    return names

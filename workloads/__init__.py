@@ -1,0 +1,1 @@
+"""Data sets, generators, queries and experiments around the engine."""
