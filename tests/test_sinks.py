@@ -1,0 +1,148 @@
+"""Outputs: what a CSV reader and a Parquet reader get back, and going on after a crash."""
+
+import csv
+import io
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpq import sinks
+
+
+def changes(rows, vertex_type=None):
+    """A table as the engine hands it over: more columns than an output has, in another order."""
+    source, target, timestamp, op, path = zip(*rows) if rows else ((), (), (), (), ())
+    vertex_type = vertex_type or pa.string()
+    return pa.table(
+        {
+            "query": pa.array(["q"] * len(rows), pa.string()),
+            "path": pa.array(path, pa.string()),
+            "target": pa.array(target, vertex_type),
+            "source": pa.array(source, vertex_type),
+            "timestamp": pa.array(timestamp, pa.int64()),
+            "op": pa.array(op, pa.string()),
+        }
+    )
+
+
+def numbered(start, end):
+    return changes([(f"s{i}", f"t{i}", i, "+", f'["s{i}", "a", "t{i}"]') for i in range(start, end)])
+
+
+texts = st.text(st.sampled_from('ab ,"\r\n\té0'), max_size=5)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(texts, texts, st.integers(-(2**63), 2**63 - 1), st.sampled_from("+-"), texts), max_size=6), st.data())
+def test_csv_is_what_a_csv_reader_reads(rows, data):
+    start = data.draw(st.integers(0, len(rows)))
+    file = io.BytesIO()
+    sink = sinks.CsvSink(file, (*sinks.COLUMNS, "path"), close=False)
+    sink.write(changes(rows).slice(start))
+    sink.close()
+    read = list(csv.reader(io.StringIO(file.getvalue().decode(), newline="")))
+    assert read[0] == ["source", "target", "timestamp", "op", "path"]
+    assert read[1:] == [[source, target, str(time), op, path] for source, target, time, op, path in rows[start:]]
+
+
+def test_csv_quotes_only_where_needed():
+    file = io.BytesIO()
+    sink = sinks.CsvSink(file, sinks.COLUMNS, close=False)
+    sink.write(changes([("007", "x y", -1, "+", ""), ("a,b", 'say "hi"', 2, "-", "")]))
+    sink.write(changes([(7, 8, 3, "+", "")], pa.int64()))
+    assert file.getvalue().decode() == 'source,target,timestamp,op\n007,x y,-1,+\n"a,b","say ""hi""",2,-\n7,8,3,+\n'
+
+
+def test_csv_reaches_the_file_at_each_write(tmp_path):
+    path = tmp_path / "out.csv"
+    sink = sinks.open_sink(str(path))
+    assert path.read_text() == "source,target,timestamp,op\n"
+    sink.write(numbered(0, 1))
+    assert path.read_text().splitlines()[1:] == ["s0,t0,0,+"]
+
+
+@pytest.mark.parametrize("vertex_type", [pa.int64(), pa.string()])
+def test_parquet_keeps_types_and_makes_row_groups(tmp_path, vertex_type):
+    path = str(tmp_path / "out.parquet")
+    sink = sinks.ParquetSink(path, sinks.row_schema(sinks.COLUMNS, vertex_type), row_group_rows=10)
+    vertices = [1, 2] if vertex_type == pa.int64() else ["1", "2"]
+    for time in range(12):
+        sink.write(changes([(*vertices, time, "+", ""), (*vertices, time, "-", "")], vertex_type))
+    assert not os.path.exists(path)  # never half a file
+    sink.close()
+    assert os.listdir(tmp_path) == ["out.parquet"]
+    read = pq.ParquetFile(path)
+    assert read.metadata.num_row_groups == 3
+    assert read.schema_arrow.equals(sinks.row_schema(sinks.COLUMNS, vertex_type))
+    assert read.read()["timestamp"].to_pylist() == [time for time in range(12) for _ in range(2)]
+
+
+def test_an_empty_parquet_output_is_a_parquet_file(tmp_path):
+    path = str(tmp_path / "out.parquet")
+    sinks.open_sink(path, witness=True).close()
+    assert pq.read_table(path).column_names == ["source", "target", "timestamp", "op", "path"]
+
+
+@pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz"])
+def test_another_ending_is_refused(tmp_path, name):
+    with pytest.raises(sinks.SinkError, match=r"expected a name that ends in \.csv or \.parquet"):
+        sinks.open_sink(str(tmp_path / name))
+
+
+def test_a_folder_that_is_missing_is_said(tmp_path):
+    for name in ("out.csv", "out.parquet"):
+        with pytest.raises(sinks.SinkError, match="cannot be written"):
+            sinks.open_sink(str(tmp_path / "nowhere" / name))
+
+
+def read_rows(path):
+    if path.endswith(".parquet"):
+        return pq.read_table(path)["source"].to_pylist()
+    with open(path, newline="") as file:
+        return [row["source"] for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+@pytest.mark.parametrize("closed", [False, True], ids=["killed", "closed"])
+def test_going_on_cuts_what_was_written_after_the_commit(tmp_path, name, closed):
+    """   0 … 5 | commit | 5 … 8 | killed or closed; going on behind the commit with 10 … 12, and again   """
+    path = str(tmp_path / name)
+    sink = sinks.open_sink(path, resumable=True)
+    sink.write(numbered(0, 3))
+    sink.write(numbered(3, 5))
+    position = sink.commit()
+    sink.write(numbered(5, 8))
+    if closed:
+        sink.close()
+        assert read_rows(path) == [f"s{i}" for i in range(8)]
+    else:
+        sink.commit()  # on disk, but nobody remembered
+        del sink
+    again = sinks.open_sink(path, resumable=True, position=position)
+    again.write(numbered(10, 12))
+    position = again.commit()
+    again.close()
+    assert read_rows(path) == ["s0", "s1", "s2", "s3", "s4", "s10", "s11"]
+    once_more = sinks.open_sink(path, resumable=True, position=position)
+    once_more.write(numbered(20, 21))
+    once_more.close()
+    assert read_rows(path) == ["s0", "s1", "s2", "s3", "s4", "s10", "s11", "s20"]
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_going_on_without_the_old_output_is_refused(tmp_path, name):
+    path = str(tmp_path / name)
+    sink = sinks.open_sink(path, resumable=True)
+    sink.write(numbered(0, 5))
+    position = sink.commit()
+    sink.close()
+    with pytest.raises(sinks.SinkError, match="was changed"):
+        sinks.open_sink(path, resumable=True, position=position + 1)
+    os.remove(path)
+    with pytest.raises(sinks.SinkError, match="is missing"):
+        sinks.open_sink(path, resumable=True, position=position)
