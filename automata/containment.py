@@ -50,7 +50,7 @@ def shrinks_to_simple_paths(
         return False
     # [s0] ∪ {ε} ⊇ [t] looks at one step by hand, since ε is no state's concern after it.
     for t in range(len(transitions)):
-        for from_start, from_t in zip(transitions[0], transitions[t]):
+        for from_start, from_t in zip(transitions[0], transitions[t], strict=True):
             if from_t >= 0 and (from_start < 0 or not contains[from_start, from_t]):
                 return False
     return True

@@ -1,7 +1,7 @@
 """Fewest states: Hopcroft's partition refinement, then the states that accept nothing go.
 
-J. E. Hopcroft 1971, *An n log n algorithm for minimizing states in a finite automaton*; the names are those of T. Knuutila
-2001, *Re-describing an algorithm by Hopcroft*, which is the one to read beside this file.
+J. E. Hopcroft 1971, *An n log n algorithm for minimizing states in a finite automaton*; the names are those of
+T. Knuutila 2001, *Re-describing an algorithm by Hopcroft*, which is the one to read beside this file.
 
 A partition of the states is *stable* with respect to a splitter (a block B and a symbol a) if no block has both states
 that a leads into B and states that it does not. Starting from accepting and other states, blocks are split until the

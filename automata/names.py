@@ -1,4 +1,4 @@
-"""How a label is written in an expression.
+r"""How a label is written in an expression.
 
 A label is any text. Three notations name it, and `x`, `<x>` and `"x"` name the same one:
 
@@ -7,7 +7,7 @@ A label is any text. Three notations name it, and `x`, `<x>` and `"x"` name the 
   are never operators, and a prefixed name is its literal text (no prefix is ever expanded, `a` is just a label);
 - **`<…>`**: everything up to the next `>`, without blanks, control characters and `<`; taken literally, there are
   no escapes in it;
-- **`"…"` or `'…'`**: any text in one line, with the escapes `\\\\ \\" \\' \\t \\n \\r \\b \\f \\uXXXX \\UXXXXXXXX` of SPARQL.
+- **`"…"` or `'…'`**: any text in one line, with SPARQL's escapes: `\\ \" \' \t \n \r \b \f \uXXXX \UXXXXXXXX`.
 
 Labels are compared character by character: nothing is normalised.
 """

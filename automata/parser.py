@@ -16,6 +16,7 @@ everywhere but inside a name. How names are written: `automata.names`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -46,8 +47,8 @@ def parse(text: str) -> Expression:
     Redundant parentheses vanish, however many. An `ExpressionError` names the column and what was expected there.
     O(length).
 
-    >>> parse("(knows / ^likes)+")
-    Repetition(inner=Concatenation(parts=(Label(name='knows'), Inverse(inner=Label(name='likes')))), minimum=1, maximum=None)
+    >>> parse("knows / ^likes")
+    Concatenation(parts=(Label(name='knows'), Inverse(inner=Label(name='likes'))))
     >>> print(parse(' <a> | ( "b" / ( c{0,1} ) ) '))
     a|b/c?
     """
@@ -91,7 +92,7 @@ class _Parser:
                     break
                 self._end_sequence()
                 group = self._groups[-1]
-                inner = self._at(group.column, Alternation, group.alternatives)
+                inner = self._combine(group.column, Alternation, group.alternatives)
                 if not group.column:
                     if self._position < len(self._text):
                         self._unexpected(self._after_operand("the end"))
@@ -115,15 +116,16 @@ class _Parser:
 
     def _end_sequence(self) -> None:
         group = self._groups[-1]
-        group.alternatives.append(self._at(group.column, Concatenation, group.sequence))
+        group.alternatives.append(self._combine(group.column, Concatenation, group.sequence))
         group.sequence = []
 
-    def _at(self, column: int, node: type, *arguments: object) -> Expression:
-        """Make a node; a list of one operand is that operand. Too large a node is an error of that column."""
-        if isinstance(arguments[0], list):
-            if len(arguments[0]) == 1:
-                return arguments[0][0]
-            arguments = (tuple(arguments[0]),)
+    def _combine(
+        self, column: int, node: type[Concatenation] | type[Alternation], operands: list[Expression]
+    ) -> Expression:
+        return operands[0] if len(operands) == 1 else self._at(column, node, tuple(operands))
+
+    def _at(self, column: int, node: Callable[..., Expression], *arguments: object) -> Expression:
+        """Make a node; if it is too large, that is an error of the column."""
         try:
             return node(*arguments)
         except SizeError as error:
@@ -178,7 +180,8 @@ class _Parser:
             if minimum is None and maximum is None:
                 self._unexpected("a number")
             if minimum is not None and maximum is not None and maximum < minimum:
-                self._fail(f"the maximum {maximum} is below the minimum {minimum}", f"{minimum} or more", maximum_column)
+                message = f"the maximum {maximum} is below the minimum {minimum}"
+                self._fail(message, f"{minimum} or more", maximum_column)
             if not self._take("}"):
                 self._unexpected("'}'" if maximum is not None else "a number or '}'")
         elif minimum is None:
@@ -246,7 +249,7 @@ class _Parser:
             return ESCAPES[kind]
         length = {"u": 4, "U": 8}.get(kind)
         if length is None:
-            self._fail(f"unknown escape \\{kind}", "one of \\\\ \\\" \\' \\t \\n \\r \\b \\f \\uXXXX \\UXXXXXXXX", start + 1)
+            self._fail(f"unknown escape \\{kind}", r"""one of \\ \" \' \t \n \r \b \f \uXXXX \UXXXXXXXX""", start + 1)
         digits = self._text[self._position + 1 : self._position + 1 + length]
         if len(digits) < length or not set(digits) <= set(_HEXADECIMAL):
             self._fail(f"incomplete escape \\{kind}", f"{length} hexadecimal digits", start + 1)

@@ -348,7 +348,7 @@ def test_to_text_with_long_labels_has_a_legend() -> None:
 
 
 def test_to_dot() -> None:
-    assert automata.compile("(a|^b)+").to_dot("my \"q\"").splitlines() == [
+    assert automata.compile("(a|^b)+").to_dot('my "q"').splitlines() == [
         'digraph "my \\"q\\"" {',
         "  rankdir=LR;",
         "  node [shape=circle];",
@@ -364,5 +364,3 @@ def test_to_dot() -> None:
 def test_to_dot_escapes() -> None:
     dot = automata.compile(r"""'say "x" \\ & \n'""").to_dot()
     assert r'[label="\"say \\\"x\\\" \\\\ &amp; \\n\""]' in dot
-
-

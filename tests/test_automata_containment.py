@@ -1,4 +1,4 @@
-"""Suffix-language containment, and the promise about simple paths that rests on it, held against brute force on graphs."""
+"""Suffix-language containment, and the promise about simple paths that rests on it, held against brute force."""
 
 from __future__ import annotations
 
@@ -182,9 +182,9 @@ def shortest_words(dfa: DFA, start: int) -> dict[int, Word]:
 def lassos(dfa: DFA) -> list[tuple[list[Edge], int, int]]:
     """For every conflict a graph that shows it, with the ends of a walk that no simple path replaces.
 
-       x ──▶ ── ▶ v ──▶ ── ▶ y      the walk goes from x to v in state s, round the loop at v into state t,
-                 ╱ ╲                and on to y with a word of [t] that is not in [s]
-                 ╲▶╱
+    x ──▶ ── ▶ v ──▶ ── ▶ y      the walk goes from x to v in state s, round the loop at v into state t,
+              ╱ ╲                and on to y with a word of [t] that is not in [s]
+              ╲▶╱
     """
     graphs = []
     prefixes: list[tuple[int, Word]] = [(0, ()), *shortest_words(dfa, 0).items()]
@@ -193,21 +193,13 @@ def lassos(dfa: DFA) -> list[tuple[list[Edge], int, int]]:
             rest = missing_word(dfa, s, t) if prefix else missing_nonempty(dfa, s, t)  # without both: only (x, x)
             if rest is None:
                 continue
+            v, after_loop, end_of_walk = len(prefix), len(prefix + loop), len(prefix + loop + rest)
             edges: list[Edge] = []
-            vertices = 1
-
-            def lay(word: Word, at: int, end: int | None) -> int:
-                nonlocal vertices
-                for position, step in enumerate(word):
-                    following = end if end is not None and position == len(word) - 1 else vertices
-                    vertices += following == vertices
-                    edges.append((following, step.label, at) if step.inverse else (at, step.label, following))
-                    at = following
-                return at
-
-            v = lay(prefix, 0, None)
-            lay(loop, v, v)
-            graphs.append((edges, 0, lay(rest, v, None)))
+            for position, (label, inverse) in enumerate(prefix + loop + rest):
+                ends = (v if end == after_loop else end for end in (position, position + 1))
+                source, target = reversed([*ends]) if inverse else ends
+                edges.append((source, str(label), target))
+            graphs.append((edges, 0, end_of_walk if rest else v))
     return graphs
 
 

@@ -29,8 +29,8 @@ def words(expression: Expression, length: int) -> set[Word]:
         case NegatedSet(members):
             forward = not members or any(not member.inverse for member in members)
             inverse = any(member.inverse for member in members)
-            directions = {d for d, taken in ((False, forward), (True, inverse)) if taken}
-            return {(step,) for step in STEPS if step.inverse in directions and step not in members} if length else set()
+            taken = [step for step in STEPS if (inverse if step.inverse else forward) and step not in members]
+            return {(step,) for step in taken} if length else set()
         case Inverse(inner):
             return {tuple(Symbol(s.label, not s.inverse) for s in reversed(word)) for word in words(inner, length)}
         case Alternation(parts):
@@ -62,8 +62,9 @@ def all_words(length: int) -> list[Word]:
     return [word for n in range(length + 1) for word in product(STEPS, repeat=n)]
 
 
-def expressions(leaves: int = 5, labels: st.SearchStrategy[str] = st.sampled_from(NAMED)) -> st.SearchStrategy[Expression]:
-    """Random expressions, all operators, at most about `leaves` labels and negated sets."""
+def expressions(leaves: int = 5, labels: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[Expression]:
+    """Random expressions, all operators, at most about `leaves` labels (those of NAMED) and negated sets."""
+    labels = st.sampled_from(NAMED) if labels is None else labels
     symbols = st.builds(Symbol, labels, st.booleans())
     leaf = st.builds(Label, labels) | st.builds(NegatedSet, st.lists(symbols, max_size=3).map(tuple))
     bounds = st.tuples(st.integers(0, 3), st.none() | st.integers(0, 2)).map(

@@ -260,7 +260,7 @@ def test_text_is_an_expression_or_an_error_inside_it(text: str) -> None:
 
 def test_ten_thousand_parentheses() -> None:
     assert parse("(" * 10_000 + "a" + ")" * 10_000) == a
-    with pytest.raises(ExpressionError, match="column 20003: .*column 1 is still open"):
+    with pytest.raises(ExpressionError, match=r"column 20003: .*column 1 is still open"):
         parse("(" * 10_001 + "a" + ")" * 10_000)
 
 
