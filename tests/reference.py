@@ -16,8 +16,9 @@ What the rules leave open is decided here, and so for every engine:
 - **Order of verdicts** on an insert: irrelevant, late (its own timestamp is outside the window, even if a younger
   copy of the edge is inside), refreshed, inserted. A delete is never late.
 - **The store** of the engine holds an edge while a registered query to which its label is relevant has its timestamp
-  in the window. The engine's verdict: irrelevant or late if every query (to which the label is relevant) says so;
-  otherwise refreshed or deleted if the store held the edge, inserted or absent_deletes if not.
+  in the window, be it from before a start="empty". The engine's verdict: irrelevant or late if every query (to which
+  the label is relevant) says so; otherwise refreshed or deleted if the store held the edge, inserted or
+  absent_deletes if not.
 - **Lost** are inserts that the store does not hold although nothing deleted them: dropped as irrelevant, dropped as
   late, or evicted, by a boundary or because a query was unregistered. `lost[label]` is the largest timestamp of
   a lost insert of that label: one number a label is all that an engine has to remember.
@@ -40,7 +41,7 @@ import automata
 from automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-COUNTS = ("tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant", "rows_added", "rows_removed")
+COUNTS = "tuples inserted refreshed deleted absent_deletes late irrelevant rows_added rows_removed".split()
 
 Vertex = Hashable
 Edge = tuple[Vertex, str, Vertex]  # source, label, target
@@ -178,6 +179,10 @@ class ReferenceQuery:
         """Return the boundary at which an edge with this timestamp leaves the window."""
         return -(-(timestamp + self.size) // self.slide) * self.slide
 
+    def uses(self, label: str) -> bool:
+        """Return whether the label is relevant to the query."""
+        return is_relevant(self.expression, label)
+
     def answer(self, edges: Iterable[Edge]) -> set[tuple[Vertex, Vertex]]:
         return {
             (x, y)
@@ -197,7 +202,7 @@ class _Running:
 
     def process(self, edge: Edge, timestamp: int, op: str, time: int) -> str:
         """Change the snapshot graph by one tuple and return the verdict on it [2.11]."""
-        if not is_relevant(self.query.expression, edge[1]):
+        if not self.query.uses(edge[1]):
             return "irrelevant"
         if op == "-":  # [2.5] whatever its timestamp
             return "absent_deletes" if self.edges.pop(edge, None) is None else "deleted"
@@ -297,10 +302,10 @@ class ReferenceEngine:
             raise Rejected(f"a window of {query.size} at {self.time} is outside int64")
         if start == "window":
             bound = query.lower_bound(self.time)
-            missing = [ts for label, ts in self.lost.items() if ts > bound and is_relevant(query.expression, label)]
+            missing = [ts for label, ts in self.lost.items() if ts > bound and query.uses(label)]
             if missing:
                 raise RegistrationRefused(query.name, query.leaves_at(max(missing)), query.leaves_at(self.time))
-            running.edges = {e: ts for e, ts in self.store.items() if ts > bound and is_relevant(query.expression, e[1])}
+            running.edges = {edge: ts for edge, ts in self.store.items() if ts > bound and query.uses(edge[1])}
         self._running[query.name] = running
         return self._counted(running, running.rows(self.time))
 
@@ -344,7 +349,7 @@ class ReferenceEngine:
     def _evict(self) -> None:
         """Drop the edges that no query holds any more; remember how young they were."""
         for (source, label, target), ts in list(self.store.items()):
-            users = [r.query for r in self._running.values() if is_relevant(r.query.expression, label)]
+            users = [r.query for r in self._running.values() if r.query.uses(label)]
             if not any(ts > query.lower_bound(self.time) for query in users):
                 del self.store[source, label, target]
                 self._lose(label, ts)
