@@ -59,22 +59,18 @@ class Sink(Protocol):
         """Write what is held back and close the output: from here on it is whole."""
 
 
-def open_sink(
-    path: str, *, vertex_type: pa.DataType | None = None, witness: bool = False, resumable: bool = False, position: int | None = None
-) -> Sink:
+def open_sink(path: str, *, witness: bool = False, resumable: bool = False, position: int | None = None) -> Sink:
     """Open the output for a path that ends in `.csv` or `.parquet`.
 
-    `vertex_type` is the type of the vertices in Parquet (default string).  A `resumable` sink goes on at `position`,
-    or begins anew if that is None.  Raises `SinkError` for another ending, a file that cannot be written, and one
-    that is shorter than the position.
+    A `resumable` sink goes on at `position`, or begins anew if that is None.  Raises `SinkError` for another ending, a
+    file that cannot be written, and one that is shorter than the position.
     """
     columns = (*COLUMNS, WITNESS_COLUMN) if witness else COLUMNS
     suffix = check_suffix(path)
     try:
         if suffix == ".csv":
             return CsvSink.open(path, columns, position=position)
-        schema = row_schema(columns, vertex_type or pa.string())
-        return ResumableParquet(path, schema, position=position) if resumable else ParquetSink(path, schema)
+        return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
     except OSError as error:
         raise SinkError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -85,12 +81,6 @@ def check_suffix(path: str) -> str:
     if suffix not in (".csv", ".parquet"):
         raise SinkError(f"{path}: the ending tells the format: expected a name that ends in .csv or .parquet, or -")
     return suffix
-
-
-def row_schema(columns: Sequence[str], vertex_type: pa.DataType) -> pa.Schema:
-    """The types of the columns of an output."""
-    types = {"source": vertex_type, "target": vertex_type, "timestamp": pa.int64()}
-    return pa.schema([(name, types.get(name, pa.string())) for name in columns])
 
 
 def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
@@ -213,39 +203,63 @@ def synchronise(file: IO[bytes]) -> None:
 
 
 class ParquetSink:
-    """Rows as one Parquet file, in row groups of about `ROW_GROUP_ROWS`; the name exists once the file is whole."""
+    """Rows as one Parquet file, in row groups of about `ROW_GROUP_ROWS`; the name exists once the file is whole.
 
-    def __init__(self, path: str, schema: pa.Schema, *, row_group_rows: int = ROW_GROUP_ROWS) -> None:
+    The first rows tell the types of the columns, those of the input's vertices; without any rows they are text.
+    """
+
+    def __init__(self, path: str, columns: Sequence[str], *, row_group_rows: int = ROW_GROUP_ROWS) -> None:
         self._path = path
+        self._columns = columns
         self._temporary = f"{path}.tmp"
-        self._schema = schema
         self._row_group_rows = row_group_rows
-        self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd", compression_level=1)
-        self._held: list[pa.Table] = []
-        self._held_rows = 0
+        self._file: IO[bytes] = open(self._temporary, "wb")
+        self._writer: pq.ParquetWriter | None = None
+        self._held = _Held()
 
     def write(self, rows: pa.Table) -> None:
-        if rows.num_rows == 0:
-            return
-        self._held.append(fit(rows, self._schema))
-        self._held_rows += rows.num_rows
-        if self._held_rows >= self._row_group_rows:
-            self._write_group()
+        self._held.add(plain(rows, self._columns))
+        if self._held.rows >= self._row_group_rows:
+            self._write_group(self._held.take())
 
-    def _write_group(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.concat_tables(self._held), row_group_size=self._row_group_rows)
-        self._held, self._held_rows = [], 0
+    def _write_group(self, rows: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._file, rows.schema, compression="zstd", compression_level=1)
+        self._writer.write_table(rows, row_group_size=self._row_group_rows)
 
     def commit(self) -> int:
         raise SinkError(f"{self._path}: this output cannot be gone on with")
 
     def close(self) -> None:
-        self._write_group()
+        if self._held.rows or self._writer is None:
+            self._write_group(self._held.take() if self._held.rows else _no_rows(self._columns))
+        assert self._writer is not None
         self._writer.close()
-        with open(self._temporary, "rb") as file:
-            synchronise(file)
+        synchronise(self._file)
+        self._file.close()
         os.replace(self._temporary, self._path)
+
+
+class _Held:
+    """Tables that wait to be written together."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._tables: list[pa.Table] = []
+
+    def add(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._tables.append(rows)
+            self.rows += rows.num_rows
+
+    def take(self) -> pa.Table:
+        rows = pa.concat_tables(self._tables)
+        self._tables, self.rows = [], 0
+        return rows
+
+
+def _no_rows(columns: Sequence[str]) -> pa.Table:
+    return pa.schema([(name, pa.int64() if name == "timestamp" else pa.string()) for name in columns]).empty_table()
 
 
 class ResumableParquet:
@@ -258,44 +272,35 @@ class ResumableParquet:
     all rows up to the last `commit`.  Costs the rows' compressed size on disk, and one more pass over them.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, *, position: int | None = None) -> None:
+    def __init__(self, path: str, columns: Sequence[str], *, position: int | None = None) -> None:
         self._path = path
+        self._columns = columns
         self._frames_path = f"{path}.rows"
-        self._schema = schema
-        self._held: list[pa.Table] = []
-        self._held_rows = 0
+        self._held = _Held()
+        self._rows = position or 0
         if position is None:
             self._file: IO[bytes] = open(self._frames_path, "wb")
-            self._rows = 0
-        else:
-            if not os.path.exists(self._frames_path):
-                self._restore_frames(position)
-            self._file = reopen(self._frames_path, self._frames_end(position))
-            self._rows = position
+            return
+        if not os.path.exists(self._frames_path):
+            self._restore_frames(position)
+        self._file = reopen(self._frames_path, self._frames_end(position))
 
     def write(self, rows: pa.Table) -> None:
-        if rows.num_rows == 0:
-            return
-        self._held.append(fit(rows, self._schema))
-        self._held_rows += rows.num_rows
+        self._held.add(plain(rows, self._columns))
         self._rows += rows.num_rows
-        if self._held_rows >= ROW_GROUP_ROWS:
-            self._write_frame()
-
-    def _write_frame(self) -> None:
-        if self._held:
-            _write_frame(self._file, pa.concat_tables(self._held))
-        self._held, self._held_rows = [], 0
+        if self._held.rows >= ROW_GROUP_ROWS:
+            _write_frame(self._file, self._held.take())
 
     def commit(self) -> int:
-        self._write_frame()
+        if self._held.rows:
+            _write_frame(self._file, self._held.take())
         synchronise(self._file)
         return self._rows
 
     def close(self) -> None:
         self.commit()
         self._file.close()
-        finished = ParquetSink(self._path, self._schema)
+        finished = ParquetSink(self._path, self._columns)
         for rows in _read_frames(self._frames_path):
             finished.write(rows)
         finished.close()
@@ -303,18 +308,18 @@ class ResumableParquet:
 
     def _restore_frames(self, rows: int) -> None:
         """Write the first rows of the finished file as frames again."""
+        if rows and not os.path.exists(self._path):
+            raise SinkError(f"{self._path}: is missing, but the checkpoint goes on from {rows:,} rows in it")
         temporary = f"{self._frames_path}.tmp"
         left = rows
         with open(temporary, "wb") as file:
-            if rows and not os.path.exists(self._path):
-                raise SinkError(f"{self._path}: is missing, but the checkpoint goes on from {rows:,} rows in it")
-            if rows:
-                for batch in pq.ParquetFile(self._path).iter_batches(batch_size=ROW_GROUP_ROWS):
-                    part = batch.slice(0, left)
-                    _write_frame(file, fit(pa.Table.from_batches([part]), self._schema))
-                    left -= part.num_rows
-                    if not left:
-                        break
+            batches = pq.ParquetFile(self._path).iter_batches(batch_size=ROW_GROUP_ROWS) if rows else ()
+            for batch in batches:
+                part = batch.slice(0, left)
+                _write_frame(file, pa.Table.from_batches([part]))
+                left -= part.num_rows
+                if not left:
+                    break
             synchronise(file)
         if left:
             raise SinkError(f"{self._path}: has fewer rows than the {rows:,} that the checkpoint goes on from; it was changed")
@@ -351,7 +356,10 @@ def _read_frames(path: str) -> Iterator[pa.Table]:
             yield pa.ipc.open_stream(file.read(int(np.frombuffer(header, dtype=_FRAME)[1]))).read_all()
 
 
-def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the columns of a schema, in its order and with its types."""
-    rows = rows.select(schema.names)
-    return rows if rows.schema.equals(schema) else rows.cast(schema)
+def plain(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return these columns, in this order, without dictionaries."""
+    rows = rows.select(list(columns))
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            rows = rows.set_column(index, field.name, rows.column(index).cast(field.type.value_type))
+    return rows

@@ -1,0 +1,101 @@
+"""Where a run stands, in one file: the engine's state, and how far input and outputs had come with it.
+
+The file is written beside its name and then renamed, so that it is always a whole one.  Everything it speaks of is on
+disk before it is: the order is outputs, checkpoint.  A run that is killed between the two finds outputs longer than the
+checkpoint knows, and cuts them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from rpq.errors import RpqError
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+
+VERSION = 1
+_KEY = "rpq run"
+
+
+class CheckpointError(RpqError):
+    """A checkpoint that a run cannot go on from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """How far a run has come: `tuples` of the input are consumed, of which `last` was the last one.
+
+    `output` is the position of the output (see `rpq.sinks`) and `late_bytes` the length of the file of late tuples,
+    None where there is no such output.  `rejected` counts the tuples that the engine, not the reader, rejected.
+    """
+
+    tuples: int
+    last: list[Any] | None
+    output: int | None
+    late_bytes: int | None
+    rejected: int
+    total_seconds: float
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A checkpoint that was found: where the run stood, and its engine."""
+
+    position: Position
+    engine: Engine
+
+
+def write_checkpoint(path: str, engine: Engine, identity: dict[str, Any], position: Position) -> None:
+    """Write the file, on disk when this returns."""
+    temporary = f"{path}.tmp"
+    content = {"version": VERSION, "identity": identity, "position": asdict(position)}
+    engine.save(temporary, extra={_KEY: json.dumps(content)})
+    with open(temporary, "r+b") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    _synchronise_folder(path)
+
+
+def read_checkpoint(path: str, identity: dict[str, Any], *, threads: int, memory_limit: int | None) -> Resumed | None:
+    """Return what stands in the file, None if there is no file; `CheckpointError` if it is another run's."""
+    import rpq
+
+    if not os.path.exists(path):
+        return None
+    engine = rpq.Engine.restore(path, threads=threads, memory_limit=memory_limit)
+    content = json.loads(engine.extra.get(_KEY, "{}"))
+    if content.get("version") != VERSION:
+        raise CheckpointError(f"{path}: is no checkpoint of this version of `rpq run`; remove it to start anew")
+    differences = [
+        f"{name} was {_shown(old)}, now {_shown(identity.get(name))}"
+        for name, old in content["identity"].items()
+        if identity.get(name) != old
+    ]
+    if differences:
+        raise CheckpointError(f"{path}: is the checkpoint of another run: {'; '.join(differences)}.  Remove it to start anew.")
+    known = {field.name for field in fields(Position)}
+    return Resumed(Position(**{name: value for name, value in content["position"].items() if name in known}), engine)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "not given"
+    return "not given" if value is None or value is False else str(value)
+
+
+def _synchronise_folder(path: str) -> None:
+    """Put the rename itself on disk, where the system can do that."""
+    try:
+        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(folder)
+    except OSError:
+        pass
+    finally:
+        os.close(folder)

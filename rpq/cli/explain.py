@@ -1,0 +1,111 @@
+"""`rpq explain`: what an expression means to the engine, as text and as a drawing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    import automata
+
+
+@click.command("explain", short_help="Show how a path expression is understood.")
+@click.argument("expression")
+@click.option("--dot", metavar="FILE", help="Write the automaton in Graphviz's language here; - writes that alone to standard output.")
+@click.option("--svg", metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
+@click.option("--png", metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
+def explain(expression: str, dot: str | None, svg: str | None, png: str | None) -> None:
+    """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
+
+    An EXPRESSION that starts with a - goes behind --.
+    """
+    import automata
+
+    try:
+        tree = automata.parse(expression)
+        dfa = automata.compile(expression)
+    except automata.ExpressionError as error:
+        raise click.UsageError(f"the expression is not understood\n{error}") from error
+    if dot == "-":
+        click.echo(dfa.to_dot(), nl=False)
+    else:
+        click.echo(describe(tree, dfa))
+        if dot is None:
+            click.echo(f"\nthe automaton in Graphviz's language\n\n{dfa.to_dot()}", nl=False)
+        else:
+            _write(dot, dfa.to_dot().encode())
+    for path, kind in ((svg, "svg"), (png, "png")):
+        if path is not None:
+            from rpq.cli.drawing import CannotDraw, draw
+
+            try:
+                _write(path, draw(dfa, kind))
+            except CannotDraw as error:
+                raise click.ClickException(str(error)) from error
+
+
+def describe(tree: automata.Expression, dfa: automata.DFA) -> str:
+    """Everything but the drawing, in lines of text."""
+    states = len(dfa.accepting)
+    return "\n".join(
+        [
+            f"expression   {tree}",
+            "",
+            *outline(tree),
+            "",
+            f"minimal automaton: {states} state{'s' * (states != 1)}, → starts, * accepts",
+            "",
+            dfa.to_text(),
+            "",
+            *_remarks(dfa),
+        ]
+    )
+
+
+def outline(tree: automata.Expression, depth: int = 1) -> list[str]:
+    """The tree of an expression, a node a line.
+
+    >>> import automata
+    >>> print("\\n".join(outline(automata.parse("a/b{2,}"))))
+      Concatenation
+        Label a
+        Repetition 2 to any number of times
+          Label b
+    """
+    kind, indent = type(tree).__name__, "  " * depth
+    parts = getattr(tree, "parts", None) or ((tree.inner,) if hasattr(tree, "inner") else ())
+    if not parts:
+        detail = f" {tree}"
+    elif kind == "Repetition":
+        maximum = "any number of" if tree.maximum is None else tree.maximum
+        detail = f" {tree.minimum} to {maximum} times"
+    else:
+        detail = ""
+    return [f"{indent}{kind}{detail}", *(line for part in parts for line in outline(part, depth + 1))]
+
+
+def _remarks(dfa: automata.DFA) -> list[str]:
+    lines = []
+    if dfa.is_empty:
+        lines.append("no path matches: the language is empty")
+    if dfa.accepts_empty:
+        lines += [
+            "empty word       accepted, but the empty path is never an answer: (x, x) needs a cycle",
+        ]
+    else:
+        lines.append("empty word       not accepted")
+    if dfa.simple_equals_walk:
+        lines.append("simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)")
+    else:
+        lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
+    return lines
+
+
+def _write(path: str, data: bytes) -> None:
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be written: {error.strerror or error}") from error
+    click.echo(f"wrote {path}", err=True)

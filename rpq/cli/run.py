@@ -1,0 +1,291 @@
+"""`rpq run`: the options, what is wrong with them, and the way from there to a `Session`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rpq.cli.settings import ByteSize, RunSettings
+from rpq.cli.several import SeveralValuesCommand
+
+if TYPE_CHECKING:
+    import rpq
+    from rpq.cli.checkpoint import Position
+    from rpq.cli.session import Outputs, Session
+    from rpq.readers import Batch, Reader
+
+EPILOG = """\b
+--input, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
+after -- (then it may start with a -):
+  rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
+  rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
+
+\b
+Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 ended by Ctrl-C.
+"""
+
+
+class InputFailure(click.ClickException):
+    """Ends with exit status 1."""
+
+    exit_code = 1
+
+
+@click.command("run", cls=SeveralValuesCommand, epilog=EPILOG, short_help="Run a query over a stream.")
+@click.argument("expression")
+@click.option("--input", "inputs", multiple=True, required=True, metavar="FILE...", help="Files to read; - is standard input.")
+@click.option("--format", default="edges", show_default=True, help="Their format: edges, stackoverflow, ldbc, yago, gmark.")
+@click.option("--window", required=True, metavar="W", help="Size of the window: 30d, 10m (minutes), 500ms, or a number in the stream's unit.")
+@click.option("--slide", required=True, metavar="S", help="How far the window moves at once; as --window.")
+@click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the timestamps, where the format does not tell.")
+@click.option("--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count.")
+@click.option("--semantics", type=click.Choice(["implicit", "explicit"]), default="implicit", show_default=True, help="Whether pairs leave silently, or with a - row, when they expire.")
+@click.option("--output", metavar="FILE", help="Where rows go: a name with .csv or .parquet, or - for standard output.")
+@click.option("--witness", is_flag=True, help="Add a column with a path for every + row.")
+@click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices.")
+@click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engine.")
+@click.option("--memory-limit", type=ByteSize(), help="Bytes that the engine may use: 500M, 4G.  [default: a part of the machine's]")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Read the first N tuples only.")
+@click.option("--drop-self-loops", is_flag=True, help="Leave out edges from a vertex to itself.")
+@click.option("--deletes", type=click.FloatRange(0, 100), default=0.0, metavar="PERCENT", help="After each insert, with this probability, delete an edge of the window.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Chooses the --deletes.")
+@click.option("--late", metavar="FILE", help="Where tuples go that came too late for the window.")
+@click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True, help="What to do at a bad line.")
+@click.option("--checkpoint", metavar="FILE", help="Where the run stands is kept here; if it is there, the run goes on from it.")
+@click.option("--stats", metavar="FILE.json", help="Where the figures of the summary go.")
+@click.option("--quiet", is_flag=True, help="No progress, no summary.")
+def run(**options: Any) -> None:
+    """Run the query EXPRESSION over a stream of edges.
+
+    Rows (source, target, timestamp, op) tell when a pair of vertices begins (+) and ceases (-) to be joined by a path
+    in the window that spells a word of the expression.  Without --output they are only counted.
+    """
+    try:
+        status = execute(RunSettings(**options))
+    except KeyboardInterrupt:
+        status = 130
+    if status:
+        sys.exit(status)
+
+
+def execute(settings: RunSettings) -> int:
+    """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
+    _check(settings)
+    from rpq.cli.checkpoint import read_checkpoint
+    from rpq.cli.interrupts import Interrupted, Interrupts
+    from rpq.cli.progress import ProgressLine, notice_after
+    from rpq.cli.session import Session
+    from rpq.cli.summary import summary_text, write_stats
+    from rpq.errors import InputError, RpqError
+    from rpq.readers import open_reader
+
+    import rpq
+
+    started = time.perf_counter()
+    try:
+        reader = open_reader(
+            settings.format,
+            settings.inputs,
+            on_error=settings.on_error,
+            limit=settings.limit,
+            drop_self_loops=settings.drop_self_loops,
+        )
+    except InputError as error:
+        raise InputFailure(str(error)) from error
+    query = _query(settings, _time_unit(settings, reader))
+    identity = settings.identity(window=query.window.size, slide=query.window.slide)
+    try:
+        resumed = (
+            read_checkpoint(settings.checkpoint, identity, threads=settings.threads, memory_limit=settings.memory_limit)
+            if settings.checkpoint
+            else None
+        )
+    except RpqError as error:
+        raise click.UsageError(str(error)) from error
+
+    with notice_after(1.0, "compiling kernels (once) …", shown=not settings.quiet):
+        compile_seconds = rpq.warm_up(query)
+    with Interrupts() as interrupts:
+        batches: Iterator[Batch] = iter(reader)
+        try:
+            if resumed:
+                engine = resumed.engine
+            else:
+                if settings.sources or settings.targets:
+                    with interrupts.waiting():
+                        batches, integers = _peek(batches)
+                    query = _query(settings, _time_unit(settings, reader), integers=integers)
+                engine = rpq.Engine(query, threads=settings.threads, memory_limit=settings.memory_limit)
+        except Interrupted:
+            return 128 + (interrupts.received or 2)
+        session = Session(
+            settings,
+            engine=engine,
+            reader=reader,
+            batches=batches,
+            open_outputs=lambda position: _open_outputs(settings, position),
+            deletions=_deletions(settings, query),
+            identity=identity,
+            position=resumed.position if resumed else None,
+            started=started + compile_seconds,
+        )
+        is_shown = not settings.quiet and not (settings.output == "-" and sys.stdout.isatty())
+        try:
+            session.run(interrupts, ProgressLine(shown=is_shown))
+        except RpqError as error:  # an output or a checkpoint that cannot be gone on with
+            raise click.UsageError(str(error)) from error
+        if session.is_output_gone:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
+        figures = session.figures(compile_seconds=compile_seconds, window=query.window.size, slide=query.window.slide)
+    if not settings.quiet:
+        click.echo(summary_text(figures), err=True)
+    if settings.stats:
+        try:
+            write_stats(settings.stats, figures)
+        except OSError as error:
+            raise InputFailure(f"{settings.stats}: cannot be written: {error.strerror or error}") from error
+    _report(session, figures, settings)
+    return session.exit_code
+
+
+def _report(session: Session, figures: dict[str, Any], settings: RunSettings) -> None:
+    """Say on stderr what was left out, and what ended the run."""
+    for message in session.rejections:
+        click.echo(f"rejected: {message}", err=True)
+    if settings.quiet and figures["rejected"]:
+        click.echo(f"rejected: {figures['rejected']:,} lines", err=True)
+    if session.error is not None:
+        click.echo(f"Error: {session.error}", err=True)
+
+
+def _check(settings: RunSettings) -> None:
+    """Refuse what is wrong whatever the input is, cheapest first."""
+    import automata
+
+    try:
+        automata.parse(settings.expression)
+    except automata.ExpressionError as error:
+        raise click.UsageError(f"the expression is not understood\n{error}") from error
+    if settings.checkpoint and settings.output == "-":
+        raise click.UsageError(
+            "--checkpoint needs an --output that is a file: what was written to standard output cannot be taken back, "
+            "so rows since the last checkpoint would come twice"
+        )
+    if settings.witness and settings.output is None:
+        raise click.UsageError("--witness needs an --output: paths are a column of the rows")
+    if settings.output not in (None, "-"):
+        from rpq.sinks import SinkError, check_suffix
+
+        try:
+            check_suffix(settings.output)
+        except SinkError as error:
+            raise click.UsageError(str(error)) from error
+    if settings.format != "edges":
+        from rpq.readers import formats
+
+        if settings.format not in formats():
+            raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
+
+
+def _time_unit(settings: RunSettings, reader: Reader) -> str | None:
+    if settings.time_unit and reader.time_unit and settings.time_unit != reader.time_unit:
+        raise click.UsageError(f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}")
+    return settings.time_unit or reader.time_unit
+
+
+def _query(settings: RunSettings, unit: str | None, *, integers: bool = False) -> rpq.Query:
+    """The query; `integers` tells what the vertices of the input are."""
+    import rpq
+    from rpq.durations import DurationError, parse_duration
+    from rpq.errors import QueryError
+
+    lengths = {}
+    for name in ("window", "slide"):
+        try:
+            lengths[name] = parse_duration(getattr(settings, name), unit=unit)
+        except DurationError as error:
+            hint = "" if unit else "; --time-unit says the unit of the timestamps"
+            raise click.UsageError(f"--{name}: {error}{hint}") from error
+    try:
+        return rpq.Query(
+            settings.expression,
+            window=rpq.Window(size=lengths["window"], slide=lengths["slide"]),
+            paths=settings.paths,
+            semantics=settings.semantics,
+            sources=_vertices("--source", settings.sources, integers),
+            targets=_vertices("--target", settings.targets, integers),
+        )
+    except (QueryError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> list[int] | list[str] | None:
+    if not texts:
+        return None
+    if not integers:
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError as error:
+        raise click.UsageError(f"{option}: the vertices of this input are integers: {error}") from error
+
+
+def _peek(batches: Iterator[Batch]) -> tuple[Iterator[Batch], bool]:
+    """Tell from the first batch whether vertices are integers, and give it back; an error comes when it is read again."""
+    import pyarrow as pa
+    from rpq.errors import InputError
+
+    try:
+        first = next(batches, None)
+    except InputError as error:
+        return _raising(error), False
+    if first is None:
+        return iter(()), False
+    return chain([first], batches), pa.types.is_integer(first.columns.schema.field("source").type)
+
+
+def _raising(error: Exception) -> Iterator[Batch]:
+    raise error
+    yield  # makes it a generator
+
+
+def _deletions(settings: RunSettings, query: rpq.Query):
+    if not settings.deletes:
+        return None
+    from rpq.deletions import Deletions
+
+    dfa = query.dfa
+    return Deletions(
+        size=query.window.size,
+        slide=query.window.slide,
+        percent=settings.deletes,
+        seed=settings.seed,
+        is_relevant=lambda label: dfa.column(label, False) >= 0 or dfa.column(label, True) >= 0,
+    )
+
+
+def _open_outputs(settings: RunSettings, position: Position | None) -> Outputs:
+    from rpq.cli.late import LateFile
+    from rpq.cli.session import Outputs
+    from rpq.sinks import COLUMNS, WITNESS_COLUMN, CsvSink, open_sink
+
+    late = LateFile(settings.late, position=position and position.late_bytes) if settings.late else None
+    rows = None
+    if settings.output == "-":
+        columns = (*COLUMNS, WITNESS_COLUMN) if settings.witness else COLUMNS
+        rows = CsvSink(click.get_binary_stream("stdout"), columns, close=False)
+    elif settings.output is not None:
+        rows = open_sink(
+            settings.output,
+            witness=settings.witness,
+            resumable=settings.checkpoint is not None,
+            position=position and position.output,
+        )
+    return Outputs(rows=rows, late=late)

@@ -1,0 +1,323 @@
+"""One run: from a reader through the engine to the outputs, and how it ends.
+
+The input is taken in slices.  A slice is pushed as a whole, its rows and late tuples are written as a whole, and then
+the run stands at a clean point: there, and only there, it writes a checkpoint, sees Ctrl-C and shows progress.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
+from rpq.cli.interrupts import Interrupted, Interrupts
+from rpq.cli.late import LateFile
+from rpq.cli.progress import ProgressLine, Reading
+from rpq.cli.settings import RunSettings
+from rpq.cli.summary import ENGINE_FIGURES, peak_memory_bytes
+from rpq.deletions import Deletions
+from rpq.errors import InputError, MemoryLimitError
+from rpq.sinks import Sink
+
+if TYPE_CHECKING:
+    from rpq.engine import Changes, Engine
+    from rpq.readers import Batch, Reader
+
+SLICE_ROWS = 1 << 20
+"""Rows that a slice of input is meant to give at most: their memory is held at once."""
+
+SLICE_SECONDS = 0.5
+"""Engine time that a slice of input is meant to take at most: so long Ctrl-C and progress wait."""
+
+CHECKPOINT_SHARE = 0.1
+"""The part of a run's time that checkpoints may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Where rows and late tuples go; None where nobody wants them."""
+
+    rows: Sink | None
+    late: LateFile | None
+
+
+class Session:
+    """A run that is set up: `run` does it and says how it ended.
+
+    `position` is where a checkpoint says that the run stands; None at its beginning.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        *,
+        engine: Engine,
+        reader: Reader,
+        batches: Iterator[Batch],
+        open_outputs: Callable[[Position | None], Outputs],
+        deletions: Deletions | None,
+        identity: dict[str, Any],
+        position: Position | None,
+        started: float,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._reader = reader
+        self._batches = batches
+        self._open_outputs = open_outputs
+        self._outputs = Outputs(rows=None, late=None)
+        self._deletions = deletions
+        self._identity = identity
+        self._resumed = position
+        self._started = started
+        self._before_seconds = position.total_seconds if position else 0.0
+        self._tuples = 0
+        self._bytes_read = 0
+        self._last: list[Any] | None = None
+        self._rejected = position.rejected if position else 0
+        self._first_rejections: list[str] = []
+        self._slice = 1 << 12
+        self._clean = True  # the engine, the outputs and the counts stand at the same tuple
+        self._saved_slide: int | None = None
+        self._next_save = 0.0
+        self.ended = "end of input"
+        self.exit_code = 0
+        self.is_output_gone = False
+        self.error: str | None = None
+
+    def run(self, interrupts: Interrupts, progress: ProgressLine) -> None:
+        """Work until the input ends, an error, Ctrl-C or a closed pipe; then leave every output whole."""
+        with ExitStack() as closing:
+            closing.callback(self._close_outputs)
+            closing.callback(progress.close)
+            try:
+                self._skip(interrupts)
+                self._outputs = self._open_outputs(self._resumed)
+                for batch in self._received(interrupts):
+                    for columns in self._slices(batch.columns):
+                        self._push(columns)
+                        progress.update(self._engine, self._reading)
+                        if interrupts.received is not None:
+                            raise Interrupted
+            except Interrupted:
+                received = interrupts.received
+                self.ended = f"interrupted ({received.name if received else 'signal'})"
+                self.exit_code = 128 + (received or 2)
+            except BrokenPipeError:
+                self._clean = False
+                self.is_output_gone = True
+            except (InputError, MemoryLimitError, OSError) as error:
+                self._clean = self._clean and not isinstance(error, OSError)
+                self.ended, self.error = "error", str(error)
+                self.exit_code = 1
+            if self._settings.checkpoint and self._clean:
+                self._save()
+
+    def figures(self, *, compile_seconds: float, window: int, slide: int) -> dict[str, Any]:
+        """Everything that summary and `--stats` say."""
+        import rpq
+
+        statistics = self._engine.statistics()
+        known = {name: getattr(statistics, name) for name in ENGINE_FIGURES}
+        figures = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}
+        engine_seconds = figures["engine_seconds"]
+        settings = self._settings
+        return {
+            "expression": settings.expression,
+            "inputs": list(settings.inputs),
+            "format": settings.format,
+            "window": window,
+            "slide": slide,
+            "time_unit": settings.time_unit or self._reader.time_unit,
+            "paths": settings.paths,
+            "semantics": settings.semantics,
+            "threads": settings.threads,
+            "deletes": settings.deletes,
+            "seed": settings.seed,
+            "resumed": self._resumed is not None,
+            "ended": self._how_it_ended(),
+            "exit_code": self.exit_code,
+            **figures,
+            "rejected": self._reader.rejected + self._rejected,
+            "total_seconds": self._total_seconds(),
+            "compile_seconds": compile_seconds,
+            "tuples_per_second": figures["tuples"] / engine_seconds if engine_seconds else 0.0,
+            "peak_memory_bytes": peak_memory_bytes(),
+            "version": rpq.__version__,
+        }
+
+    def _how_it_ended(self) -> str:
+        if self.error is not None:
+            return f"{self.ended}: {self.error}"
+        return "nobody reads the output any more" if self.is_output_gone else self.ended
+
+    def _total_seconds(self) -> float:
+        return self._before_seconds + time.perf_counter() - self._started
+
+    def _reading(self) -> Reading:
+        return Reading(tuples=self._tuples, bytes_read=self._bytes_read, bytes_total=self._reader.bytes_total)
+
+    def _received(self, interrupts: Interrupts) -> Iterator[Batch]:
+        """The batches of the input; Ctrl-C is obeyed at once while waiting for one."""
+        while True:
+            with interrupts.waiting():
+                batch = next(self._batches, None)
+            if batch is None:
+                return
+            self._bytes_read = batch.bytes_read
+            yield batch
+
+    def _slices(self, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        start = 0
+        while start < columns.num_rows:
+            part = columns.slice(start, self._slice)
+            start += part.num_rows
+            yield part
+
+    def _push(self, columns: pa.RecordBatch) -> None:
+        """Push a slice and write what comes of it."""
+        self._clean = False
+        tuples = self._deletions.extend(columns) if self._deletions else columns
+        rows, seconds = self._push_all(tuples)
+        growth = min(SLICE_ROWS / max(rows, 1), SLICE_SECONDS / max(seconds, 1e-9), 4.0)
+        self._slice = max(64, int(columns.num_rows * growth)) if growth < 1 or columns.num_rows >= self._slice else self._slice
+        self._tuples += columns.num_rows
+        self._last = _row(columns, columns.num_rows - 1)
+        self._clean = True
+        if self._settings.checkpoint and self._is_time_to_save():
+            self._save()
+
+    def _push_all(self, tuples: pa.RecordBatch) -> tuple[int, float]:
+        """Push all tuples that the engine takes; return the number of rows that came of it, and the seconds."""
+        count, began = 0, time.perf_counter()
+        seconds = 0.0
+        while True:
+            try:
+                changes = self._engine.push(tuples, collect=self._outputs.rows is not None)
+            except (InputError, MemoryLimitError) as error:
+                changes = getattr(error, "changes", None)
+                if changes is not None:
+                    self._write(tuples, changes)
+                    count += self._collected(changes)
+                place = self._place(tuples, error.row)
+                if isinstance(error, MemoryLimitError) or self._settings.on_error == "stop" or error.row is None:
+                    error.args = (f"{place}: {error}",)
+                    raise
+                self._reject(f"{place}: {error}")
+                tuples = tuples.slice(error.row + 1)
+                if not tuples.num_rows:
+                    return count, seconds
+                continue
+            seconds += time.perf_counter() - began
+            self._write(tuples, changes)
+            return count + self._collected(changes), seconds
+
+    def _write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
+        if self._outputs.late is not None:
+            self._outputs.late.write(tuples, np.asarray(changes.late_rows))
+        if self._outputs.rows is not None and len(changes):
+            self._outputs.rows.write(changes.to_arrow(witness=True) if self._settings.witness else changes.to_arrow())
+
+    def _collected(self, changes: Changes) -> int:
+        return len(changes) if self._outputs.rows is not None else 0
+
+    def _reject(self, message: str) -> None:
+        self._rejected += 1
+        if len(self._first_rejections) < 10:
+            self._first_rejections.append(message)
+
+    @property
+    def rejections(self) -> list[str]:
+        """The first messages about tuples that the engine would not take."""
+        return list(self._first_rejections)
+
+    def _place(self, tuples: pa.RecordBatch, row: int | None) -> str:
+        if row is None or row >= tuples.num_rows:
+            return f"{self._settings.inputs[0]}: behind tuple {self._tuples:,}"
+        source, target, label, timestamp, op = _row(tuples, row)
+        return f"input tuple {source} {target} {label} {timestamp} {op}"
+
+    def _skip(self, interrupts: Interrupts) -> None:
+        """Pass over the tuples that the checkpoint has consumed; see that they are still the same."""
+        if self._resumed is None:
+            return
+        left = self._resumed.tuples
+        last: list[Any] | None = None
+        self._clean = False
+        while left:
+            with interrupts.waiting():
+                batch = next(self._batches, None)
+            if batch is None:
+                raise CheckpointError(
+                    f"{self._settings.checkpoint}: has consumed {self._resumed.tuples:,} tuples, but the input has only "
+                    f"{self._resumed.tuples - left:,}; it is another input, or --limit is smaller"
+                )
+            columns = batch.columns.slice(0, left)
+            left -= columns.num_rows
+            last = _row(columns, columns.num_rows - 1)
+            if self._deletions:
+                self._deletions.extend(columns)
+            if columns.num_rows < batch.columns.num_rows:
+                self._batches = _with_first(batch, columns.num_rows, self._batches)
+        if last != self._resumed.last:
+            raise CheckpointError(
+                f"{self._settings.checkpoint}: the last tuple that it has consumed was {self._resumed.last}, "
+                f"but tuple {self._resumed.tuples:,} of the input is {last}; it is another input"
+            )
+        self._tuples, self._last = self._resumed.tuples, last
+        self._saved_slide = self._slide()
+        self._clean = True
+
+    def _slide(self) -> int | None:
+        now = self._engine.time
+        return None if now is None else now // self._identity["--slide"]
+
+    def _is_time_to_save(self) -> bool:
+        return self._slide() != self._saved_slide and time.perf_counter() >= self._next_save
+
+    def _save(self) -> None:
+        began = time.perf_counter()
+        position = Position(
+            tuples=self._tuples,
+            last=self._last,
+            output=self._outputs.rows.commit() if self._outputs.rows else None,
+            late_bytes=self._outputs.late.commit() if self._outputs.late else None,
+            rejected=self._rejected,
+            total_seconds=self._total_seconds(),
+        )
+        assert self._settings.checkpoint is not None
+        write_checkpoint(self._settings.checkpoint, self._engine, self._identity, position)
+        now = time.perf_counter()
+        self._saved_slide = self._slide()
+        self._next_save = now + (now - began) * (1 / CHECKPOINT_SHARE - 1)
+
+    def _close_outputs(self) -> None:
+        if self._outputs.late is not None:
+            self._outputs.late.close()
+        if self._outputs.rows is not None:
+            try:
+                self._outputs.rows.close()
+            except BrokenPipeError:
+                self.is_output_gone = True
+
+
+def _row(columns: pa.RecordBatch, row: int) -> list[Any]:
+    """One tuple as JSON values: source, target, label, timestamp, op."""
+    values = [columns.column(name)[row].as_py() for name in ("source", "target", "label", "timestamp")]
+    delete = "delete" in columns.schema.names and columns.column("delete")[row].as_py()
+    return [*values, "-" if delete else "+"]
+
+
+def _with_first(batch: Batch, start: int, rest: Iterator[Batch]) -> Iterator[Batch]:
+    """The rest of a batch, then the other batches."""
+    from dataclasses import replace
+
+    yield replace(batch, columns=batch.columns.slice(start))
+    yield from rest

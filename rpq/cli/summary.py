@@ -1,0 +1,85 @@
+"""The figures at the end of a run: for people on stderr, for programs in a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from rpq.cli.progress import readable_bytes
+
+ENGINE_FIGURES = (
+    "tuples",
+    "inserted",
+    "refreshed",
+    "deleted",
+    "absent_deletes",
+    "late",
+    "irrelevant",
+    "rows_added",
+    "rows_removed",
+    "answers_live",
+    "edges_live",
+    "vertices_live",
+    "index_cells",
+    "index_bytes",
+    "engine_seconds",
+    "latency_p50_us",
+    "latency_p99_us",
+)
+"""Fields of the engine's statistics that are passed on under their own names."""
+
+
+def peak_memory_bytes() -> int:
+    """The most memory that this process ever had resident, in bytes; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def write_stats(path: str, figures: dict[str, Any]) -> None:
+    """Write the figures as JSON; the file is replaced as a whole."""
+    temporary = f"{path}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(figures, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+    os.replace(temporary, path)
+
+
+def summary_text(figures: dict[str, Any]) -> str:
+    """The figures in some lines of text."""
+    unit = f" {figures['time_unit']}" if figures["time_unit"] else ""
+    counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
+    tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
+    lines = [
+        ("query", f"{figures['expression']}   window {figures['window']:,}{unit}, slide {figures['slide']:,}{unit}, {figures['semantics']}"),
+        ("ended", figures["ended"]),
+        ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
+        ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
+        ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
+        ("answers", f"{figures['answers_live']:,} now"),
+        (
+            "window",
+            f"{figures['edges_live']:,} edges, {figures['index_cells']:,} index cells, "
+            f"{readable_bytes(figures['index_bytes'])}; peak memory {readable_bytes(figures['peak_memory_bytes'])}",
+        ),
+        (
+            "time",
+            f"{figures['engine_seconds']:.3f} s in the engine, {figures['total_seconds']:.3f} s in all"
+            + (f", compiling apart {figures['compile_seconds']:.1f} s" if figures["compile_seconds"] >= 0.05 else ""),
+        ),
+        (
+            "speed",
+            f"{figures['tuples_per_second']:,.0f} tuples/s; latency p50 {_microseconds(figures['latency_p50_us'])}, "
+            f"p99 {_microseconds(figures['latency_p99_us'])}",
+        ),
+    ]
+    return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def _microseconds(value: float | None) -> str:
+    return "unknown" if value is None or value != value else f"{value:,.1f} µs"
