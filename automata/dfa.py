@@ -111,8 +111,8 @@ class DFA:
         """
         if not isinstance(other, DFA):
             return NotImplemented
-        symbols = {*self.symbols, *other.symbols, Symbol(None, False), Symbol(None, True)}
-        steps = [(self.column(*symbol), other.column(*symbol)) for symbol in symbols]
+        # A label that neither names takes the column of "other", if there is one, so these symbols are all.
+        steps = [(self.column(*symbol), other.column(*symbol)) for symbol in {*self.symbols, *other.symbols}]
         # Walk both with the same words. Both are trim, so a step that only one can take leads to a word that only it
         # accepts.
         seen = {(0, 0)}

@@ -114,16 +114,19 @@ def test_text_is_canonical() -> None:
 
 
 @given(expressions(leaves=8))
+@settings(deadline=None)
 def test_text_of_a_tree_parses_to_it(tree: Expression) -> None:
     assert parse(str(tree)) == tree
 
 
 @given(expressions(leaves=3, labels=st.text(max_size=6)))
+@settings(deadline=None)
 def test_any_label_can_be_written(tree: Expression) -> None:
     assert parse(str(tree)) == tree
 
 
 @given(expressions(leaves=6), st.randoms(use_true_random=False))
+@settings(deadline=None)
 def test_blanks_parentheses_and_notation_do_not_matter(tree: Expression, random) -> None:  # type: ignore[no-untyped-def]
     def noisy(node: Expression) -> str:
         def blank() -> str:
@@ -248,7 +251,7 @@ def test_error_can_be_pickled() -> None:
 
 
 @given(st.text(alphabet="ab/|*+?^!(){}<>\"'\\,0 12", max_size=12))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_text_is_an_expression_or_an_error_inside_it(text: str) -> None:
     try:
         tree = parse(text)
