@@ -116,36 +116,72 @@ def column_of(values: Sequence[str | int | bool], name: str) -> pa.Array:
 
 def parse_plain(data: bytes, layout: Layout) -> Rows | None:
     """Read a block with Arrow, or return None if it must be read exactly; O(bytes), vectorised."""
-    plain = _plain_bytes(data, layout.separator)
-    if plain is None:
+    data = _with_plain_line_ends(data)
+    if data is None or not _is_plain(data, layout.separator):
         return None
+    if layout.separator != " ":
+        return _parse_plain(data, layout)
+    if b"\t" not in data and "" not in layout.fields:
+        # A blank too many makes an empty field, and no field that is read may be empty: no need to search for them.
+        rows = _parse_plain(data, layout)
+        if rows is not None:
+            return rows
+    return _parse_plain(_with_single_blanks(data), layout)
+
+
+def _parse_plain(data: bytes, layout: Layout) -> Rows | None:
     # Arrow takes hexadecimal numbers for integers.  Names such as 0xab are common, so look at the numbers alone.
-    suspicious = b"0x" in plain or b"0X" in plain
+    suspicious = b"x" in data or b"X" in data
     for width in reversed(layout.widths):
-        table = _arrow_table(plain, layout, width, timestamps_as_text=suspicious)
+        table = _arrow_table(data, layout, width, timestamps_as_text=suspicious)
         if table is not None:
             columns = _checked(table, layout)
-            return None if columns is None else Rows(columns=columns, data_lines=table.num_rows)
+            if columns is not None:
+                return Rows(columns=columns, data_lines=table.num_rows)
     return None
 
 
-def _plain_bytes(data: bytes, separator: str) -> bytes | None:
-    """The block with the oddities that Arrow would trip over made plain, or None if that cannot be done."""
-    if data.startswith((b"#", BYTE_ORDER_MARK)) or b"\n#" in data:
-        return None
+def _with_plain_line_ends(data: bytes) -> bytes | None:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
         if b"\r" in data:  # for Arrow a line end, for us text
             return None
-    if separator == " ":
-        if b"\t" in data or b"  " in data:
-            data = _BLANK_RUNS.sub(b" ", data)
-        if data.startswith(b" ") or b"\n " in data:
-            data = data.replace(b"\n ", b"\n").removeprefix(b" ")
-        if b" \n" in data or data.endswith(b" "):
-            data = data.replace(b" \n", b"\n").removesuffix(b" ")
-    elif separator == "," and b'"' in data and b'"' in _QUOTED.sub(b"", data):
-        return None  # quotes in odd places, where parsers differ
+    return data
+
+
+def _is_plain(data: bytes, separator: str) -> bool:
+    """Whether no line is a comment and quotes stand only where all parsers agree on them."""
+    # One byte is searched for many times as fast as two.
+    if b"#" in data and (data.startswith(b"#") or b"\n#" in data):
+        return False
+    if data.startswith(BYTE_ORDER_MARK):
+        return False
+    return separator != "," or b'"' not in data or _fully_quoted(data) or b'"' not in _QUOTED.sub(b"", data)
+
+
+def _fully_quoted(data: bytes) -> bool:
+    """Whether each first, third, … quote begins a field and the one after it ends that field in the same line."""
+    text = np.frombuffer(data, np.uint8)
+    quotes = np.flatnonzero(text == ord('"'))
+    if len(quotes) % 2:
+        return False
+    begins, ends = quotes[::2], quotes[1::2]
+    padded = np.concatenate(([ord("\n")], text, [ord("\n")])).astype(np.uint8)  # padded[i + 1] is text[i]
+    before, after = padded[begins], padded[ends + 2]
+    if not (((before == ord(",")) | (before == ord("\n"))) & ((after == ord(",")) | (after == ord("\n")))).all():
+        return False
+    lines = np.flatnonzero(text == ord("\n"))
+    return bool((np.searchsorted(lines, begins) == np.searchsorted(lines, ends)).all())
+
+
+def _with_single_blanks(data: bytes) -> bytes:
+    """The block with one space for each run of blanks, and none at the ends of a line."""
+    if b"\t" in data or b"  " in data:
+        data = _BLANK_RUNS.sub(b" ", data)
+    if data.startswith(b" ") or b"\n " in data:
+        data = data.replace(b"\n ", b"\n").removeprefix(b" ")
+    if b" \n" in data or data.endswith(b" "):
+        data = data.replace(b" \n", b"\n").removesuffix(b" ")
     return data
 
 
@@ -228,5 +264,8 @@ def _checked_names(names: pa.Array, layout: Layout) -> pa.Array | None:
     if layout.brackets:
         if pc.any(pc.equal(names, "<>")).as_py():  # nothing would be left
             return None
+        bracketed = pc.and_(pc.starts_with(names, "<"), pc.ends_with(names, ">"))
+        if pc.all(bracketed).as_py():
+            return pc.utf8_slice_codeunits(names, 1, -1)
         return pc.replace_substring_regex(names, _BRACKETED, r"\1")
     return names

@@ -1,0 +1,191 @@
+"""Parquet as input: typed columns keep their type."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from rpq.errors import InputError
+from rpq.readers.edges import open_edges
+from rpq.readers.parquet import is_parquet
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Write columns to a Parquet file (more than one row group) and return its path."""
+
+    def write(name="edges.parquet", **columns) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(columns), path, row_group_size=2)
+        return str(path)
+
+    return write
+
+
+def columns(**changes) -> dict:
+    return {"source": ["a", "b", "a"], "target": ["b", "c", "a"], "label": ["x", "y", "x"], "timestamp": [3, 1, 2]} | changes
+
+
+def rows(reader) -> list[dict]:
+    return [row for batch in reader for row in batch.columns.to_pylist()]
+
+
+def test_rows_keep_their_order_and_integers_their_type(stored):
+    path = stored(**columns(source=[1, 2, 3], target=pa.array([4, 5, 6], pa.uint16()), op=["+", "-", "+"], more=[0, 0, 0]))
+    reader = open_edges([path])
+    assert rows(reader) == [
+        {"source": 1, "target": 4, "label": "x", "timestamp": 3, "delete": False},
+        {"source": 2, "target": 5, "label": "y", "timestamp": 1, "delete": True},
+        {"source": 3, "target": 6, "label": "x", "timestamp": 2, "delete": False},
+    ]
+    assert reader.time_unit is None
+    assert reader.bytes_read == pytest.approx(reader.bytes_total, abs=1)
+    (batch, *_) = open_edges([path])
+    assert batch.columns.schema.field("source").type == batch.columns.schema.field("target").type == pa.int64()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pa.array(["a", "007", "é"]),
+        pa.array(["a", "007", "é"], pa.large_string()),
+        pa.array(["a", "007", "é"]).dictionary_encode(),
+        pa.array(["a", "007", "é"]).cast(pa.dictionary(pa.int8(), pa.string())),
+    ],
+    ids=lambda names: str(names.type),
+)
+def test_text_comes_in_many_types(stored, names):
+    path = stored(**columns(source=names, label=names))
+    for batch in open_edges([path]):
+        assert batch.columns.schema.field("source").type == pa.string()
+        assert batch.columns.schema.field("label").type == pa.dictionary(pa.int32(), pa.string())
+    assert [(row["source"], row["label"]) for row in rows(open_edges([path]))] == [("a", "a"), ("007", "007"), ("é", "é")]
+
+
+def test_text_that_repeats_itself_is_read_through_its_dictionary(stored, tmp_path):
+    many = 20_000
+    names = [str(number % 97) for number in range(many)]
+    path = str(tmp_path / "many.parquet")
+    pq.write_table(pa.table({"source": names, "target": names, "label": names, "timestamp": range(many)}), path)
+    assert [row["source"] for row in rows(open_edges([path], batch_rows=999))] == names
+
+
+@pytest.mark.parametrize(
+    ("type_", "unit", "values"),
+    [
+        (pa.timestamp("s"), "ms", [-1000, 0, 5000]),  # Parquet has no seconds: they are stored as milliseconds
+        (pa.timestamp("ms", tz="UTC"), "ms", [-1, 0, 5]),
+        (pa.timestamp("us"), "us", [-1, 0, 5]),
+        (pa.timestamp("ns"), "ns", [-1, 0, 5]),
+        (pa.int32(), None, [-1, 0, 5]),
+    ],
+)
+def test_timestamps_become_integers_of_their_unit(stored, type_, unit, values):
+    stamps = pa.array([-1, 0, 5], pa.int64() if unit else pa.int32()).cast(type_)
+    reader = open_edges([stored(**columns(timestamp=stamps))])
+    assert reader.time_unit == unit
+    assert [row["timestamp"] for row in rows(reader)] == values
+
+
+def test_dates_are_seconds(stored):
+    reader = open_edges([stored(**columns(timestamp=[datetime.date(1970, 1, day) for day in (1, 2, 3)]))])
+    assert reader.time_unit == "s"
+    assert [row["timestamp"] for row in rows(reader)] == [0, 86_400, 172_800]
+
+
+@pytest.mark.parametrize(
+    ("change", "column", "message"),
+    [
+        ({"source": ["a", "b", None]}, "source", "is null"),
+        ({"target": ["a", "b", ""]}, "target", "is empty"),
+        ({"label": ["a", "b", None]}, "label", "is null"),
+        ({"label": ["a", "b", ""]}, "label", "is empty"),
+        ({"timestamp": [1, 2, None]}, "timestamp", "is null"),
+        ({"timestamp": pa.array([1, 2, 2**63], pa.uint64())}, "timestamp", "does not fit 64 bits"),
+        ({"op": ["+", "-", "x"]}, "op", "'x' is not an operation"),
+        ({"op": ["+", "-", None]}, "op", "None is not an operation"),
+        ({"source": [1, 2, None], "target": [1, 2, 3]}, "source", "is null"),
+    ],
+)
+@pytest.mark.parametrize("batch_rows", [1, 1 << 17])
+def test_a_bad_row_is_placed_and_everything_before_it_is_delivered(stored, change, column, message, batch_rows):
+    path = stored(**columns(**change))
+    delivered = 0
+    with pytest.raises(InputError, match=message) as caught:
+        for batch in open_edges([path], batch_rows=batch_rows):
+            delivered += len(batch)
+    assert delivered == 2
+    assert (caught.value.file, caught.value.row, caught.value.column) == (path, 2, column)
+    reader = open_edges([path], on_error="skip", batch_rows=batch_rows)
+    assert len(rows(reader)) == 2
+    assert reader.rejected == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source": [1.5, 2.5, 3.5]}, "column 'source' holds double; expected integers or text"),
+        ({"source": [1, 2, 3]}, "vertices must be all integers or all text"),
+        ({"label": [1, 2, 3]}, "column 'label' holds int64; expected text"),
+        ({"timestamp": ["1", "2", "3"]}, "column 'timestamp' holds string; expected integers or timestamps"),
+        ({"op": [True, False, True]}, "column 'op' holds bool; expected text"),
+    ],
+)
+def test_columns_of_a_wrong_type_are_refused_before_the_reading(stored, change, message):
+    with pytest.raises(InputError, match=message):
+        open_edges([stored(**columns(**change))])
+
+
+def test_a_missing_column_is_named_with_those_that_are_there(stored):
+    path = stored(source=["a"], target=["b"], label=["x"])
+    with pytest.raises(InputError, match="'timestamp' is missing; .* found source, target, label"):
+        open_edges([path])
+
+
+def test_inputs_must_agree_on_vertices_and_units(stored, tmp_path):
+    numbers = stored("numbers", **columns(source=[1, 2, 3], target=[1, 2, 3]))
+    timed = stored("timed", **columns(timestamp=pa.array([1, 2, 3], pa.timestamp("us"))))
+    text = tmp_path / "text"
+    text.write_text("a b x 1\n")
+    with pytest.raises(InputError, match="vertices are text, but integers in"):
+        open_edges([numbers, str(text)])
+    with pytest.raises(InputError, match="timestamps are numbers without a unit, but in us in"):
+        open_edges([timed, str(text)])
+
+
+def test_text_and_parquet_are_merged(stored, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("a b t 0\na b t 3 -\n")
+    merged = rows(open_edges([str(text), stored(**columns(label=pa.array(["p"] * 3)))]))
+    assert [(row["label"], row["timestamp"]) for row in merged] == [("t", 0), ("t", 3), ("p", 3), ("p", 1), ("p", 2)]
+
+
+def test_a_folder_is_its_files_in_order(stored, tmp_path):
+    stored("set/part-2.parquet", **columns(timestamp=[4, 5, 6]))
+    stored("set/part-1.parquet", **columns(timestamp=[1, 2, 3]))
+    (tmp_path / "set" / "_SUCCESS").touch()
+    stored("set/_temporary.parquet", source=[1])
+    assert [row["timestamp"] for row in rows(open_edges([str(tmp_path / "set")]))] == [1, 2, 3, 4, 5, 6]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no .parquet file"):
+        open_edges([str(tmp_path / "empty")])
+
+
+def test_the_content_decides_what_is_parquet(stored, tmp_path):
+    assert is_parquet(stored("edges.txt", **columns()))
+    text = tmp_path / "text.parquet"
+    text.write_text("PAR1 b x 1\n")
+    assert not is_parquet(str(text))
+    assert rows(open_edges([str(text)]))[0]["source"] == "PAR1"
+
+
+def test_a_damaged_file_is_an_input_error(stored, tmp_path):
+    data = bytearray(open(stored(**columns()), "rb").read())
+    data[-12:-4] = b"\xff" * 8
+    (tmp_path / "bad").write_bytes(data)
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        rows(open_edges([str(tmp_path / "bad")]))
