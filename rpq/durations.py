@@ -23,7 +23,9 @@ TIME_UNITS = ("s", "ms", "us", "ns")
 """The units that a stream's timestamps may have."""
 
 _DURATION = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)\s*([^\W\d_]*)", re.ASCII)
-_EXPECTED = f"expected a whole number, or a number with one of {', '.join(NANOSECONDS)}, such as 30d, 10m (minutes), 500ms"
+_EXPECTED = (
+    f"expected a whole number, or a number with one of {', '.join(NANOSECONDS)}, such as 30d, 10m (minutes), 500ms"
+)
 
 
 class DurationError(RpqError, ValueError):

@@ -56,7 +56,7 @@ def test_stackoverflow_lines_have_three_fields(tmp_path, line):
 
 def test_yago_lines_are_numbered_over_all_files_and_lose_their_brackets(tmp_path):
     first, second = tmp_path / "first.tsv", tmp_path / "second.tsv"
-    first.write_text("<id_1>\t<Żubr_(beer)>\t<owns>\t<B<c>>\t1786\n<id_2>\tx\trdf:type\t\"1\"^^xsd:int\n")
+    first.write_text('<id_1>\t<Żubr_(beer)>\t<owns>\t<B<c>>\t1786\n<id_2>\tx\trdf:type\t"1"^^xsd:int\n')
     second.write_text("\t<a>\t<b>\t<c>\t\n")
     reader = open_yago([str(first), str(second)])
     assert reader.time_unit is None

@@ -45,7 +45,10 @@ def events(tmp_path):
         ),
         ("100|0|2|5|70|100", [("p5", "likes", "m70")]),
         ("100|0|3|5|71|100", [("p5", "likes", "m71")]),
-        ("100|0|4|30|Album|100|5|7;8", [("f30", "hasModerator", "p5"), ("f30", "hasTag", "t7"), ("f30", "hasTag", "t8")]),
+        (
+            "100|0|4|30|Album|100|5|7;8",
+            [("f30", "hasModerator", "p5"), ("f30", "hasTag", "t7"), ("f30", "hasTag", "t8")],
+        ),
         ("100|0|5|30|5|100", [("f30", "hasMember", "p5")]),
         (
             "100|0|6|70|p.jpg|100|1.2.3.4|Chrome|||0|5|30|98|",
@@ -53,7 +56,12 @@ def events(tmp_path):
         ),
         (
             "100|0|7|71|100|1.2.3.4|Firefox|I see|5|6|69|70|-1|9",
-            [("m71", "hasCreator", "p6"), ("m71", "isLocatedIn", "l69"), ("m71", "replyOf", "m70"), ("m71", "hasTag", "t9")],
+            [
+                ("m71", "hasCreator", "p6"),
+                ("m71", "isLocatedIn", "l69"),
+                ("m71", "replyOf", "m70"),
+                ("m71", "hasTag", "t9"),
+            ],
         ),
         (
             "100|0|7|72|100|1.2.3.4|Firefox|I see|5|6|69|-1|71|",

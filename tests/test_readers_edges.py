@@ -93,7 +93,9 @@ def test_line_ends_of_windows_a_byte_order_mark_and_a_last_line_without_end(edge
     assert edges(b"\xef\xbb\xbfa\tb\tx\t1\r\n\r\nc\td\tx\t2") == [("a", "b", "x", 1, False), ("c", "d", "x", 2, False)]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n", "source,target,label,timestamp\n", "source\ttarget\tlabel\ttimestamp"])
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "# nothing\n", "source,target,label,timestamp\n", "source\ttarget\tlabel\ttimestamp"]
+)
 def test_a_file_without_tuples_is_an_empty_stream(edges, text):
     assert edges(text) == []
 

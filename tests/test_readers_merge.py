@@ -18,7 +18,11 @@ def by_hand(streams: list[list[int]]) -> Iterator[tuple[int, int]]:
     """Of the heads, take the smallest, of equal ones the first stream's; yield (stream, place)."""
     places = [0] * len(streams)
     while True:
-        heads = [(times[place], stream) for stream, (times, place) in enumerate(zip(streams, places)) if place < len(times)]
+        heads = [
+            (times[place], stream)
+            for stream, (times, place) in enumerate(zip(streams, places, strict=True))
+            if place < len(times)
+        ]
         if not heads:
             return
         stream = min(heads)[1]
@@ -29,7 +33,7 @@ def by_hand(streams: list[list[int]]) -> Iterator[tuple[int, int]]:
 def batches(stream: int, times: list[int], cuts: list[int]) -> Iterator[pa.RecordBatch]:
     """The tuples of a stream, named by stream and place, cut into batches (empty ones among them)."""
     edges = sorted({0, len(times), *(cut % (len(times) + 1) for cut in cuts)})
-    for start, stop in zip([0, *edges], [*edges, len(times)]):
+    for start, stop in zip([0, *edges], [*edges, len(times)], strict=True):
         names = [f"{stream}:{place}" for place in range(start, stop)]
         columns = {
             "source": pa.array(names, pa.string()),

@@ -52,7 +52,9 @@ def test_every_declared_format_opens(installed, tmp_path):
 
 
 def test_an_unknown_format_is_answered_with_the_known_ones(installed):
-    with pytest.raises(InputError, match="unknown format 'yagoo': expected one of edges, gmark, .* did you mean 'yago'"):
+    with pytest.raises(
+        InputError, match="unknown format 'yagoo': expected one of edges, gmark, .* did you mean 'yago'"
+    ):
         open_reader("yagoo", ["x"])
 
 

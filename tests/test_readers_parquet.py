@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -27,7 +28,12 @@ def stored(tmp_path):
 
 
 def columns(**changes) -> dict:
-    return {"source": ["a", "b", "a"], "target": ["b", "c", "a"], "label": ["x", "y", "x"], "timestamp": [3, 1, 2]} | changes
+    return {
+        "source": ["a", "b", "a"],
+        "target": ["b", "c", "a"],
+        "label": ["x", "y", "x"],
+        "timestamp": [3, 1, 2],
+    } | changes
 
 
 def rows(reader) -> list[dict]:
@@ -35,7 +41,9 @@ def rows(reader) -> list[dict]:
 
 
 def test_rows_keep_their_order_and_integers_their_type(stored):
-    path = stored(**columns(source=[1, 2, 3], target=pa.array([4, 5, 6], pa.uint16()), op=["+", "-", "+"], more=[0, 0, 0]))
+    path = stored(
+        **columns(source=[1, 2, 3], target=pa.array([4, 5, 6], pa.uint16()), op=["+", "-", "+"], more=[0, 0, 0])
+    )
     reader = open_edges([path])
     assert rows(reader) == [
         {"source": 1, "target": 4, "label": "x", "timestamp": 3, "delete": False},
@@ -63,7 +71,11 @@ def test_text_comes_in_many_types(stored, names):
     for batch in open_edges([path]):
         assert batch.columns.schema.field("source").type == pa.string()
         assert batch.columns.schema.field("label").type == pa.dictionary(pa.int32(), pa.string())
-    assert [(row["source"], row["label"]) for row in rows(open_edges([path]))] == [("a", "a"), ("007", "007"), ("é", "é")]
+    assert [(row["source"], row["label"]) for row in rows(open_edges([path]))] == [
+        ("a", "a"),
+        ("007", "007"),
+        ("é", "é"),
+    ]
 
 
 def test_text_that_repeats_itself_is_read_through_its_dictionary(stored, tmp_path):
@@ -184,7 +196,7 @@ def test_the_content_decides_what_is_parquet(stored, tmp_path):
 
 
 def test_a_damaged_file_is_an_input_error(stored, tmp_path):
-    data = bytearray(open(stored(**columns()), "rb").read())
+    data = bytearray(Path(stored(**columns())).read_bytes())
     data[-12:-4] = b"\xff" * 8
     (tmp_path / "bad").write_bytes(data)
     with pytest.raises(InputError, match="cannot be read as Parquet"):

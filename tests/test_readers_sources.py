@@ -25,7 +25,8 @@ def lines(count: int) -> bytes:
 
 
 def times(paths, **options) -> list[int]:
-    return [time for batch in open_edges([str(path) for path in paths], **options) for time in batch.columns["timestamp"].to_pylist()]
+    reader = open_edges([str(path) for path in paths], **options)
+    return [time for batch in reader for time in batch.columns["timestamp"].to_pylist()]
 
 
 @pytest.mark.parametrize("name", ["edges.gz", "edges.txt"])
@@ -136,7 +137,10 @@ def test_a_compressed_pipe_in_small_pieces(tmp_path):
 
 @pytest.mark.parametrize("redirect", [False, True])
 def test_standard_input(tmp_path, redirect):
-    code = "from rpq.readers import open_reader\nfor b in open_reader('edges', '-'): print(b.columns['timestamp'].to_pylist())"
+    code = (
+        "from rpq.readers import open_reader\n"
+        "for batch in open_reader('edges', '-'): print(batch.columns['timestamp'].to_pylist())"
+    )
     (tmp_path / "edges").write_bytes(b"a b x 1\na b x 2\n")
     with open(tmp_path / "edges", "rb") as file:
         given = {"stdin": file} if redirect else {"input": file.read()}

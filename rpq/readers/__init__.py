@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 
 from rpq.errors import InputError
@@ -50,8 +50,8 @@ def open_reader(
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together.
     """
-    one = isinstance(paths, (str, os.PathLike))
-    names = [os.fspath(path) for path in ([paths] if one else paths)]
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    names = [os.fspath(path) for path in several]
     reader = _factory(format)(names, on_error=on_error, batch_rows=batch_rows)
     if limit is not None:
         reader = Limited(reader, limit)
@@ -60,7 +60,7 @@ def open_reader(
     return Skipped(reader, skip) if skip else reader
 
 
-def _factory(format: str):
+def _factory(format: str) -> Callable[..., Reader]:
     if format == "edges":  # known without an installed package
         return open_edges
     found = entry_points(group=GROUP, name=format)
@@ -69,4 +69,5 @@ def _factory(format: str):
         close = difflib.get_close_matches(format, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise InputError(f"unknown format {format!r}: expected one of {', '.join(known)}{hint}")
-    return next(iter(found)).load()
+    factory: Callable[..., Reader] = next(iter(found)).load()
+    return factory

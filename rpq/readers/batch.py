@@ -26,7 +26,7 @@ class Batch:
     bytes_read: int
 
     def __len__(self) -> int:
-        return self.columns.num_rows
+        return int(self.columns.num_rows)
 
 
 class Reader(Protocol):

@@ -10,7 +10,8 @@ blank nor a comment decides for its file:
   are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.
 
 Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers.  Parquet is recognised by its first
-and last four bytes, whatever the name; a folder is the Parquet files in it, one after the other (`rpq.readers.parquet`).
+and last four bytes, whatever the name; a folder is the Parquet files in it, one after the other, as
+`rpq.readers.parquet` says.
 
 Each input keeps the order of its lines; several are merged by the timestamps of their heads (`rpq.readers.merge`).
 """
@@ -24,8 +25,8 @@ from rpq.errors import InputError
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, check_arguments
 from rpq.readers.layout import FieldError, Layout, split_line
 from rpq.readers.merge import merge_by_heads
-from rpq.readers.parsing import LineParser
 from rpq.readers.parquet import ParquetInput, is_parquet
+from rpq.readers.parsing import LineParser
 from rpq.readers.source import STANDARD_INPUT
 from rpq.readers.textfile import Detected, TextFile
 
@@ -50,7 +51,7 @@ def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> Detected:
             continue
     for separator, texts in cuts.items():
         names = [text.strip().lower() for text in texts]
-        if REQUIRED <= set(names):
+        if set(names) >= REQUIRED:
             return Detected(parser=LineParser(_header_layout(names, separator)), is_header=True)
     for separator, texts in cuts.items():
         if len(texts) in (4, 5):
@@ -68,7 +69,7 @@ def _header_layout(names: list[str], separator: str) -> Layout:
     return Layout(separator=separator, fields=tuple(name if name in COLUMNS else "" for name in names))
 
 
-def open_edges(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader:
+def open_edges(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[Input]:
     """Open inputs in the format `edges`: text files, Parquet files or folders, `-` for standard input.
 
     Raises `InputError` for an input that is missing, or where one has integer vertices and another text, or

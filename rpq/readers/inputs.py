@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -23,7 +23,9 @@ class Input(Protocol):
     name: str
     rejected: int
     time_unit: str | None
-    bytes_total: int | None
+
+    @property
+    def bytes_total(self) -> int | None: ...
 
     @property
     def bytes_read(self) -> int: ...
@@ -31,16 +33,22 @@ class Input(Protocol):
     def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 
 
-Combine = Callable[[Sequence[Input]], Iterator[pa.RecordBatch]]
+One = TypeVar("One", bound=Input)
 
 
-class InputsReader:
+class InputsReader(Generic[One]):
     """A reader over inputs that `combine` turns into one stream, in batches of at most `batch_rows` rows.
 
     Raises `InputError` where the inputs do not fit together: timestamps in different units.
     """
 
-    def __init__(self, inputs: Sequence[Input], *, combine: Combine, batch_rows: int = BATCH_ROWS) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[One],
+        *,
+        combine: Callable[[Sequence[One]], Iterator[pa.RecordBatch]],
+        batch_rows: int = BATCH_ROWS,
+    ) -> None:
         self._inputs = tuple(inputs)
         self._combine = combine
         self._batch_rows = batch_rows

@@ -177,7 +177,7 @@ def _checked_schema(path: str, schema: pa.Schema) -> tuple[str, str | None]:
 
 def _unit(type_: pa.DataType) -> str | None:
     if pa.types.is_timestamp(type_):
-        return type_.unit
+        return str(type_.unit)
     if pa.types.is_date(type_):
         return "s" if pa.types.is_date32(type_) else "ms"
     return None
@@ -186,7 +186,7 @@ def _unit(type_: pa.DataType) -> str | None:
 def _is_text(type_: pa.DataType) -> bool:
     if pa.types.is_dictionary(type_):
         return _is_text(type_.value_type)
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 def _converted(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
@@ -231,7 +231,7 @@ def _label(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _mask(flags: pa.Array) -> np.ndarray:
-    return flags.to_numpy(zero_copy_only=False)
+    return np.asarray(flags.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _edges(columns: dict[str, pa.Array]) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,11 +20,13 @@ from pyarrow import csv
 
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.layout import INTEGER, FieldError, Layout, is_ignored
-from rpq.readers.source import BYTE_ORDER_MARK, Block
+from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 
 _TYPES = {"source": pa.string(), "target": pa.string(), "label": LABEL_TYPE, "timestamp": pa.int64(), "op": LABEL_TYPE}
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
-_BLANK_RUNS = re.compile(rb"[ \t]+")
+EXACT_BYTES = 1 << 14
+"""A block that is not plain is read exactly as a whole if it has no more bytes than this."""
+
 _QUOTED = re.compile(rb'(?m)(?:^|(?<=,))"(?:[^"\n]|"")*"(?=,|$)')
 _PLAIN_INTEGER = f"^(?:{INTEGER.pattern})$"
 _BRACKETED = "^<(.+)>$"
@@ -58,19 +60,38 @@ class Rows:
 class BlockParser(Protocol):
     """What makes tuples of a block of lines."""
 
-    def parse(self, block: Block, *, stop: bool) -> Rows:
-        """Read a block; with `stop`, nothing after its first bad line."""
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+        """Read a block in one or more pieces; with `stop`, nothing after its first bad line."""
 
 
 @dataclass(frozen=True)
 class LineParser:
-    """Reads blocks whose lines are one tuple each, laid out as `layout` says: quickly if it can be, else exactly."""
+    """Reads blocks whose lines are one tuple each, laid out as `layout` says: quickly if it can be, else exactly.
+
+    A block that is not plain is cut in halves, so that a few bad lines cost little: only small pieces are read exactly.
+    """
 
     layout: Layout
 
-    def parse(self, block: Block, *, stop: bool) -> Rows:
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
         rows = parse_plain(block.data, self.layout)
-        return parse_exact(block, self.layout, stop=stop) if rows is None else rows
+        middle = block.data.find(b"\n", len(block.data) // 2) + 1
+        if rows is not None:
+            yield rows
+        elif len(block.data) <= EXACT_BYTES or middle in (0, len(block.data)):
+            yield parse_exact(block, self.layout, stop=stop)
+        else:
+            for half in halves(block, middle):
+                for rows in self.parse(half, stop=stop):
+                    yield rows
+                    if stop and rows.errors:
+                        return
+
+
+def halves(block: Block, middle: int) -> tuple[Block, Block]:
+    """Cut a block in two at a byte that begins a line."""
+    first, second = block.data[:middle], block.data[middle:]
+    return Block(first, block.line), Block(second, block.line + count_lines(first))
 
 
 def data_lines(block: Block) -> Iterator[tuple[int, bytes]]:
@@ -99,7 +120,7 @@ def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
             if stop:
                 break
         count += 1
-    names = [name for name in ("source", "target", "label", "timestamp") if name in layout.fields]
+    names: list[str] = [name for name in ("source", "target", "label", "timestamp") if name in layout.fields]
     columns = {name: column_of([values[name] for values in read], name) for name in names}
     if any("delete" in values for values in read):
         columns["delete"] = column_of([values.get("delete", False) for values in read], "delete")
@@ -116,9 +137,10 @@ def column_of(values: Sequence[str | int | bool], name: str) -> pa.Array:
 
 def parse_plain(data: bytes, layout: Layout) -> Rows | None:
     """Read a block with Arrow, or return None if it must be read exactly; O(bytes), vectorised."""
-    data = _with_plain_line_ends(data)
-    if data is None or not _is_plain(data, layout.separator):
+    plain = _with_plain_line_ends(data)
+    if plain is None or not _is_plain(plain, layout.separator):
         return None
+    data = plain
     if layout.separator != " ":
         return _parse_plain(data, layout)
     if b"\t" not in data and "" not in layout.fields:
@@ -138,7 +160,17 @@ def _parse_plain(data: bytes, layout: Layout) -> Rows | None:
             columns = _checked(table, layout)
             if columns is not None:
                 return Rows(columns=columns, data_lines=table.num_rows)
+    if layout.optional and layout.fields[-1] == "op" and not (layout.separator == "," and b'"' in data):
+        whole = replace(layout, optional=0)
+        return _parse_plain(_with_every_op(data, layout), whole)
     return None
+
+
+def _with_every_op(data: bytes, layout: Layout) -> bytes:
+    """The block with `+` put in where a line leaves out the last field, op."""
+    separator = layout.separator.encode()
+    short, insert = len(layout.fields) - 2, separator + b"+"
+    return b"\n".join(line + insert if line.count(separator) == short else line for line in data.split(b"\n"))
 
 
 def _with_plain_line_ends(data: bytes) -> bytes | None:
@@ -176,8 +208,9 @@ def _fully_quoted(data: bytes) -> bool:
 
 def _with_single_blanks(data: bytes) -> bytes:
     """The block with one space for each run of blanks, and none at the ends of a line."""
-    if b"\t" in data or b"  " in data:
-        data = _BLANK_RUNS.sub(b" ", data)
+    data = data.replace(b"\t", b" ")
+    while b"  " in data:
+        data = data.replace(b"  ", b" ")
     if data.startswith(b" ") or b"\n " in data:
         data = data.replace(b"\n ", b"\n").removeprefix(b" ")
     if b" \n" in data or data.endswith(b" "):

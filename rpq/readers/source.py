@@ -68,7 +68,7 @@ class ByteSource:
                 pending.append(chunk)
                 if sum(map(len, pending)) > LONGEST_LINE:
                     raise InputError(
-                        f"{self.name}:{line}: the line is longer than {LONGEST_LINE:,} bytes; expected one tuple a line",
+                        f"{self.name}:{line}: the line is longer than {LONGEST_LINE:,} bytes; expected a tuple a line",
                         file=self.name,
                         line=line,
                     )
@@ -97,7 +97,8 @@ class ByteSource:
 
     def _chunks(self, size: int) -> Iterator[bytes]:
         try:
-            descriptor = 0 if self.path == STANDARD_INPUT else os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+            descriptor = 0 if self.path == STANDARD_INPUT else os.open(self.path, flags)
             try:
                 read = _read_file if stat.S_ISREG(os.fstat(descriptor).st_mode) else _read_pipe
                 for chunk in read(descriptor, size):

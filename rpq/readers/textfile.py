@@ -81,12 +81,12 @@ class TextFile:
                 parser, block = self._settle(block)
             if parser is None or not block.data:
                 continue
-            rows = parser.parse(block, stop=self._stop)
-            if len(rows):
-                yield self._batch(rows)
-            self.next_position += rows.data_lines
-            for bad in rows.errors:
-                self._reject(bad)
+            for rows in parser.parse(block, stop=self._stop):
+                if len(rows):
+                    yield self._batch(rows)
+                self.next_position += rows.data_lines
+                for bad in rows.errors:
+                    self._reject(bad)
 
     def _settle(self, block: Block) -> tuple[BlockParser | None, Block]:
         """Find out at the first data line how to read the file; return it with what is left of the block."""

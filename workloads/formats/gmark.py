@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.layout import Layout
+from rpq.readers.textfile import TextFile
 from workloads.formats.positions import open_by_position
 
 LAYOUT = Layout(separator=" ", fields=("source", "label", "target"), integers=True)
 
 
-def open_gmark(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader:
+def open_gmark(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[TextFile]:
     """Open gMark graphs, in the order of their lines."""
     return open_by_position(paths, LAYOUT, on_error=on_error, batch_rows=batch_rows)

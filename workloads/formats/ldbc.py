@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rpq.readers.edges import detect
-from rpq.readers.inputs import BATCH_ROWS, InputsReader, check_arguments, one_after_the_other
+from rpq.readers.inputs import BATCH_ROWS, InputsReader, check_arguments
 from rpq.readers.layout import FieldError
 from rpq.readers.textfile import Detected, TextFile
 from workloads.formats.ldbc_events import EventParser
-from workloads.formats.sorting import sorted_by_time
+from workloads.formats.sorting import sorted_files
 
 
 def detect_ldbc(line: bytes) -> Detected:
@@ -35,10 +35,10 @@ def detect_ldbc(line: bytes) -> Detected:
         ) from error
 
 
-def open_ldbc(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader:
+def open_ldbc(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[TextFile]:
     """Open update streams, raw files and lists of edges mixed as they come, as one stream in time order."""
     check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
     files = [
         TextFile(path, detect=detect_ldbc, on_error=on_error, batch_rows=batch_rows, time_unit="ms") for path in paths
     ]
-    return InputsReader(files, combine=lambda inputs: sorted_by_time(one_after_the_other(inputs)), batch_rows=batch_rows)
+    return InputsReader(files, combine=sorted_files, batch_rows=batch_rows)

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.readers.layout import FieldError, check_integer, shown, split_line
 from rpq.readers.parsing import LineError, Rows, column_of, data_lines
@@ -205,7 +206,7 @@ def _identifier(text: str, field: str) -> str:
 class EventParser:
     """Reads blocks of raw events; a malformed event gives none of its edges."""
 
-    def parse(self, block: Block, *, stop: bool) -> Rows:
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
         edges: list[Edge] = []
         times: list[int] = []
         counts: list[int] = []
@@ -225,5 +226,5 @@ class EventParser:
             name: column_of([edge[place] for edge in edges], name)
             for place, name in enumerate(("source", "target", "label"))
         }
-        columns["timestamp"] = column_of(np.repeat(np.array(times, np.int64), counts), "timestamp")
-        return Rows(columns=columns, data_lines=len(times) + len(errors), errors=errors)
+        columns["timestamp"] = pa.array(np.repeat(np.array(times, np.int64), counts))
+        yield Rows(columns=columns, data_lines=len(times) + len(errors), errors=errors)

@@ -11,7 +11,7 @@ from rpq.readers.layout import Layout
 from rpq.readers.textfile import TextFile, always
 
 
-def open_by_position(paths: Sequence[str], layout: Layout, *, on_error: str, batch_rows: int) -> InputsReader:
+def open_by_position(paths: Sequence[str], layout: Layout, *, on_error: str, batch_rows: int) -> InputsReader[TextFile]:
     """Open files one after the other; the lines of all together are numbered from 0.
 
     A line that is rejected takes its number, a blank line or a comment has none.

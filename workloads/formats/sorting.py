@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers.inputs import BATCH_ROWS
+from rpq.readers.inputs import BATCH_ROWS, Input, one_after_the_other
 from rpq.readers.merge import in_order, merge_by_heads
 
 RUN_ROWS = 1 << 22
@@ -37,6 +37,11 @@ def sorted_by_time(batches: Iterable[pa.RecordBatch], *, run_rows: int = RUN_ROW
         del held
         # A run is sorted, so its rows stand at their own timestamps: merging by heads is merging by time.
         yield from merge_by_heads([*map(_read, runs), last]) if runs else last
+
+
+def sorted_files(files: Sequence[Input]) -> Iterator[pa.RecordBatch]:
+    """Combine files by sorting all their rows by time; ties keep the order of the files, then of the lines."""
+    return sorted_by_time(one_after_the_other(files))
 
 
 def _sorted(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

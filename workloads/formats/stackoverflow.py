@@ -13,11 +13,11 @@ import os
 from collections.abc import Sequence
 
 from rpq.errors import InputError
-from rpq.readers.inputs import BATCH_ROWS, InputsReader, check_arguments, one_after_the_other
+from rpq.readers.inputs import BATCH_ROWS, InputsReader, check_arguments
 from rpq.readers.layout import Layout
 from rpq.readers.source import STANDARD_INPUT
 from rpq.readers.textfile import TextFile, always
-from workloads.formats.sorting import sorted_by_time
+from workloads.formats.sorting import sorted_files
 
 LAYOUT = Layout(separator=" ", fields=("source", "target", "timestamp"))
 
@@ -40,7 +40,9 @@ def label_of(path: str) -> str:
     return label
 
 
-def open_stackoverflow(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader:
+def open_stackoverflow(
+    paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS
+) -> InputsReader[TextFile]:
     """Open Stack Exchange files, each with the label that its name tells, as one stream in time order."""
     check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
     inputs = [
@@ -49,6 +51,4 @@ def open_stackoverflow(paths: Sequence[str], *, on_error: str = "stop", batch_ro
         )
         for path in paths
     ]
-    return InputsReader(
-        inputs, combine=lambda files: sorted_by_time(one_after_the_other(files)), batch_rows=batch_rows
-    )
+    return InputsReader(inputs, combine=sorted_files, batch_rows=batch_rows)
