@@ -122,7 +122,9 @@ def execute(settings: RunSettings) -> int:
                     with interrupts.waiting():
                         batches, integers = _peek(batches)
                     query = _query(settings, _time_unit(settings, reader), integers=integers)
-                engine = rpq.Engine(query, threads=settings.threads, memory_limit=settings.memory_limit)
+                engine = rpq.Engine(
+                    query, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness
+                )
         except Interrupted:
             return 128 + (interrupts.received or 2)
         session = Session(
@@ -260,14 +262,14 @@ def _deletions(settings: RunSettings, query: rpq.Query):
     if not settings.deletes:
         return None
     from rpq.deletions import Deletions
+    from rpq.program import Compiled
 
-    dfa = query.dfa
     return Deletions(
         size=query.window.size,
         slide=query.window.slide,
         percent=settings.deletes,
         seed=settings.seed,
-        is_relevant=lambda label: dfa.column(label, False) >= 0 or dfa.column(label, True) >= 0,
+        is_relevant=Compiled(query.dfa).is_relevant,
     )
 
 
@@ -280,7 +282,7 @@ def _open_outputs(settings: RunSettings, position: Position | None) -> Outputs:
     rows = None
     if settings.output == "-":
         columns = (*COLUMNS, WITNESS_COLUMN) if settings.witness else COLUMNS
-        rows = CsvSink(click.get_binary_stream("stdout"), columns, close=False)
+        rows = CsvSink(sys.stdout.buffer, columns, close=False)
     elif settings.output is not None:
         rows = open_sink(
             settings.output,

@@ -36,6 +36,9 @@ SLICE_ROWS = 1 << 20
 SLICE_SECONDS = 0.5
 """Engine time that a slice of input is meant to take at most: so long Ctrl-C and progress wait."""
 
+FIRST_SLICE, LEAST_SLICE = 4096, 64
+"""Tuples of the first slice, which grows or shrinks from there, and of the smallest."""
+
 CHECKPOINT_SHARE = 0.1
 """The part of a run's time that checkpoints may take."""
 
@@ -83,7 +86,7 @@ class Session:
         self._last: list[Any] | None = None
         self._rejected = position.rejected if position else 0
         self._first_rejections: list[str] = []
-        self._slice = 1 << 12
+        self._slice = FIRST_SLICE
         self._clean = True  # the engine, the outputs and the counts stand at the same tuple
         self._saved_slide: int | None = None
         self._next_save = 0.0
@@ -187,7 +190,8 @@ class Session:
         tuples = self._deletions.extend(columns) if self._deletions else columns
         rows, seconds = self._push_all(tuples)
         growth = min(SLICE_ROWS / max(rows, 1), SLICE_SECONDS / max(seconds, 1e-9), 4.0)
-        self._slice = max(64, int(columns.num_rows * growth)) if growth < 1 or columns.num_rows >= self._slice else self._slice
+        if growth < 1 or columns.num_rows >= self._slice:
+            self._slice = max(LEAST_SLICE, int(columns.num_rows * growth))
         self._tuples += columns.num_rows
         self._last = _row(columns, columns.num_rows - 1)
         self._clean = True

@@ -1,0 +1,262 @@
+"""Going on after a crash: a run that is killed anywhere and started again gives the rows of one that was not."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rpq.cli import main
+from rpq.cli import session as session_module
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
+
+KILLED = 77
+
+
+def make_stream(path: Path, count: int, seed: int) -> None:
+    """Edges out of order, some late, some deleted, over many slides."""
+    chance = random.Random(seed)
+    with open(path, "w") as file:
+        for number in range(count):
+            time = number // 4 + chance.choice([0, 0, 0, -3, -25])
+            op = chance.choice("++++-")
+            print(chance.randrange(9), chance.randrange(9), chance.choice("ab"), time, op, file=file)
+
+
+def command(folder: Path, name: str, *options: object) -> list[str]:
+    files = {"--output": folder / name, "--late": folder / "late.csv", "--stats": folder / "stats.json"}
+    args = ["run", "a/b*", "--input", folder / "edges.txt", "--window", 20, "--slide", 3, "--semantics", "explicit", "--quiet"]
+    return [str(arg) for arg in [*args, *(part for pair in files.items() for part in pair), *options]]
+
+
+def call(args: list[str]) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(args, prog_name="rpq")
+    return ended.value.code or 0
+
+
+def call_and_die(args: list[str], at_event: int) -> bool:
+    """Run the command in a fork that dies, as by SIGKILL, at the n-th of the moments that matter; tell if it did."""
+    child = os.fork()
+    if not child:
+        try:
+            count_events(at_event)
+            main(args, prog_name="rpq")
+        except SystemExit as ended:
+            os._exit(ended.code or 0)
+        finally:
+            os._exit(99)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, KILLED), status
+    return status == KILLED
+
+
+def count_events(last: int) -> None:
+    """Die before the n-th push, write, commit, rename or removal of a file."""
+    seen = 0
+
+    def counted(function):
+        def wrapper(*args, **kwargs):
+            nonlocal seen
+            seen += 1
+            if seen == last:
+                os._exit(KILLED)
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    import rpq
+    from rpq import sinks
+
+    for owner, names in (
+        (rpq.Engine, ["push", "save"]),
+        (sinks.CsvSink, ["write", "commit", "close"]),
+        (sinks.ResumableParquet, ["write", "commit", "close"]),
+        (sinks, ["_write_frame"]),
+        (os, ["replace", "remove", "fsync"]),
+    ):
+        for name in names:
+            setattr(owner, name, counted(getattr(owner, name)))
+
+
+def read_rows(path: Path) -> list[tuple]:
+    """The rows in their order, those of one time sorted."""
+    if path.suffix == ".parquet":
+        found = [tuple(map(str, row)) for row in zip(*pq.read_table(path).to_pydict().values())]
+    else:
+        with open(path, newline="") as file:
+            found = [tuple(row.values()) for row in csv.DictReader(file)]
+    times = [int(row[2]) for row in found]
+    assert times == sorted(times)
+    return sorted(found, key=lambda row: (int(row[2]), row))
+
+
+def figures(folder: Path) -> dict:
+    counted = "tuples inserted refreshed deleted absent_deletes late rejected rows_added rows_removed answers_live edges_live"
+    stats = json.loads((folder / "stats.json").read_text())
+    return {name: stats[name] for name in counted.split()}
+
+
+@pytest.fixture
+def small_steps(monkeypatch):
+    """Checkpoints as often as they may be, slices of a few tuples."""
+    monkeypatch.setattr(session_module, "CHECKPOINT_SHARE", 1.0)
+    monkeypatch.setattr(session_module, "FIRST_SLICE", 16)
+    monkeypatch.setattr(session_module, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(session_module, "LEAST_SLICE", 16)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+@pytest.mark.parametrize("options", [(), ("--deletes", "30", "--seed", "5"), ("--witness",)], ids=["plain", "deletes", "witness"])
+def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, name, options):
+    for folder in ("whole", "killed"):
+        (tmp_path / folder).mkdir()
+        make_stream(tmp_path / folder / "edges.txt", 300, seed=3)
+    assert call(command(tmp_path / "whole", name, *options)) == 0
+    wanted = read_rows(tmp_path / "whole" / name)
+    assert len(wanted) > 100
+
+    killed = tmp_path / "killed"
+    args = command(killed, name, "--checkpoint", killed / "state", *options)
+    chance = random.Random(name)
+    deaths, left = 0, 0
+    while call_and_die(args, at_event=chance.randint(3, 40)):
+        deaths += 1
+        if (killed / "state").exists():
+            left += 1
+    assert deaths >= 3 and left >= 2
+    ends = 2 if options == ("--witness",) else None  # any valid path will do
+    compared = [row[:4] for row in wanted] if ends else wanted
+    found = read_rows(killed / name)
+    assert ([row[:4] for row in found] if ends else found) == compared
+    assert figures(killed) == figures(tmp_path / "whole")
+    assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
+    assert sorted(path.name for path in killed.iterdir()) == sorted(["edges.txt", "late.csv", name, "state", "stats.json"])
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_every_single_moment_to_die_at(tmp_path, capfd, small_steps, name):
+    make_stream(tmp_path / "edges.txt", 40, seed=12)
+    assert call(command(tmp_path, f"whole-{name}")) == 0
+    wanted = read_rows(tmp_path / f"whole-{name}")
+    args = command(tmp_path, name, "--checkpoint", tmp_path / "state")
+    event, died = 0, True
+    while died:
+        event += 1
+        for left in (name, f"{name}.rows", "state"):
+            (tmp_path / left).unlink(missing_ok=True)
+        died = call_and_die(args, at_event=event)
+        assert call(args) == 0
+        assert read_rows(tmp_path / name) == wanted, event
+    assert event > 20
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_a_finished_run_goes_on_when_there_is_more_input(tmp_path, capfd, name):
+    make_stream(tmp_path / "edges.txt", 400, seed=4)
+    assert call(command(tmp_path, f"whole-{name}")) == 0
+    args = command(tmp_path, name, "--checkpoint", tmp_path / "state")
+    for limit in (150, 150, 151, 390):
+        assert call([*args, "--limit", str(limit)]) == 0
+        assert figures(tmp_path)["tuples"] == limit
+    assert call(args) == 0
+    assert call(args) == 0
+    assert read_rows(tmp_path / name) == read_rows(tmp_path / f"whole-{name}")
+    assert json.loads((tmp_path / "stats.json").read_text())["resumed"] is True
+
+
+def test_an_input_error_can_be_mended_and_gone_on_from(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=6)
+    assert call(command(tmp_path, "whole.csv")) == 0
+    lines = (tmp_path / "edges.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "edges.txt").write_text("".join([*lines[:60], "what is this\n", *lines[60:]]))
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 1
+    (tmp_path / "edges.txt").write_text("".join(lines))
+    assert call(args) == 0
+    assert read_rows(tmp_path / "rows.csv") == read_rows(tmp_path / "whole.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda args: [*args, "--window", "21"], "--window was 20, now 21"),
+        (lambda args: [args[0], "b/a*", *args[2:]], "EXPRESSION was a/b*, now b/a*"),
+        (lambda args: [*args, "--source", "1", "2"], "--source was not given, now 1 2"),
+        (lambda args: [*args, "--deletes", "2"], "--deletes was 0.0, now 2.0"),
+        (lambda args: [*args, "--output", args[args.index("--output") + 1] + ".other.csv"], "--output was"),
+        (lambda args: [*args, "--limit", "50"], "--limit is smaller"),
+    ],
+)
+def test_the_checkpoint_of_another_run_is_refused(tmp_path, capfd, change, message):
+    make_stream(tmp_path / "edges.txt", 100, seed=7)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    before = (tmp_path / "rows.csv").read_bytes()
+    capfd.readouterr()
+    assert call(change(args)) == 2
+    assert message in capfd.readouterr().err
+    assert (tmp_path / "rows.csv").read_bytes() == before
+
+
+def test_another_input_is_refused(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=8)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    make_stream(tmp_path / "edges.txt", 100, seed=9)
+    assert call(args) == 2
+    assert "it is another input" in capfd.readouterr().err
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 10, seed=8)
+    (tmp_path / "state").write_text("something precious\n")
+    assert call(command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")) == 2
+    assert (tmp_path / "state").read_text() == "something precious\n"
+    assert "state" in capfd.readouterr().err
+
+
+def test_an_output_that_was_changed_is_refused(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=10)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    (tmp_path / "rows.csv").write_text("source,target,timestamp,op\n")
+    assert call(args) == 2
+    assert "it was changed" in capfd.readouterr().err
+
+
+def test_a_real_kill_in_the_middle_of_a_slow_stream(tmp_path, capfd):
+    """One process, fed through a pipe and killed by the system; the next gets the stream from its beginning."""
+    import subprocess
+    import time
+
+    make_stream(tmp_path / "edges.txt", 400, seed=11)
+    assert call(command(tmp_path, "whole.csv")) == 0
+    lines = (tmp_path / "edges.txt").read_bytes().splitlines(keepends=True)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    args[args.index("--input") + 1] = "-"
+    for fed, killed in ((150, True), (300, True), (400, False)):
+        process = subprocess.Popen([sys.executable, "-m", "rpq.cli", *args], stdin=subprocess.PIPE, cwd=Path(__file__).parents[1])
+        before = (tmp_path / "state").stat().st_mtime_ns if (tmp_path / "state").exists() else 0
+        process.stdin.write(b"".join(lines[:fed]))
+        process.stdin.flush()
+        if not killed:
+            process.stdin.close()
+            assert process.wait(60) == 0
+            break
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "state").exists() or (tmp_path / "state").stat().st_mtime_ns == before:
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdin.close()
+    assert read_rows(tmp_path / "rows.csv") == read_rows(tmp_path / "whole.csv")

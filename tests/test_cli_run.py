@@ -1,0 +1,308 @@
+"""`rpq run` as a user calls it: options, rows, figures, exit statuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rpq.cli import main
+from tests.reference import ReferenceEngine, ReferenceQuery
+
+STATS_KEYS = """tuples inserted refreshed deleted absent_deletes late irrelevant rejected rows_added rows_removed answers_live
+edges_live index_cells engine_seconds total_seconds tuples_per_second latency_p50_us latency_p99_us peak_memory_bytes""".split()
+
+
+@pytest.fixture
+def rpq(capfdbinary):
+    """Call the command in this process; return (exit status, standard output, standard error)."""
+
+    def call(*args: object) -> tuple[int, str, str]:
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(arg) for arg in args], prog_name="rpq")
+        out, err = capfdbinary.readouterr()
+        return ended.value.code or 0, out.decode(), err.decode()
+
+    return call
+
+
+@pytest.fixture
+def edges(tmp_path):
+    """Write lines to a file of the format `edges`."""
+
+    def write(text: str, name: str = "edges.txt") -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def rows(text: str) -> list[tuple[str, ...]]:
+    header, *lines = csv.reader(io.StringIO(text, newline=""))
+    assert header[:4] == ["source", "target", "timestamp", "op"]
+    return [tuple(line) for line in lines]
+
+
+def expected(tuples, expression, size, slide, **options):
+    """The rows of the reference, as texts; `tuples` are (source, target, label, timestamp, op)."""
+    engine = ReferenceEngine(ReferenceQuery(name="q", expression=expression, size=size, slide=slide, **options))
+    found = []
+    for item in tuples:
+        found += [(row.source, row.target, str(row.timestamp), row.op) for row in engine.push(*item)]
+    return found, engine.counts()
+
+
+def in_time_order(found) -> list:
+    """Rows of one time in a fixed order; the order of times is kept as it is."""
+    assert [int(row[2]) for row in found] == sorted(int(row[2]) for row in found)
+    return sorted(found, key=lambda row: int(row[2]))
+
+
+def as_multiset(found) -> list:
+    return sorted(found, key=repr)
+
+
+# W = β = 10:   time   0 ──── 10 ────     (design section 2.6)
+#               edge   +       +   / −
+@pytest.mark.parametrize(
+    ("op", "semantics", "result"),
+    [
+        ("+", "implicit", ["+0", "+10"]),
+        ("+", "explicit", ["+0", "-10", "+10"]),
+        ("-", "implicit", ["+0"]),
+        ("-", "explicit", ["+0", "-10"]),
+    ],
+)
+def test_rows_of_an_expiry(rpq, edges, op, semantics, result):
+    path = edges(f"x y a 0\nx y a 10 {op}\n")
+    status, out, _ = rpq("run", "a", "--input", path, "--window", 10, "--slide", 10, "--semantics", semantics, "--output", "-")
+    assert status == 0
+    assert [row[3] + row[2] for row in rows(out)] == result
+
+
+vertices = st.sampled_from(["x", "y", "z", 'w,"'])
+tuples = st.tuples(vertices, vertices, st.sampled_from("abc"), st.integers(-12, 30), st.sampled_from("+++-"))
+
+
+def edges_csv(stream) -> str:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([("source", "target", "label", "timestamp", "op"), *stream])
+    return file.getvalue()
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    stream=st.lists(tuples, max_size=25),
+    expression=st.sampled_from(["a/b*", "(a|^b)+", "a*/c", "!(a|^c)"]),
+    size=st.integers(1, 15),
+    slide=st.integers(1, 6),
+    semantics=st.sampled_from(["implicit", "explicit"]),
+    witness=st.booleans(),
+)
+def test_rows_and_counts_are_those_of_the_reference(rpq, tmp_path, stream, expression, size, slide, semantics, witness):
+    path, stats, late = tmp_path / "edges.csv", tmp_path / "stats.json", tmp_path / "late.csv"
+    path.write_text(edges_csv(stream))
+    options = ["--semantics", semantics, "--stats", stats, "--late", late, "--output", "-"] + ["--witness"] * witness
+    status, out, err = rpq("run", expression, "--input", path, "--window", size, "--slide", slide, *options)
+    assert status == 0, err
+    found = rows(out)
+    wanted, counts = expected(stream, expression, size, slide, semantics=semantics)
+    assert as_multiset(row[:4] for row in in_time_order(found)) == as_multiset(wanted)
+    figures = json.loads(stats.read_text())
+    assert {name: figures[name] for name in counts} == counts
+    assert len(late.read_text().splitlines()) == 1 + counts["late"]
+    for source, target, _, op, *path_text in found:
+        if op == "-":
+            assert path_text in ([], [""])
+        elif witness:
+            walk = json.loads(path_text[0])
+            assert (walk[0], walk[-1], len(walk) % 2) == (source, target, 1) and len(walk) > 1
+
+
+def test_the_stats_have_all_keys_and_the_summary_goes_to_stderr(rpq, edges, tmp_path):
+    path, stats = edges("x y a 1\ny z a 2\nx y q 2\nx y a 2\n"), tmp_path / "stats.json"
+    status, out, err = rpq("run", "a+", "--input", path, "--window", 5, "--slide", 1, "--stats", stats)
+    assert (status, out) == (0, "")
+    figures = json.loads(stats.read_text())
+    assert set(STATS_KEYS) <= set(figures)
+    assert (figures["tuples"], figures["rows_added"], figures["rejected"]) == (4, 3, 0)
+    assert (figures["expression"], figures["window"], figures["slide"], figures["exit_code"]) == ("a+", 5, 1, 0)
+    assert figures["total_seconds"] >= figures["engine_seconds"] > 0
+    assert figures["peak_memory_bytes"] > 10**6
+    assert "4: 2 inserted, 1 refreshed, 1 irrelevant" in err and "3 added, 0 removed" in err
+
+
+def test_quiet_says_nothing(rpq, edges):
+    path = edges("x y a 1\n")
+    assert rpq("run", "a", "--input", path, "--window", 5, "--slide", 1, "--quiet") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["EXPRESSION", "--input", "A", "B", "--source", "x", "y"],
+        ["--source", "x", "--input", "A", "--source", "y", "--input", "B", "--quiet", "EXPRESSION"],
+        ["--input", "A", "B", "--source", "x", "y", "EXPRESSION"],
+        ["--input=A", "B", "--source", "x", "y", "--", "EXPRESSION"],
+    ],
+)
+def test_several_values_repeated_and_in_a_row(rpq, edges, order):
+    names = {
+        "A": str(edges("x 1 a 1\nz 2 a 3\n", "A.txt")),
+        "B": str(edges("y 3 a 2\n", "B.txt")),
+        "EXPRESSION": "a",
+    }
+    names["--input=A"] = "--input=" + names["A"]
+    args = [names.get(arg, arg) for arg in order]
+    status, out, err = rpq("run", "--window", 10, "--slide", 1, "--output", "-", *args)
+    assert status == 0, err
+    assert rows(out) == [("x", "1", "1", "+"), ("y", "3", "2", "+")]
+
+
+def test_a_missing_expression_is_not_taken_from_the_files(rpq, edges):
+    first, second = edges("x y a 1\n", "A.txt"), edges("x y a 1\n", "B.txt")
+    status, _, err = rpq("run", "--window", 10, "--slide", 1, "--input", first, second)
+    assert status == 2 and "Missing argument 'EXPRESSION'" in err
+
+
+def test_negative_numbers_are_values(rpq, edges):
+    path = edges("-1 -2 a -5\n-1 3 a -5\n-7 -2 a -5\n")
+    args = ["--input", path, "--window", 10, "--slide", 1, "--output", "-", "--source", "-1", "--target", "-2", "3"]
+    assert sorted(rows(rpq("run", "a", *args)[1])) == [("-1", "-2", "-5", "+"), ("-1", "3", "-5", "+")]
+
+
+def test_sources_of_typed_parquet_are_integers(rpq, tmp_path):
+    path, out_path = tmp_path / "edges.parquet", tmp_path / "rows.parquet"
+    table = {"source": [7, 8], "target": [8, 9], "label": ["a", "a"], "timestamp": [1, 2]}
+    pq.write_table(pa.table(table), path)
+    args = ["--input", path, "--window", 10, "--slide", 1]
+    status, _, err = rpq("run", "a+", *args, "--output", out_path, "--source", 7)
+    assert status == 0, err
+    written = pq.read_table(out_path)
+    assert written.schema.field("source").type == pa.int64()
+    assert written["target"].to_pylist() == [8, 9]
+    status, _, err = rpq("run", "a+", *args, "--source", "x")
+    assert status == 2 and "vertices of this input are integers" in err
+
+
+def test_csv_and_parquet_have_the_same_rows(rpq, edges, tmp_path):
+    path = edges("".join(f"{i % 7} {i * 5 % 11} {'ab'[i % 2]} {i}\n" for i in range(200)))
+    results = []
+    for name in ("rows.csv", "rows.parquet"):
+        args = ["--input", path, "--window", 20, "--slide", 3, "--witness", "--semantics", "explicit", "--output", tmp_path / name]
+        assert rpq("run", "a/b*", *args)[0] == 0
+    with open(tmp_path / "rows.csv", newline="") as file:
+        results = [(row["source"], row["target"], int(row["timestamp"]), row["op"], row["path"]) for row in csv.DictReader(file)]
+    columns = pq.read_table(tmp_path / "rows.parquet").to_pydict()
+    assert list(columns) == ["source", "target", "timestamp", "op", "path"]
+    assert as_multiset(zip(*columns.values())) == as_multiset(results) and results
+
+
+def test_limit_and_self_loops(rpq, edges, tmp_path):
+    path, stats = edges("x x a 1\nx y a 2\ny z a 3\n"), tmp_path / "stats.json"
+    args = ["--input", path, "--window", 10, "--slide", 1, "--output", "-", "--stats", stats, "--limit", 2]
+    assert rows(rpq("run", "a", *args, "--drop-self-loops")[1]) == [("x", "y", "2", "+")]
+    assert json.loads(stats.read_text())["tuples"] == 1
+
+
+@pytest.mark.parametrize(
+    ("window", "unit", "result"), [("10s", "s", 10), ("10s", "ms", 10_000), ("1m", "us", 60_000_000), ("10", None, 10)]
+)
+def test_durations_need_the_unit_of_the_stream(rpq, edges, tmp_path, window, unit, result):
+    path, stats = edges("x y a 1\n"), tmp_path / "stats.json"
+    options = ["--time-unit", unit] if unit else []
+    assert rpq("run", "a", "--input", path, "--window", window, "--slide", 1, "--stats", stats, *options)[0] == 0
+    assert json.loads(stats.read_text())["window"] == result
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["a//b"], "column 3"),
+        (["a", "--window", "10d"], "has a unit, but the timestamps of the stream have none"),
+        (["a", "--window", "0"], "must be positive"),
+        (["a", "--window", "x"], "is not a duration"),
+        (["a", "--output", "rows.txt"], "ends in .csv or .parquet"),
+        (["a", "--output", "-", "--checkpoint", "c"], "cannot be taken back"),
+        (["a", "--format", "edgse"], "unknown format 'edgse'"),
+        (["a", "--witness"], "--witness needs an --output"),
+        (["a", "--paths", "simple"], "simple path"),
+        (["a", "--memory-limit", "lots"], "expected a number of bytes"),
+        (["a", "--input"], "requires a value"),
+        (["a", "b"], "unexpected extra argument"),
+        (["a", "--output", "nowhere/rows.csv"], "cannot be written"),
+    ],
+)
+def test_usage_errors_end_with_2(rpq, edges, tmp_path, monkeypatch, args, message):
+    monkeypatch.chdir(tmp_path)
+    path = edges("x y a 1\n")
+    status, out, err = rpq("run", "--slide", 1, "--window", 10, "--input", path, "--quiet", *args)
+    assert (status, out) == (2, ""), err
+    assert message in err
+
+
+def test_the_pointer_stands_below_the_column(rpq, edges):
+    err = rpq("run", "a//b", "--input", edges("x y a 1\n"), "--window", 10, "--slide", 1)[2].splitlines()
+    line = next(number for number, text in enumerate(err) if text.strip() == "a//b")
+    assert err[line + 1].index("^") == err[line].index("a//b") + 2
+
+
+def test_an_input_error_ends_with_1_after_what_came_before(rpq, edges, tmp_path):
+    path, stats, out_path = edges("x y a 1\ny z a 2\nx y a noon\nz w a 4\n"), tmp_path / "s.json", tmp_path / "rows.parquet"
+    args = ["--input", path, "--window", 10, "--slide", 1, "--stats", stats, "--output", out_path]
+    status, out, err = rpq("run", "a", *args)
+    assert (status, out) == (1, "")
+    assert f"{path}:3" in err and "noon" in err and "2 inserted" in err
+    assert pq.read_table(out_path)["source"].to_pylist() == ["x", "y"]
+    assert json.loads(stats.read_text())["exit_code"] == 1
+    status, _, err = rpq("run", "a", *args, "--on-error", "skip")
+    assert status == 0 and "1 lines" in err
+    assert pq.read_table(out_path)["source"].to_pylist() == ["x", "y", "z"]
+    assert json.loads(stats.read_text())["rejected"] == 1
+
+
+def test_a_timestamp_that_overflows_the_window_is_an_input_error(rpq, edges, tmp_path):
+    path = edges(f"x y a 1\ny z a {2**63 - 5}\nz w a 3\n")
+    args = ["--input", path, "--window", 10, "--slide", 1, "--output", "-"]
+    status, out, err = rpq("run", "a", *args)
+    assert status == 1 and str(2**63 - 5) in err
+    assert rows(out) == [("x", "y", "1", "+")]
+    status, out, err = rpq("run", "a", *args, "--on-error", "skip")
+    assert status == 0 and "rejected" in err
+    assert rows(out) == [("x", "y", "1", "+"), ("z", "w", "3", "+")]
+
+
+def test_a_missing_file_is_an_input_error(rpq, tmp_path):
+    status, _, err = rpq("run", "a", "--input", tmp_path / "nothing", "--window", 10, "--slide", 1)
+    assert status == 1 and "nothing" in err
+
+
+def test_a_memory_limit_ends_with_1_and_says_what_happened(rpq, edges):
+    path = edges("".join(f"{i} {j} a {i}\n" for i in range(300) for j in range(300) if (i * j) % 7 == 1))
+    status, out, err = rpq("run", "a+", "--input", path, "--window", 10_000, "--slide", 1, "--memory-limit", "1M", "--output", "-")
+    assert status == 1 and "a+" in err and "Traceback" not in err
+    assert rows(out)
+
+
+def test_late_tuples_are_input_again(rpq, edges, tmp_path):
+    late = tmp_path / "late.csv"
+    path = edges('source,target,label,timestamp\n"x,1",y,a,100\n"x,1",z,a,10\ny,y,a,11\n')
+    status, _, err = rpq("run", "a", "--input", path, "--window", 10, "--slide", 1, "--late", late)
+    assert status == 0, err
+    assert late.read_text() == 'source,target,label,timestamp,op\n"x,1",z,a,10,+\ny,y,a,11,+\n'
+    assert len(rows(rpq("run", "a", "--input", late, "--window", 10, "--slide", 1, "--output", "-")[1])) == 2
+
+
+def test_an_empty_input_gives_empty_outputs(rpq, edges, tmp_path):
+    path, out_path = edges(""), tmp_path / "rows.parquet"
+    assert rpq("run", "a", "--input", path, "--window", 10, "--slide", 1, "--output", out_path)[0] == 0
+    assert pq.read_table(out_path).num_rows == 0

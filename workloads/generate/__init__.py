@@ -1,0 +1,1 @@
+"""Streams made from a seed, for demonstrations, tests and experiments."""
