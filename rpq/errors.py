@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class RpqError(Exception):
     """The base of every error that this package raises on purpose."""
@@ -29,3 +31,39 @@ class InputError(RpqError):
         self.line = line
         self.column = column
         self.row = row
+
+
+class QueryError(RpqError):
+    """A query that cannot be evaluated: its expression, its window or its options."""
+
+
+class RegistrationError(QueryError):
+    """The window of a new query reaches back to edges that were not kept.
+
+    `available_from` is the stream time from which the query can be registered with all that its window holds.
+    """
+
+    def __init__(self, message: str, *, available_from: int) -> None:
+        super().__init__(message)
+        self.available_from = available_from
+
+
+class MemoryLimitError(RpqError):
+    """The engine would grow past its memory limit.
+
+    `query` is the name of the query whose index grew, `row` the number of the tuple in the pushed batch,
+    `size` the bytes that it would have needed, `limit` the bytes allowed. `changes` are the answer changes of the
+    tuples before it. The engine takes no further tuples.
+    """
+
+    def __init__(self, message: str, *, query: str, row: int, size: int, limit: int) -> None:
+        super().__init__(message)
+        self.query = query
+        self.row = row
+        self.size = size
+        self.limit = limit
+        self.changes: Any = None
+
+
+class StateFormatError(RpqError):
+    """A file that is no saved state of an engine, or one of another version of the format."""

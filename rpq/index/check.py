@@ -1,0 +1,133 @@
+"""The structural invariants of the index, for the tests: plain Python, slow, obvious."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpq.blocks import LANES, SATURATED
+from rpq.index import layout
+from rpq.index.layout import PENDING, POINTER, Index
+
+
+def _entries(lists, i) -> list[int]:
+    start = int(lists.start[i])
+    return [int(e) for e in lists.entries[start : start + int(lists.length[i])]]
+
+
+def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
+    """(vertex, state, slot) -> (value, hops) of the live cells; asserts how rows and blocks are stored."""
+    table, state = index.table, index.state
+    states = int(index.program.classes[1])
+    now = int(state[layout.NOW])
+    used_blocks: list[int] = []
+    cells = {}
+    free_rows = set(table.free_rows[: state[layout.FREE_ROWS]].tolist())
+    for row in range(state[layout.ROWS]):
+        if table.node[row] < 0:
+            assert row in free_rows, f"row {row} is neither free nor a node"
+            continue
+        assert row not in free_rows, f"row {row} is free and a node"
+        assert table.row_of[table.node[row]] == row, f"row {row} is not the row of its node"
+        assert index.queue.rank[row] == -1, f"row {row} waits in the queue between tuples"
+        entries = _entries(table.directory, row)
+        assert len(entries) <= 1 << int(table.directory.size_class[row]) if entries else True
+        present = [e for e in entries if e]
+        numbers = [e >> 32 for e in present]
+        assert numbers == sorted(set(numbers)), f"the directory of row {row} is not sorted: {numbers}"
+        if table.direct[row]:
+            assert all(e == 0 or e >> 32 == i for i, e in enumerate(entries)), f"row {row} is not direct"
+        for entry in present:
+            assert not entry & PENDING, f"row {row} has a pending block between tuples"
+            block = entry & POINTER
+            used_blocks.append(block)
+            for lane in range(LANES):
+                value = int(table.values[block * LANES + lane])
+                if value > now:
+                    hops = int(table.hops[block * LANES + lane]) if len(table.hops) else SATURATED
+                    assert value >= table.low[row], f"row {row} holds {value} below its bound {table.low[row]}"
+                    slot = (entry >> 32) * LANES + lane
+                    assert table.slot_vertex[slot] >= 0, f"a live cell of slot {slot}, which is free"
+                    cells[int(table.node[row]) // states, int(table.node[row]) % states, slot] = (value, hops)
+    free_blocks = table.free_blocks[: state[layout.FREE_BLOCKS]].tolist()
+    assert sorted(used_blocks + free_blocks) == list(range(1, int(state[layout.BLOCKS]))), "blocks leak or are shared"
+    assert (table.row_of >= 0).sum() + len(free_rows) == state[layout.ROWS], "rows leak"
+    return cells
+
+
+def _edges(index: Index, lists) -> dict[tuple[int, int, int, int], int]:
+    """(vertex, class, other vertex, edge << 1 | against) -> slide, of the edges in the window."""
+    classes = int(index.program.classes[0])
+    found = {}
+    for i in range(len(lists.start)):
+        for link in _entries(lists, i):
+            edge = (link >> 1) & POINTER
+            assert index.graph.linked[edge], f"edge {edge} is listed but not linked"
+            slide = int(index.graph.expiry[edge])
+            if slide > index.state[layout.NOW]:
+                key = (i // classes, i % classes, link >> 32, link & 0xFFFFFFFF)
+                assert key not in found, f"link {key} is listed twice"
+                found[key] = slide
+    return found
+
+
+def _bottlenecks(index: Index, edges) -> dict[tuple[int, int, int], int]:
+    """What every cell must be: the largest over paths of the smallest slide of an edge."""
+    program = index.program
+    best: dict[tuple[int, int, int], int] = {}
+
+    def offer(key, value, waiting):
+        if value > best.get(key, 0):
+            best[key] = value
+            waiting.append(key)
+
+    waiting: list[tuple[int, int, int]] = []
+    for (u, c, v, _), slide in edges.items():
+        if program.start_target[c] >= 0 and index.table.is_root[u]:
+            slot = int(index.table.slot_of[u])
+            assert slot >= 0, f"root {u} has no slot"
+            assert index.table.slot_vertex[slot] == u, f"slot {slot} is not the slot of {u}"
+            offer((v, int(program.start_target[c]), slot), slide, waiting)
+    outgoing: dict[int, list[tuple[int, int, int]]] = {}
+    for (u, c, v, _), slide in edges.items():
+        outgoing.setdefault(u, []).append((c, v, slide))
+    while waiting:
+        u, s, slot = waiting.pop()
+        for c, v, slide in outgoing.get(u, []):
+            for leave in range(program.leave_first[s], program.leave_first[s + 1]):
+                if program.leave_class[leave] == c:
+                    offer((v, int(program.leave_target[leave]), slot), min(best[u, s, slot], slide), waiting)
+    return best
+
+
+def check_index(index: Index) -> None:
+    """Assert that storage is consistent, that every cell is the bottleneck of its paths, and that supports found it."""
+    state, table, program = index.state, index.table, index.program
+    assert state[layout.PHASE] == 0, "a tuple is half done"
+    assert (index.queue.head == -1).all(), "the queue is not empty"
+    cells = _cells(index)
+    edges = _edges(index, index.graph.out)
+    expected = _bottlenecks(index, edges)
+    assert {key: value for key, (value, _) in cells.items()} == expected, "cells are not the bottlenecks"
+    used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
+    free = table.free_slots[: state[layout.FREE_SLOTS]].tolist()
+    assert sorted(used + free) == list(range(state[layout.SLOTS])), "slots leak or are shared"
+    if not len(table.hops):
+        return
+    backwards = _edges(index, index.graph.into)
+    mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
+    assert backwards == mirrored, "in-edges are not the out-edges turned round"
+    assert not table.suspect[: state[layout.BLOCKS]].any() if state[layout.TAKEN] else True
+    for (v, t, slot), (value, hops) in cells.items():
+        if hops == SATURATED:
+            continue
+        supported = False
+        for (w, c, target, _), slide in edges.items():
+            if target != v or slide < value:
+                continue
+            if program.start_target[c] == t and table.slot_of[w] == slot:
+                supported = True
+            for step in range(program.step_first[c], program.step_first[c + 1]):
+                if program.step_target[step] == t:
+                    held, held_hops = cells.get((w, int(program.step_source[step]), slot), (0, 0))
+                    supported |= held > value or (held == value and held_hops < hops)
+        assert supported, f"cell {(v, t, slot)} = {(value, hops)} has no support"

@@ -1,0 +1,311 @@
+"""How the Δ index lies in memory.
+
+Observation 1: only the expiry slide of a node matters, not its timestamp, because all edges of one slide
+leave the window together. Observation 2: trees that hold the same node do the same work. So the spanning
+trees of Pacaci et al. (2020, section 3) are stored by node in place of by root, as a table: row = product
+node (v, t), column = root, cell = the expiry slide up to which the root reaches the node. An edge
+(u, l, v) with δ(s, l) = t is one row operation:
+
+    row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))
+
+and the cells that grew are pushed along the out-edges of v, to the fixpoint.
+
+* **Cells** are bytes (wider where the window has more than 250 slides), relative to `BASE`, an absolute slide
+  that moves on from time to time (`expiry.rebase`). A cell at or below `NOW` is dead, which is the same as
+  absent: crossing a slide boundary costs one addition. Blocks without a live cell are collected by a sweep
+  every few slides.
+* **Columns** are slots: a vertex gets the lowest free one when an edge makes it a root, and gives it back when
+  none of its first edges is in the window any more. A slot is 64 * block number + lane.
+* **Rows** are cut into blocks of 64 columns; only blocks with a live cell are stored. The directory of a row
+  lists them as entries `block number << 32 | pending bit | block`, sorted; a row that holds more than a
+  quarter of all block numbers is *direct*: entry i is block number i, 0 for absent. So a row with one root
+  costs 8 bytes of directory, a row with all of them one load a lookup, and no row more than four times
+  what a list would take. Block 0 is never given out.
+* **The start state** has no incoming transitions (`program.py` sees to that), so the root's own node needs no
+  row: an edge out of s0 sets one cell.
+* **Supports** are kept from the first delete on (until then `hops` is empty): see `delete.py`.
+* **Queue**: rows with pending blocks wait in 256 buckets by the largest slide that may be pending; the row with
+  the largest goes first, which saves a quarter of the steps of first-in-first-out. What a row pushes is never
+  larger than what it received, so the buckets are emptied from above in one pass.
+
+Vertices and edges are the ids of the engine's snapshot graph. The index has its own adjacency lists, by
+(vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
+different windows, and several partitions of the roots of one, can share a snapshot graph.
+
+Kernels take the arrays once a call and pass pointers on among themselves (`view_index`): see `blocks.py`. They
+never allocate. Where something is full they return a `NEED_…` code with everything consistent, Python enlarges it, and the
+same call goes on where it stopped.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from numba import njit
+
+from rpq.blocks import pointer
+from rpq.lists import Lists, view_lists
+
+# What a kernel returns: finished, or what Python must do before it goes on.
+DONE = 0
+NEED_LINKS = 1
+NEED_ROWS = 2
+NEED_BLOCKS = 3
+NEED_DIRECTORY = 4
+NEED_OUTPUT = 5
+NEED_SUPPORTS = 6
+NEED_EXPIRED = 7
+NEED_PATHS = 8
+
+# Fields of `Index.state`.
+BASE = 0  # absolute slide of cell value 0
+NOW = 1  # current slide, relative to BASE
+NEXT_BOUNDARY = 2  # stream time at which the next slide begins
+TUPLE = 3  # next tuple of the chunk
+PHASE = 4  # how far that tuple has come
+SLOTS = 5  # slots given out so far (high water)
+FREE_SLOTS = 6  # entries in the stack of free slots
+ROWS = 7
+FREE_ROWS = 8
+BLOCKS = 9
+FREE_BLOCKS = 10
+QUEUED = 11  # highest bucket that may hold a row, -1 none
+OUT = 12  # rows in the output buffer
+EVENTS = 13  # events in the output buffer
+TAKEN = 14  # blocks out of which the current delete took cells
+SWEPT = 15  # absolute slide of the last sweep
+STARTED = 16  # cycle counter when the current tuple began
+RESUME = 17  # phase 1: the slide of the edge; phase 3: next entry of `taken`
+PATHS = 18  # entries in the path buffer
+ADDED = 19
+REMOVED = 20
+INSERTED = 21
+REFRESHED = 22
+DELETED = 23
+ABSENT = 24
+LATE = 25
+IRRELEVANT = 26
+TIME = 27  # stream time, if HAS_TIME
+HAS_TIME = 28  # 0 before the first tuple
+QUIET = 29  # 1: do not report answers (a rebuild)
+EVENT_OUT = 30  # rows in the output buffer when the current event began
+STEPS = 31  # block steps so far
+VERTICES = 32  # the capacities of the arrays, as Python made them
+EDGES = 33
+ROW_CAPACITY = 34
+BLOCK_CAPACITY = 35
+OUT_CAPACITY = 36
+EVENT_CAPACITY = 37
+PATH_CAPACITY = 38
+PATH_END_CAPACITY = 39
+SUPPORTS = 40  # 1: hop counts and in-edges are kept
+STATE_FIELDS = 41
+
+# Fields of `Index.settings`.
+SIZE = 0
+SLIDE = 1
+RANGE = 2  # largest expiry slide of an edge, relative to the current slide
+CEILING = 3  # largest value of a cell
+RANK_SHIFT = 4  # cell value to bucket
+EXPLICIT = 5
+SWEEP_EVERY = 6  # slides
+WITNESS = 7
+SETTINGS_FIELDS = 8
+
+POINTER = (1 << 31) - 1
+PENDING = 1 << 31
+BUCKETS = 256
+LATENCY_BUCKETS = 1024
+
+
+class Program(NamedTuple):
+    """The automaton as flat tables; state 0 is the start and is never entered."""
+
+    classes: np.ndarray  # int64[3]: transition classes, states, accepting states
+    step_first: np.ndarray  # int32 a class + 1: its steps s -> t with s > 0 in step_source, step_target
+    step_source: np.ndarray
+    step_target: np.ndarray
+    start_target: np.ndarray  # int32 a class: δ(0, class) or -1
+    leave_first: np.ndarray  # int32 a state + 1: its transitions in leave_class, leave_target
+    leave_class: np.ndarray
+    leave_target: np.ndarray
+    enter_first: np.ndarray  # int32 a state + 1: the transitions into it in enter_class, enter_source
+    enter_class: np.ndarray
+    enter_source: np.ndarray
+    accepting: np.ndarray  # uint8 a state
+    accepting_states: np.ndarray  # int32
+    forward: np.ndarray  # int16 a label id: class of a step along such an edge, -1 none
+    inverse: np.ndarray  # int16 a label id: class of a step against it
+
+
+class Graph(NamedTuple):
+    """The part of the snapshot graph that this index walks."""
+
+    expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted
+    linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
+    out: Lists  # vertex * classes + class -> target << 32 | edge << 1 | against
+    into: Lists  # the same from the target; empty until supports are kept
+
+
+class Table(NamedTuple):
+    """Rows, blocks, slots."""
+
+    values: np.ndarray  # cell type, 64 a block
+    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept
+    suspect: np.ndarray  # uint64 a block: cells to be looked at; length 0 likewise
+    taken: np.ndarray  # uint64 a block: cells taken out; length 0 likewise
+    row_of: np.ndarray  # int32 vertex * states + state -> row or -1
+    node: np.ndarray  # int64 a row: vertex * states + state, -1 free
+    low: np.ndarray  # int64 a row: no live cell is below
+    directory: Lists  # row -> its blocks
+    direct: np.ndarray  # uint8 a row
+    slot_of: np.ndarray  # int32 a vertex, -1 none
+    slot_vertex: np.ndarray  # int32 a slot, -1 free
+    is_root: np.ndarray  # uint8 a vertex: may be a root (source restriction, partition)
+    is_target: np.ndarray  # uint8 a vertex: answers may end here
+    free_rows: np.ndarray  # int32, stack
+    free_blocks: np.ndarray  # int32, stack
+    free_slots: np.ndarray  # int32, stack
+
+
+class Queue(NamedTuple):
+    """Rows with pending blocks, and room for the blocks of the row that is being pushed."""
+
+    head: np.ndarray  # int32 a bucket: first row or -1
+    next: np.ndarray  # int32 a row
+    previous: np.ndarray  # int32 a row: -1 - bucket for the first
+    rank: np.ndarray  # int16 a row: its bucket, -1 not queued
+    number: np.ndarray  # int64 a block number: scratch
+    block: np.ndarray  # int64 a block number: scratch
+    suspects: np.ndarray  # int64 a block: stack of row << 32 | block number with suspect cells
+    taken: np.ndarray  # int64 a block: row << 32 | block number out of which cells were taken
+
+
+class Output(NamedTuple):
+    """Answer changes, as they are found."""
+
+    pairs: np.ndarray  # int64: source vertex << 32 | target vertex
+    event_time: np.ndarray  # int64 an event
+    event_end: np.ndarray  # int64 an event: rows up to here
+    event_kind: np.ndarray  # int8 an event: 1 added, -1 removed
+    event_tuple: np.ndarray  # int64 an event: 2 * number of the tuple in the chunk + 1, or 2 * number for a boundary before it
+    paths: np.ndarray  # int64: steps of witnesses, edge << 1 | against, last step first
+    path_end: np.ndarray  # int64 a row (only with witnesses): its path ends here
+
+
+class Index(NamedTuple):
+    """Everything a kernel needs."""
+
+    program: Program
+    graph: Graph
+    table: Table
+    queue: Queue
+    output: Output
+    state: np.ndarray  # int64[STATE_FIELDS]
+    settings: np.ndarray  # int64[SETTINGS_FIELDS]
+    latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
+
+
+class Chunk(NamedTuple):
+    """Tuples with their names resolved by the snapshot graph."""
+
+    source: np.ndarray  # int32 vertex id, -1 where the label is irrelevant to every query
+    target: np.ndarray  # int32
+    label: np.ndarray  # int32 label id
+    timestamp: np.ndarray  # int64
+    delete: np.ndarray  # uint8
+    edge: np.ndarray  # int32 edge id; -1: nothing to insert or to delete
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _view_program(p):
+    return Program(
+        pointer(p.classes),
+        pointer(p.step_first),
+        pointer(p.step_source),
+        pointer(p.step_target),
+        pointer(p.start_target),
+        pointer(p.leave_first),
+        pointer(p.leave_class),
+        pointer(p.leave_target),
+        pointer(p.enter_first),
+        pointer(p.enter_class),
+        pointer(p.enter_source),
+        pointer(p.accepting),
+        pointer(p.accepting_states),
+        pointer(p.forward),
+        pointer(p.inverse),
+    )
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _view_table(t):
+    return Table(
+        pointer(t.values),
+        pointer(t.hops),
+        pointer(t.suspect),
+        pointer(t.taken),
+        pointer(t.row_of),
+        pointer(t.node),
+        pointer(t.low),
+        view_lists(t.directory),
+        pointer(t.direct),
+        pointer(t.slot_of),
+        pointer(t.slot_vertex),
+        pointer(t.is_root),
+        pointer(t.is_target),
+        pointer(t.free_rows),
+        pointer(t.free_blocks),
+        pointer(t.free_slots),
+    )
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _view_queue(q):
+    return Queue(
+        pointer(q.head),
+        pointer(q.next),
+        pointer(q.previous),
+        pointer(q.rank),
+        pointer(q.number),
+        pointer(q.block),
+        pointer(q.suspects),
+        pointer(q.taken),
+    )
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _view_output(o):
+    return Output(
+        pointer(o.pairs),
+        pointer(o.event_time),
+        pointer(o.event_end),
+        pointer(o.event_kind),
+        pointer(o.event_tuple),
+        pointer(o.paths),
+        pointer(o.path_end),
+    )
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def view_index(index):
+    """The index as pointers, as the kernels pass it among themselves."""
+    g = index.graph
+    return Index(
+        _view_program(index.program),
+        Graph(pointer(g.expiry), pointer(g.linked), view_lists(g.out), view_lists(g.into)),
+        _view_table(index.table),
+        _view_queue(index.queue),
+        _view_output(index.output),
+        pointer(index.state),
+        pointer(index.settings),
+        pointer(index.latency),
+    )
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def view_chunk(c):
+    """A chunk as pointers."""
+    return Chunk(
+        pointer(c.source), pointer(c.target), pointer(c.label), pointer(c.timestamp), pointer(c.delete), pointer(c.edge)
+    )

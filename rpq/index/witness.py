@@ -1,0 +1,100 @@
+"""A path for an answer, read off the index by walking predecessors back to the root."""
+
+import numpy as np
+from numba import njit
+
+from rpq.blocks import LANES
+from rpq.index.layout import NOW, POINTER, ROWS, SUPPORTS
+from rpq.index.rows import find, row_at
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _cell_at(index, vertex, state, slot):
+    """The place of a root's cell for a product node, or -1."""
+    row = row_at(index, vertex, state)
+    place = find(index.table, row, slot >> 6) if row >= 0 else np.int64(-1)
+    if place < 0:
+        return np.int64(-1)
+    return (index.table.directory.entries[place] & POINTER) * LANES + (slot & (LANES - 1))
+
+
+@njit(cache=True, nogil=True)
+def walk_back(index, source, target, steps):
+    """Write the steps of a path from `source` to `target`, last first; their number, or -1 if it is no answer.
+
+    Starts at the accepting state that lives longest and follows supports, so that the path lasts as long as
+    the answer does. Where supports are not kept or hop counts are saturated it is a depth-first search
+    over the live cells of the root, better predecessors first, that visits a product node once: it cannot
+    fail, because a live cell has a path. A step is `edge << 1 | against`. Needs the `into` lists.
+    """
+    program, graph, table = index.program, index.graph, index.table
+    classes, states = program.classes[0], program.classes[1]
+    now = index.state[NOW]
+    slot = np.int64(table.slot_of[source])
+    if slot < 0:
+        return np.int64(-1), steps
+    best = now
+    end_state = np.int64(-1)
+    for i in range(program.classes[2]):
+        state = np.int64(program.accepting_states[i])
+        cell = _cell_at(index, target, state, slot)
+        if cell >= 0 and np.int64(table.values[cell]) > best:
+            best = np.int64(table.values[cell])
+            end_state = state
+    if end_state < 0:
+        return np.int64(-1), steps
+
+    visited = np.zeros(index.state[ROWS], np.uint8)
+    trail = np.empty(64, np.int64)  # the node of each depth
+    trail[0] = target * states + end_state
+    visited[row_at(index, target, end_state)] = 1
+    depth = 0
+    while True:
+        vertex = trail[depth] // states
+        state = trail[depth] - vertex * states
+        held_cell = _cell_at(index, vertex, state, slot)
+        held = np.int64(table.values[held_cell])
+        best_value, best_hops, best_node, best_step = np.int64(-1), np.int64(1 << 30), np.int64(-1), np.int64(-1)
+        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+            links = vertex * classes + program.enter_class[enter]
+            source_state = np.int64(program.enter_source[enter])
+            first = graph.into.start[links]
+            for place in range(first, first + np.int64(graph.into.length[links])):
+                link = graph.into.entries[place]
+                slide = np.int64(graph.expiry[(link >> 1) & POINTER])
+                if slide <= now:
+                    continue
+                if source_state == 0:
+                    if link >> 32 == source and slide >= held:
+                        # The root itself: nothing is better.
+                        if depth >= len(steps):
+                            steps = np.concatenate((steps, np.empty_like(steps)))
+                        steps[depth] = link & ((1 << 32) - 1)
+                        return np.int64(depth + 1), steps
+                    continue
+                cell = _cell_at(index, link >> 32, source_state, slot)
+                if cell < 0 or visited[row_at(index, link >> 32, source_state)]:
+                    continue
+                value = min(slide, np.int64(table.values[cell]))
+                if value < held:
+                    continue
+                # A predecessor that is strictly larger, or nearer to one, gives the cell its support.
+                value = np.int64(table.values[cell])
+                hops = np.int64(table.hops[cell]) if index.state[SUPPORTS] else np.int64(0)
+                if value > held:
+                    hops = np.int64(-1)
+                if hops < best_hops or (hops == best_hops and value > best_value):
+                    best_value, best_hops = value, hops
+                    best_node, best_step = (link >> 32) * states + source_state, link & ((1 << 32) - 1)
+        if best_node < 0:
+            # A dead end of the search: every predecessor was visited. Back up.
+            depth -= 1
+            continue
+        if depth >= len(steps):
+            steps = np.concatenate((steps, np.empty_like(steps)))
+        steps[depth] = best_step
+        depth += 1
+        if depth >= len(trail):
+            trail = np.concatenate((trail, np.empty_like(trail)))
+        trail[depth] = best_node
+        visited[row_at(index, best_node // states, best_node % states)] = 1

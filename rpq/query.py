@@ -1,0 +1,78 @@
+"""What a user asks: a path expression, a window, and how paths and answers are to be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import automata
+from rpq.errors import QueryError
+from rpq.window import Window
+
+Vertex = int | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """The keyword-only part of a query."""
+
+    window: Window
+    name: str = ""
+    paths: Literal["walk", "simple"] = "walk"
+    semantics: Literal["implicit", "explicit"] = "implicit"
+    sources: frozenset[Vertex] | None = None
+    targets: frozenset[Vertex] | None = None
+
+
+@dataclass(frozen=True)
+class Query(_Options):
+    """A persistent regular path query: `expression` over a sliding `window`.
+
+    - `name` tells its rows from those of other queries; by default the text of the expression
+    - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
+    - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)
+    - `sources`, `targets`: only pairs from and to these vertices; on dense graphs the way to a usable cost
+
+    Raises `automata.ExpressionError` (a ValueError that points to the column) or `QueryError`.
+
+    >>> query = Query("a2q/c2a*", window=Window(size=30, slide=1))
+    >>> query.name, query.dfa.accepts_empty
+    ('a2q/c2a*', False)
+    """
+
+    expression: str = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, Window):
+            raise QueryError(f"the window of a query is a rpq.Window(size=…, slide=…), not {self.window!r}")
+        if self.paths not in ("walk", "simple"):
+            raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
+        if self.semantics not in ("implicit", "explicit"):
+            raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
+        for ends in ("sources", "targets"):
+            value = getattr(self, ends)
+            if value is not None:
+                object.__setattr__(self, ends, _vertices(ends, value))
+        object.__setattr__(self, "_dfa", automata.compile(self.expression))
+        if not self.name:
+            object.__setattr__(self, "name", self.expression)
+        if self.paths == "simple":
+            raise QueryError(
+                "simple path semantics (paths='simple') is not available yet; "
+                "paths='walk' evaluates arbitrary paths"
+            )
+
+    @property
+    def dfa(self) -> automata.DFA:
+        """The minimal automaton of the expression."""
+        return self._dfa  # type: ignore[attr-defined]
+
+
+def _vertices(ends: str, value: Iterable[Vertex]) -> frozenset[Vertex]:
+    if isinstance(value, (str, bytes)):
+        raise QueryError(f"{ends} are a collection of vertices, not the one text {value!r}")
+    vertices = frozenset(value)
+    if not all(isinstance(vertex, (int, str)) for vertex in vertices):
+        raise QueryError(f"{ends} are integers or strings, as the vertices of the stream")
+    return vertices

@@ -1,0 +1,347 @@
+"""The snapshot graph: the edges in the window, each once, with the larger of its timestamps.
+
+An edge is (source, label, target); a hash table with open addressing maps it to a dense id under which every
+query's index keeps its expiry. An edge that expired or was deleted keeps its place until `collect`, which builds
+the table anew: amortised O(1) a tuple, and nothing ever searches for what has expired. Its id is given
+out again only after `collect`, before which the engine sweeps every index.
+
+With several queries the graph keeps an edge while the window of any query holds it to which its label is
+relevant. Labels of interest to the same queries form a *group* with one horizon. To tell whether a query can be
+registered later, one number a label is remembered: the largest timestamp of an insert that was lost, because it
+was irrelevant, late, or evicted.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rpq.index.layout import Chunk
+from rpq.window import Window
+
+_LONG_AGO = np.iinfo(np.int64).min
+_NEVER = np.iinfo(np.int64).max
+
+# Fields of `Edges.fields`.
+_COUNT = 0  # ids given out so far (high water)
+_FREE = 1  # entries in the stack of free ids
+_TIME = 2  # stream time, if _HAS_TIME
+_HAS_TIME = 3
+_NEXT = 4  # stream time at which a horizon may move
+_NEW = 5  # edges entered since the last collection
+
+# What became of a tuple.
+INSERTED, REFRESHED, DELETED, ABSENT_DELETE, LATE, IRRELEVANT = range(6)
+
+
+class Edges(NamedTuple):
+    """The arrays of the snapshot graph."""
+
+    source: np.ndarray  # int32 an edge, -1 free
+    target: np.ndarray  # int32 an edge
+    label: np.ndarray  # int32 an edge
+    timestamp: np.ndarray  # int64 an edge, the smallest int64 once deleted
+    table: np.ndarray  # int32, a power of two at least twice the ids: edge + 1, 0 empty
+    free: np.ndarray  # int32, stack
+    degree: np.ndarray  # int32 a vertex: edges that name it
+    fields: np.ndarray  # int64[6]
+
+
+class Horizons(NamedTuple):
+    """Which edges are still in some window."""
+
+    windows: np.ndarray  # int64 (query, 2): size, slide
+    member: np.ndarray  # uint8 (group, query): the group's labels are relevant to the query
+    horizon: np.ndarray  # int64 a group: edges with a timestamp up to here have left every window
+    group: np.ndarray  # int32 a label
+    lost: np.ndarray  # int64 a label: largest timestamp of a lost insert, the smallest int64 for none
+
+
+class SnapshotGraph:
+    """Edges of the window by id. `outcomes` counts what became of the tuples, as the engine as a whole sees them."""
+
+    def __init__(self, *, capacity: int = 1024) -> None:
+        self.edges = Edges(
+            source=np.full(capacity, -1, np.int32),
+            target=np.zeros(capacity, np.int32),
+            label=np.zeros(capacity, np.int32),
+            timestamp=np.full(capacity, _LONG_AGO, np.int64),
+            table=np.zeros(_table_size(capacity), np.int32),
+            free=np.zeros(capacity, np.int32),
+            degree=np.zeros(16, np.int32),
+            fields=np.zeros(6, np.int64),
+        )
+        self.horizons = Horizons(
+            windows=np.zeros((0, 2), np.int64),
+            member=np.zeros((1, 0), np.uint8),
+            horizon=np.full(1, _NEVER, np.int64),
+            group=np.zeros(0, np.int32),
+            lost=np.zeros(0, np.int64),
+        )
+        self.outcomes = np.zeros(6, np.int64)
+
+    @property
+    def time(self) -> int | None:
+        """The stream time, None before the first tuple."""
+        return int(self.edges.fields[_TIME]) if self.edges.fields[_HAS_TIME] else None
+
+    @property
+    def capacity(self) -> int:
+        """Every edge id is below."""
+        return len(self.edges.source)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self.edges)
+
+    def live_edges(self) -> np.ndarray:
+        """The ids of the edges in any window. O(ids)."""
+        edges, count = self.edges, self.edges.fields[_COUNT]
+        horizon = np.append(self.horizons.horizon[self.horizons.group], _NEVER)
+        return np.flatnonzero(edges.timestamp[:count] > horizon[edges.label[:count]])
+
+    def set_queries(self, windows: list[Window], relevant: np.ndarray) -> None:
+        """What the graph is for from now on: windows of queries, and `relevant` (label, query), boolean."""
+        lost = np.full(len(relevant), _LONG_AGO, np.int64)
+        lost[: len(self.horizons.lost)] = self.horizons.lost
+        member, group = np.unique(relevant.astype(np.uint8), axis=0, return_inverse=True)
+        if len(relevant) == 0:
+            member = np.zeros((1, len(windows)), np.uint8)
+        self.horizons = Horizons(
+            windows=np.array([(w.size, w.slide) for w in windows], np.int64).reshape(-1, 2),
+            member=np.ascontiguousarray(member),
+            horizon=np.where(member.any(axis=1), _LONG_AGO, _NEVER),
+            group=np.asarray(group).reshape(-1).astype(np.int32),
+            lost=lost,
+        )
+        if self.time is not None:
+            _move_horizons(self.edges.fields, self.horizons)
+
+    def advance(self, time: int) -> None:
+        """Move the stream time."""
+        _advance(self.edges.fields, self.horizons, time)
+
+    def resolve(self, chunk: Chunk, vertices: int) -> np.ndarray:
+        """Apply a chunk, writing `chunk.edge`; what became of each tuple (uint8). O(tuples)."""
+        self._make_room(len(chunk.timestamp), vertices)
+        outcome = np.empty(len(chunk.timestamp), np.uint8)
+        _resolve(self.edges, self.horizons, chunk, outcome, self.outcomes)
+        return outcome
+
+    def enter(self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int):
+        """Enter edges as they were saved, whatever the time; their ids."""
+        chunk = Chunk(
+            source=source.astype(np.int32),
+            target=target.astype(np.int32),
+            label=label.astype(np.int32),
+            timestamp=timestamp.astype(np.int64),
+            delete=np.zeros(len(source), np.uint8),
+            edge=np.empty(len(source), np.int32),
+        )
+        self._make_room(len(source), vertices)
+        for i in range(len(source)):
+            chunk.edge[i] = _insert(self.edges, self.horizons, source[i], target[i], label[i], timestamp[i])[0]
+        return chunk.edge
+
+    def wants_collection(self) -> bool:
+        """Whether so many edges came since the last collection that the next one is paid for."""
+        fields = self.edges.fields
+        return bool(fields[_NEW] * 3 > max(fields[_COUNT] - fields[_FREE], 768))
+
+    def collect(self) -> np.ndarray:
+        """Give back the ids of edges that have gone; the vertices that no edge names any more."""
+        return _collect(self.edges, self.horizons)
+
+    def _make_room(self, tuples: int, vertices: int) -> None:
+        edges = self.edges
+        if vertices > len(edges.degree):
+            more = max(vertices - len(edges.degree), len(edges.degree) // 2)
+            edges = edges._replace(degree=np.concatenate([edges.degree, np.zeros(more, np.int32)]))
+        needed = int(edges.fields[_COUNT] - edges.fields[_FREE]) + tuples
+        if needed > len(edges.source):
+            more = max(needed - len(edges.source), len(edges.source) // 4)
+            edges = edges._replace(
+                source=np.concatenate([edges.source, np.full(more, -1, np.int32)]),
+                target=np.concatenate([edges.target, np.zeros(more, np.int32)]),
+                label=np.concatenate([edges.label, np.zeros(more, np.int32)]),
+                timestamp=np.concatenate([edges.timestamp, np.full(more, _LONG_AGO, np.int64)]),
+                free=np.concatenate([edges.free, np.zeros(more, np.int32)]),
+            )
+            if _table_size(len(edges.source)) > len(edges.table):
+                edges = edges._replace(table=np.zeros(_table_size(len(edges.source)), np.int32))
+                _fill_table(edges)
+        self.edges = edges
+
+    def _check(self) -> None:
+        """Assert what must hold between edges, table, degrees and free stack."""
+        edges, fields = self.edges, self.edges.fields
+        used = np.flatnonzero(edges.source[: fields[_COUNT]] >= 0)
+        free = edges.free[: fields[_FREE]].tolist()
+        assert sorted(used.tolist() + free) == list(range(fields[_COUNT])), "an id is neither free nor in use, or both"
+        assert sorted(int(e) - 1 for e in edges.table if e) == used.tolist(), "the table and the edges differ"
+        keys = {(int(edges.source[e]), int(edges.label[e]), int(edges.target[e])) for e in used}
+        assert len(keys) == len(used), "an edge has two ids"
+        degree = np.zeros_like(edges.degree)
+        np.add.at(degree, edges.source[used], 1)
+        np.add.at(degree, edges.target[used], 1)
+        assert (degree == edges.degree).all(), "a degree is wrong"
+
+
+def _table_size(ids: int) -> int:
+    return 1 << max(4, (2 * ids - 1).bit_length())
+
+
+@njit(cache=True, nogil=True)
+def _move_horizons(fields, horizons):
+    """Set the horizons and the time at which they may move next, without overflow."""
+    time = fields[_TIME]
+    following = np.int64(_NEVER)
+    for group in range(len(horizons.horizon)):
+        horizons.horizon[group] = _NEVER
+    for query in range(len(horizons.windows)):
+        size, slide = horizons.windows[query, 0], horizons.windows[query, 1]
+        into = time % slide
+        boundary = time - into if time >= _LONG_AGO + into else np.int64(_LONG_AGO)
+        bound = boundary - size if boundary >= _LONG_AGO + size else np.int64(_LONG_AGO)
+        for group in range(len(horizons.horizon)):
+            if horizons.member[group, query]:
+                horizons.horizon[group] = min(horizons.horizon[group], bound)
+        following = min(following, time + (slide - into) if time <= _NEVER - (slide - into) else np.int64(_NEVER))
+    fields[_NEXT] = following
+
+
+@njit(cache=True, nogil=True)
+def _advance(fields, horizons, time):
+    if not fields[_HAS_TIME] or time > fields[_TIME]:
+        fields[_TIME] = time
+        if not fields[_HAS_TIME] or time >= fields[_NEXT]:
+            fields[_HAS_TIME] = 1
+            _move_horizons(fields, horizons)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _key_hash(u, label, v):
+    h = np.uint64(u) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(v) * np.uint64(0xC2B2AE3D27D4EB4F)
+    h = (h ^ (h >> np.uint64(29))) + np.uint64(label) * np.uint64(0x165667B19E3779F9)
+    h *= np.uint64(0xBF58476D1CE4E5B9)
+    return np.int64((h ^ (h >> np.uint64(32))) & np.uint64(0x7FFFFFFFFFFFFFFF))
+
+
+@njit(cache=True, nogil=True)
+def _probe(edges, u, label, v):
+    """The place of an edge in the table, or of the empty entry where it belongs."""
+    mask = np.int64(len(edges.table) - 1)
+    place = _key_hash(u, label, v) & mask
+    while True:
+        entry = np.int64(edges.table[place])
+        if entry == 0:
+            return place
+        edge = entry - 1
+        if edges.source[edge] == u and edges.target[edge] == v and edges.label[edge] == label:
+            return place
+        place = (place + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def _insert(edges, horizons, u, v, label, time):
+    """Enter an edge or make it younger; its id and whether it was in a window."""
+    fields = edges.fields
+    horizon = horizons.horizon[horizons.group[label]]
+    place = _probe(edges, u, label, v)
+    edge = np.int64(edges.table[place]) - 1
+    if edge >= 0:
+        held = edges.timestamp[edge]
+        present = held > horizon
+        if not present:
+            horizons.lost[label] = max(horizons.lost[label], held)
+        edges.timestamp[edge] = max(held, time) if present else time
+        return edge, present
+    if fields[_FREE] > 0:
+        fields[_FREE] -= 1
+        edge = np.int64(edges.free[fields[_FREE]])
+    else:
+        edge = fields[_COUNT]
+        fields[_COUNT] += 1
+    edges.source[edge] = u
+    edges.target[edge] = v
+    edges.label[edge] = label
+    edges.timestamp[edge] = time
+    edges.table[place] = edge + 1
+    edges.degree[u] += 1
+    edges.degree[v] += 1
+    fields[_NEW] += 1
+    return edge, False
+
+
+@njit(cache=True, nogil=True)
+def _resolve(edges, horizons, chunk, outcome, outcomes):
+    fields = edges.fields
+    for i in range(len(chunk.timestamp)):
+        time = chunk.timestamp[i]
+        _advance(fields, horizons, time)
+        label = np.int64(chunk.label[i])
+        horizon = horizons.horizon[horizons.group[label]]
+        chunk.edge[i] = -1
+        if horizon == _NEVER:
+            result = IRRELEVANT
+            if not chunk.delete[i]:
+                horizons.lost[label] = max(horizons.lost[label], time)
+        elif chunk.delete[i]:
+            edge = (
+                np.int64(edges.table[_probe(edges, np.int64(chunk.source[i]), label, np.int64(chunk.target[i]))]) - 1
+            )
+            if edge >= 0 and edges.timestamp[edge] > horizon:
+                edges.timestamp[edge] = _LONG_AGO
+                chunk.edge[i] = edge
+                result = DELETED
+            else:
+                result = ABSENT_DELETE
+        elif time <= horizon:
+            result = LATE
+            horizons.lost[label] = max(horizons.lost[label], time)
+        else:
+            edge, present = _insert(edges, horizons, np.int64(chunk.source[i]), np.int64(chunk.target[i]), label, time)
+            chunk.edge[i] = edge
+            result = REFRESHED if present else INSERTED
+        outcome[i] = result
+        outcomes[result] += 1
+
+
+@njit(cache=True, nogil=True)
+def _fill_table(edges):
+    edges.table[:] = 0
+    mask = np.int64(len(edges.table) - 1)
+    for edge in range(edges.fields[_COUNT]):
+        if edges.source[edge] >= 0:
+            place = _key_hash(np.int64(edges.source[edge]), np.int64(edges.label[edge]), np.int64(edges.target[edge]))
+            place &= mask
+            while edges.table[place] != 0:
+                place = (place + 1) & mask
+            edges.table[place] = edge + 1
+
+
+@njit(cache=True, nogil=True)
+def _collect(edges, horizons):
+    fields = edges.fields
+    for edge in range(fields[_COUNT]):
+        if edges.source[edge] < 0:
+            continue
+        label = edges.label[edge]
+        if edges.timestamp[edge] <= horizons.horizon[horizons.group[label]]:
+            horizons.lost[label] = max(horizons.lost[label], edges.timestamp[edge])
+            edges.degree[edges.source[edge]] -= 1
+            edges.degree[edges.target[edge]] -= 1
+            edges.source[edge] = -1
+            edges.timestamp[edge] = _LONG_AGO
+            edges.free[fields[_FREE]] = edge
+            fields[_FREE] += 1
+    _fill_table(edges)
+    fields[_NEW] = 0
+    unused = np.empty(len(edges.degree), np.int32)
+    count = 0
+    for vertex in range(len(edges.degree)):
+        if edges.degree[vertex] == 0:
+            unused[count] = vertex
+            count += 1
+    return unused[:count]
