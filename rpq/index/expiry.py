@@ -6,6 +6,7 @@ from numba import njit
 from rpq.blocks import LANES, live
 from rpq.index.layout import (
     BASE,
+    BLOCKS,
     CEILING,
     EDGES,
     FREE_BLOCKS,
