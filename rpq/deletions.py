@@ -1,13 +1,13 @@
 """Explicit deletes made up for a stream that has none: `--deletes PERCENT --seed N`.
 
 After each insert that enters the window, with the given probability, an edge drawn uniformly from the window is
-deleted at stream time τ (Pacaci et al. 2020, section 5: consumed edges that come again as negative tuples).  The window is
-that of design section 2 over the edges with a label that the query uses: distinct edges, each with its largest
-timestamp, at τ after expiry.  An insert that is irrelevant or late changes nothing and draws nothing.
+deleted at stream time τ (Pacaci et al. 2020, section 5: consumed edges that come again as negative tuples).  The
+window holds, at τ and after expiry, the distinct edges with a label that the query uses, each with its largest
+timestamp.  An insert that is irrelevant or late changes nothing and draws nothing.
 
 The coins are numbers of a counter, not of a generator with a state: the n-th insert has the n-th coin however the
-stream is cut into batches, with whichever version of a library.  The whole is a function of the stream, the window and the
-seed, so to go on in the middle is to replay the beginning; nothing needs to be stored.
+stream is cut into batches, with whichever version of a library.  The whole is a function of the stream, the window and
+the seed, so to go on in the middle is to replay the beginning; nothing needs to be stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Deletions:
     """Adds deletes to a stream, batch by batch.
 
     `size` and `slide` are the window's, in the stream's time unit; `is_relevant` tells the labels that the query
-    uses; `percent` is between 0 and 100.  Memory is that of the window, with what was deleted in it.  About 2 µs a tuple.
+    uses; `percent` is between 0 and 100.  Memory is that of the window, with what was deleted in it.  Takes
+    about 3 µs a tuple.
 
     >>> columns = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 2]}
     >>> deletions = Deletions(size=10, slide=1, percent=100, seed=7, is_relevant=lambda label: True)
@@ -50,7 +51,9 @@ class Deletions:
         self._relevant: dict[str, bool] = {}
         self._inserts = 0
         self._time: int | None = None
-        self._places: dict[Edge, list[Any]] = {}  # edge → [edge, its place in the window, the slide at which it expires]
+        self._places: dict[
+            Edge, list[Any]
+        ] = {}  # edge → [edge, its place in the window, the slide at which it expires]
         self._window: list[list[Any]] = []  # the same entries, in no order that matters, so that one can be drawn
         self._leaving: dict[int, list[list[Any]]] = {}  # slide → entries that may expire at it, deleted ones among them
         self._next_slide = _NEVER  # the earliest slide at which an edge expires
@@ -63,7 +66,11 @@ class Deletions:
             if "delete" in batch.schema.names
             else np.zeros(len(timestamps), dtype=bool)
         )
-        times = np.maximum.accumulate(timestamps) if self._time is None else np.maximum(np.maximum.accumulate(timestamps), self._time)
+        times = (
+            np.maximum.accumulate(timestamps)
+            if self._time is None
+            else np.maximum(np.maximum.accumulate(timestamps), self._time)
+        )
         drawn = self._draw(batch, timestamps, times, deletes)
         if len(timestamps):
             self._time = int(times[-1])

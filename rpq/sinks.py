@@ -187,7 +187,9 @@ def reopen(path: str, position: int) -> IO[bytes]:
     size = file.seek(0, os.SEEK_END)
     if size < position:
         file.close()
-        raise SinkError(f"{path}: has {size:,} bytes, but the checkpoint goes on behind byte {position:,}; it was changed")
+        raise SinkError(
+            f"{path}: has {size:,} bytes, but the checkpoint goes on behind byte {position:,}; it was changed"
+        )
     file.truncate(position)
     file.seek(position)
     return file
@@ -322,7 +324,9 @@ class ResumableParquet:
                     break
             synchronise(file)
         if left:
-            raise SinkError(f"{self._path}: has fewer rows than the {rows:,} that the checkpoint goes on from; it was changed")
+            raise SinkError(
+                f"{self._path}: has fewer rows than the {rows:,} that the checkpoint goes on from; it was changed"
+            )
         os.replace(temporary, self._frames_path)
 
     def _frames_end(self, rows: int) -> int:
@@ -337,7 +341,9 @@ class ResumableParquet:
                 counted += int(header[0])
                 position = file.seek(int(header[1]), os.SEEK_CUR)
         if counted != rows or position > size:
-            raise SinkError(f"{self._frames_path}: does not have the {rows:,} rows that the checkpoint goes on from; it was changed")
+            raise SinkError(
+                f"{self._frames_path}: does not have the {rows:,} rows that the checkpoint goes on from; it was changed"
+            )
         return position
 
 

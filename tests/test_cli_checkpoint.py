@@ -33,7 +33,19 @@ def make_stream(path: Path, count: int, seed: int) -> None:
 
 def command(folder: Path, name: str, *options: object) -> list[str]:
     files = {"--output": folder / name, "--late": folder / "late.csv", "--stats": folder / "stats.json"}
-    args = ["run", "a/b*", "--input", folder / "edges.txt", "--window", 20, "--slide", 3, "--semantics", "explicit", "--quiet"]
+    args = [
+        "run",
+        "a/b*",
+        "--input",
+        folder / "edges.txt",
+        "--window",
+        20,
+        "--slide",
+        3,
+        "--semantics",
+        "explicit",
+        "--quiet",
+    ]
     return [str(arg) for arg in [*args, *(part for pair in files.items() for part in pair), *options]]
 
 
@@ -100,7 +112,9 @@ def read_rows(path: Path) -> list[tuple]:
 
 
 def figures(folder: Path) -> dict:
-    counted = "tuples inserted refreshed deleted absent_deletes late rejected rows_added rows_removed answers_live edges_live"
+    counted = (
+        "tuples inserted refreshed deleted absent_deletes late rejected rows_added rows_removed answers_live edges_live"
+    )
     stats = json.loads((folder / "stats.json").read_text())
     return {name: stats[name] for name in counted.split()}
 
@@ -115,7 +129,9 @@ def small_steps(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
-@pytest.mark.parametrize("options", [(), ("--deletes", "30", "--seed", "5"), ("--witness",)], ids=["plain", "deletes", "witness"])
+@pytest.mark.parametrize(
+    "options", [(), ("--deletes", "30", "--seed", "5"), ("--witness",)], ids=["plain", "deletes", "witness"]
+)
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, name, options):
     for folder in ("whole", "killed"):
         (tmp_path / folder).mkdir()
@@ -139,7 +155,9 @@ def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, ca
     assert ([row[:4] for row in found] if ends else found) == compared
     assert figures(killed) == figures(tmp_path / "whole")
     assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
-    assert sorted(path.name for path in killed.iterdir()) == sorted(["edges.txt", "late.csv", name, "state", "stats.json"])
+    assert sorted(path.name for path in killed.iterdir()) == sorted(
+        ["edges.txt", "late.csv", name, "state", "stats.json"]
+    )
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
@@ -244,7 +262,9 @@ def test_a_real_kill_in_the_middle_of_a_slow_stream(tmp_path, capfd):
     args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
     args[args.index("--input") + 1] = "-"
     for fed, killed in ((150, True), (300, True), (400, False)):
-        process = subprocess.Popen([sys.executable, "-m", "rpq.cli", *args], stdin=subprocess.PIPE, cwd=Path(__file__).parents[1])
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rpq.cli", *args], stdin=subprocess.PIPE, cwd=Path(__file__).parents[1]
+        )
         before = (tmp_path / "state").stat().st_mtime_ns if (tmp_path / "state").exists() else 0
         process.stdin.write(b"".join(lines[:fed]))
         process.stdin.flush()

@@ -28,7 +28,13 @@ def extended(stream: list[Tuple], cuts: list[int], **options) -> list[Tuple]:
 
 
 vertices = st.sampled_from("xyz")
-tuples = st.tuples(vertices, vertices, st.sampled_from(["a", "b", "other"]), st.integers(-8, 30), st.sampled_from([False, False, False, True]))
+tuples = st.tuples(
+    vertices,
+    vertices,
+    st.sampled_from(["a", "b", "other"]),
+    st.integers(-8, 30),
+    st.sampled_from([False, False, False, True]),
+)
 
 
 @settings(deadline=None, max_examples=200)
@@ -37,11 +43,13 @@ def test_what_is_deleted_was_in_the_window(stream, size, slide, data):
     options = {"size": size, "slide": slide, "percent": 60, "seed": data.draw(st.integers(-3, 3))}
     out = extended(stream, [], **options)
     window: dict[tuple[str, str, str], int] = {}
-    time, position = None, 0
+    time, bound, position = None, 0, 0
     for index, row in enumerate(out):
         source, target, label, timestamp, delete = row
         if position < len(stream) and row == stream[position]:
-            position += 1  # a tuple of the input; if a made-up delete equals it, which of the two is which does not matter
+            position += (
+                1  # a tuple of the input; if a made-up delete equals it, which of the two is which does not matter
+            )
         else:
             assert delete and timestamp == time
             before = out[index - 1]

@@ -112,15 +112,3 @@ def test_rows_alone_go_to_standard_output(start):
     out, err = process.communicate(b"x y a 1\n", timeout=PATIENCE)
     assert out.decode().splitlines() == ["source,target,timestamp,op", "x,y,1,+"]
     assert "1 added" in err.decode()
-
-
-def test_help_and_version_are_quick_and_import_nothing_heavy():
-    code = (
-        "import sys; from rpq.cli import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print(sorted({'numba', 'numpy', 'pyarrow', 'rich', 'pandas'} & set(sys.modules)))"
-    )
-    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert out.splitlines()[-1] == "[]"
-    assert "run " in out and "explain " in out

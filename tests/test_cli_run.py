@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from rpq.cli import main
 from tests.reference import ReferenceEngine, ReferenceQuery
 
-STATS_KEYS = """tuples inserted refreshed deleted absent_deletes late irrelevant rejected rows_added rows_removed answers_live
-edges_live index_cells engine_seconds total_seconds tuples_per_second latency_p50_us latency_p99_us peak_memory_bytes""".split()
+STATS_KEYS = """tuples inserted refreshed deleted absent_deletes late irrelevant rejected rows_added rows_removed
+answers_live edges_live index_cells engine_seconds total_seconds tuples_per_second latency_p50_us latency_p99_us
+peak_memory_bytes""".split()
 
 
 @pytest.fixture
@@ -84,7 +85,9 @@ def as_multiset(found) -> list:
 )
 def test_rows_of_an_expiry(rpq, edges, op, semantics, result):
     path = edges(f"x y a 0\nx y a 10 {op}\n")
-    status, out, _ = rpq("run", "a", "--input", path, "--window", 10, "--slide", 10, "--semantics", semantics, "--output", "-")
+    status, out, _ = rpq(
+        "run", "a", "--input", path, "--window", 10, "--slide", 10, "--semantics", semantics, "--output", "-"
+    )
     assert status == 0
     assert [row[3] + row[2] for row in rows(out)] == result
 
@@ -198,10 +201,25 @@ def test_csv_and_parquet_have_the_same_rows(rpq, edges, tmp_path):
     path = edges("".join(f"{i % 7} {i * 5 % 11} {'ab'[i % 2]} {i}\n" for i in range(200)))
     results = []
     for name in ("rows.csv", "rows.parquet"):
-        args = ["--input", path, "--window", 20, "--slide", 3, "--witness", "--semantics", "explicit", "--output", tmp_path / name]
+        args = [
+            "--input",
+            path,
+            "--window",
+            20,
+            "--slide",
+            3,
+            "--witness",
+            "--semantics",
+            "explicit",
+            "--output",
+            tmp_path / name,
+        ]
         assert rpq("run", "a/b*", *args)[0] == 0
     with open(tmp_path / "rows.csv", newline="") as file:
-        results = [(row["source"], row["target"], int(row["timestamp"]), row["op"], row["path"]) for row in csv.DictReader(file)]
+        results = [
+            (row["source"], row["target"], int(row["timestamp"]), row["op"], row["path"])
+            for row in csv.DictReader(file)
+        ]
     columns = pq.read_table(tmp_path / "rows.parquet").to_pydict()
     assert list(columns) == ["source", "target", "timestamp", "op", "path"]
     assert as_multiset(zip(*columns.values())) == as_multiset(results) and results
@@ -257,7 +275,11 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
 
 
 def test_an_input_error_ends_with_1_after_what_came_before(rpq, edges, tmp_path):
-    path, stats, out_path = edges("x y a 1\ny z a 2\nx y a noon\nz w a 4\n"), tmp_path / "s.json", tmp_path / "rows.parquet"
+    path, stats, out_path = (
+        edges("x y a 1\ny z a 2\nx y a noon\nz w a 4\n"),
+        tmp_path / "s.json",
+        tmp_path / "rows.parquet",
+    )
     args = ["--input", path, "--window", 10, "--slide", 1, "--stats", stats, "--output", out_path]
     status, out, err = rpq("run", "a", *args)
     assert (status, out) == (1, "")
@@ -288,7 +310,9 @@ def test_a_missing_file_is_an_input_error(rpq, tmp_path):
 
 def test_a_memory_limit_ends_with_1_and_says_what_happened(rpq, edges):
     path = edges("".join(f"{i} {j} a {i}\n" for i in range(300) for j in range(300) if (i * j) % 7 == 1))
-    status, out, err = rpq("run", "a+", "--input", path, "--window", 10_000, "--slide", 1, "--memory-limit", "1M", "--output", "-")
+    status, out, err = rpq(
+        "run", "a+", "--input", path, "--window", 10_000, "--slide", 1, "--memory-limit", "1M", "--output", "-"
+    )
     assert status == 1 and "a+" in err and "Traceback" not in err
     assert rows(out)
 

@@ -37,7 +37,10 @@ texts = st.text(st.sampled_from('ab ,"\r\n\té0'), max_size=5)
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.lists(st.tuples(texts, texts, st.integers(-(2**63), 2**63 - 1), st.sampled_from("+-"), texts), max_size=6), st.data())
+@given(
+    st.lists(st.tuples(texts, texts, st.integers(-(2**63), 2**63 - 1), st.sampled_from("+-"), texts), max_size=6),
+    st.data(),
+)
 def test_csv_is_what_a_csv_reader_reads(rows, data):
     start = data.draw(st.integers(0, len(rows)))
     file = io.BytesIO()
@@ -109,7 +112,7 @@ def read_rows(path):
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
 @pytest.mark.parametrize("closed", [False, True], ids=["killed", "closed"])
 def test_going_on_cuts_what_was_written_after_the_commit(tmp_path, name, closed):
-    """   0 … 5 | commit | 5 … 8 | killed or closed; going on behind the commit with 10 … 12, and again   """
+    """0 … 5 | commit | 5 … 8 | killed or closed; going on behind the commit with 10 … 12, and again"""
     path = str(tmp_path / name)
     sink = sinks.open_sink(path, resumable=True)
     sink.write(numbered(0, 3))

@@ -22,9 +22,9 @@ SHOWN = 8
 def demo(edges: int, seed: int, output: str | None) -> None:
     """Make a small stream like Stack Overflow's, run a query over it, and show answers and a path behind one."""
     from rich.console import Console
-    from rpq.cli.progress import notice_after
 
     import rpq
+    from rpq.cli.progress import notice_after
     from workloads.generate.interactions import Interactions, generate_interactions
 
     console = Console()
@@ -39,15 +39,18 @@ def demo(edges: int, seed: int, output: str | None) -> None:
     figures = engine.statistics()
     console.print(
         f"\nThe stream: {edges:,} edges between users of a question-and-answer site, 120 days, seed {seed}.\n"
-        "  a2q  who answered, to who had asked      c2a  who commented, to who had answered      c2q  … to who had asked\n"
-        f"The query:  [bold]{EXPRESSION}[/bold] over the last {WINDOW_DAYS} days, moving by {SLIDE_DAYS} day: x answered a question "
-        "of someone\n  who commented on an answer of someone who commented on … an answer of y.\n"
+        "  a2q  from who answered to who had asked\n"
+        "  c2a  from who commented to who had answered\n"
+        "  c2q  from who commented to who had asked\n"
+        f"The query:  [bold]{EXPRESSION}[/bold] over the last {WINDOW_DAYS} days, moving by {SLIDE_DAYS}: x answered a "
+        "question of someone\n  who commented on an answer of someone who commented on … an answer of y.\n"
     )
     console.print(_table(engine, changes))
     console.print(
-        f"\n{len(changes):,} rows: so often a pair became an answer.  {figures.answers_live:,} pairs are answers now, with "
-        f"{figures.edges_live:,} edges in the window.\n"
-        f"{figures.engine_seconds:.2f} s in the engine: {edges / max(figures.engine_seconds, 1e-9):,.0f} edges a second.\n"
+        f"\n{len(changes):,} rows: so often a pair became an answer.  {figures.answers_live:,} pairs are answers now, "
+        f"with {figures.edges_live:,} edges in the window.\n"
+        f"{figures.engine_seconds:.2f} s in the engine: "
+        f"{edges / max(figures.engine_seconds, 1e-9):,.0f} edges a second.\n"
     )
     console.print(_next_steps(output, seed), highlight=False, soft_wrap=True)
 
@@ -71,7 +74,12 @@ def _table(engine: Any, changes: Any) -> Any:
     for row, path in found[:SHOWN]:
         since = datetime.fromtimestamp(row["timestamp"], UTC).strftime("%Y-%m-%d %H:%M")
         steps = [f"{label}→ {vertex}" for label, vertex in zip(path.labels, path.vertices[1:])]
-        table.add_row(since, str(row["source"]), str(row["target"]), " ".join([f"{path.vertices[0]}", *(f"─{step}" for step in steps)]))
+        table.add_row(
+            since,
+            str(row["source"]),
+            str(row["target"]),
+            " ".join([f"{path.vertices[0]}", *(f"─{step}" for step in steps)]),
+        )
     return table
 
 

@@ -76,7 +76,9 @@ def read_checkpoint(path: str, identity: dict[str, Any], *, threads: int, memory
         if identity.get(name) != old
     ]
     if differences:
-        raise CheckpointError(f"{path}: is the checkpoint of another run: {'; '.join(differences)}.  Remove it to start anew.")
+        raise CheckpointError(
+            f"{path}: is the checkpoint of another run: {'; '.join(differences)}.  Remove it to start anew."
+        )
     known = {field.name for field in fields(Position)}
     return Resumed(Position(**{name: value for name, value in content["position"].items() if name in known}), engine)
 

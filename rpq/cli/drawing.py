@@ -117,10 +117,20 @@ def _arrow(
         tuple(point[axis] + sign * _RADIUS * near * along[axis] for axis in (0, 1))
         for point, sign, near in ((start, 1, shrink[0]), (end, -1, shrink[1]))
     ]
-    axes.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12, connectionstyle=f"arc3,rad={-bend}"))
+    axes.add_patch(
+        FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle=f"arc3,rad={-bend}")
+    )
     middle = [(start[axis] + end[axis]) / 2 for axis in (0, 1)]
     off = bend * length / 2 + 0.1
-    axes.text(middle[0] - along[1] * off, middle[1] + along[0] * off, label, ha="center", va="center", fontsize=9)
+    axes.text(
+        middle[0] - along[1] * off,
+        middle[1] + along[0] * off,
+        label,
+        ha="center",
+        va="center",
+        fontsize=9,
+        parse_math=False,
+    )
 
 
 def _loop(axes: Any, place: tuple[float, float], label: str) -> None:
@@ -128,5 +138,7 @@ def _loop(axes: Any, place: tuple[float, float], label: str) -> None:
 
     x, y = place
     ends = [(x - _RADIUS * 0.6, y + _RADIUS * 0.8), (x + _RADIUS * 0.6, y + _RADIUS * 0.8)]
-    axes.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12, connectionstyle="arc3,rad=-1.6"))
-    axes.text(x, y + _RADIUS * 2.6, label, ha="center", va="center", fontsize=9)
+    axes.add_patch(
+        FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle="arc3,rad=-1.6")
+    )
+    axes.text(x, y + _RADIUS * 2.6, label, ha="center", va="center", fontsize=9, parse_math=False)

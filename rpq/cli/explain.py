@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 @click.command("explain", short_help="Show how a path expression is understood.")
 @click.argument("expression")
-@click.option("--dot", metavar="FILE", help="Write the automaton in Graphviz's language here; - writes that alone to standard output.")
+@click.option(
+    "--dot",
+    metavar="FILE",
+    help="Write the automaton in Graphviz's language here; - writes that alone to standard output.",
+)
 @click.option("--svg", metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
 @click.option("--png", metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
 def explain(expression: str, dot: str | None, svg: str | None, png: str | None) -> None:
@@ -74,11 +78,13 @@ def outline(tree: automata.Expression, depth: int = 1) -> list[str]:
         Repetition 2 to any number of times
           Label b
     """
+    import automata
+
     kind, indent = type(tree).__name__, "  " * depth
     parts = getattr(tree, "parts", None) or ((tree.inner,) if hasattr(tree, "inner") else ())
     if not parts:
         detail = f" {tree}"
-    elif kind == "Repetition":
+    elif isinstance(tree, automata.Repetition):
         maximum = "any number of" if tree.maximum is None else tree.maximum
         detail = f" {tree.minimum} to {maximum} times"
     else:
@@ -97,7 +103,9 @@ def _remarks(dfa: automata.DFA) -> list[str]:
     else:
         lines.append("empty word       not accepted")
     if dfa.simple_equals_walk:
-        lines.append("simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)")
+        lines.append(
+            "simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)"
+        )
     else:
         lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
     return lines

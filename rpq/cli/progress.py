@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -44,7 +45,7 @@ class Reading:
 
 
 class ProgressLine:
-    """A line on the terminal with edges/s, edges in the window, index size and answers; nothing where stderr is none."""
+    """A line on the terminal: edges/s, edges in the window, index size, answers; none where stderr is no terminal."""
 
     def __init__(self, *, shown: bool) -> None:
         self._live = None
@@ -89,8 +90,5 @@ def readable_bytes(size: float) -> str:
     """
     if size < 1024:
         return f"{size:.0f} B"
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        size /= 1024
-        if size < 1024:
-            break
-    return f"{size:.1f} {unit}"
+    power = min(int(math.log2(size)) // 10, 4)
+    return f"{size / 1024**power:.1f} {' KMGT'[power]}iB"

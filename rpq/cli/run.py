@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import rpq
     from rpq.cli.checkpoint import Position
     from rpq.cli.session import Outputs, Session
+    from rpq.deletions import Deletions
     from rpq.readers import Batch, Reader
+    from rpq.sinks import Sink
 
 EPILOG = """\b
 --input, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
@@ -39,26 +41,65 @@ class InputFailure(click.ClickException):
 
 @click.command("run", cls=SeveralValuesCommand, epilog=EPILOG, short_help="Run a query over a stream.")
 @click.argument("expression")
-@click.option("--input", "inputs", multiple=True, required=True, metavar="FILE...", help="Files to read; - is standard input.")
-@click.option("--format", default="edges", show_default=True, help="Their format: edges, stackoverflow, ldbc, yago, gmark.")
-@click.option("--window", required=True, metavar="W", help="Size of the window: 30d, 10m (minutes), 500ms, or a number in the stream's unit.")
+@click.option(
+    "--input", "inputs", multiple=True, required=True, metavar="FILE...", help="Files to read; - is standard input."
+)
+@click.option(
+    "--format", default="edges", show_default=True, help="Their format: edges, stackoverflow, ldbc, yago, gmark."
+)
+@click.option(
+    "--window",
+    required=True,
+    metavar="W",
+    help="Size of the window: 30d, 10m (minutes), 500ms, or a number in the stream's unit.",
+)
 @click.option("--slide", required=True, metavar="S", help="How far the window moves at once; as --window.")
-@click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the timestamps, where the format does not tell.")
-@click.option("--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count.")
-@click.option("--semantics", type=click.Choice(["implicit", "explicit"]), default="implicit", show_default=True, help="Whether pairs leave silently, or with a - row, when they expire.")
+@click.option(
+    "--time-unit",
+    type=click.Choice(["s", "ms", "us", "ns"]),
+    help="Unit of the timestamps, where the format does not tell.",
+)
+@click.option(
+    "--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count."
+)
+@click.option(
+    "--semantics",
+    type=click.Choice(["implicit", "explicit"]),
+    default="implicit",
+    show_default=True,
+    help="Whether pairs leave silently, or with a - row, when they expire.",
+)
 @click.option("--output", metavar="FILE", help="Where rows go: a name with .csv or .parquet, or - for standard output.")
 @click.option("--witness", is_flag=True, help="Add a column with a path for every + row.")
 @click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices.")
 @click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engine.")
-@click.option("--memory-limit", type=ByteSize(), help="Bytes that the engine may use: 500M, 4G.  [default: a part of the machine's]")
+@click.option(
+    "--memory-limit",
+    type=ByteSize(),
+    help="Bytes that the engine may use: 500M, 4G.  [default: a part of the machine's]",
+)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Read the first N tuples only.")
 @click.option("--drop-self-loops", is_flag=True, help="Leave out edges from a vertex to itself.")
-@click.option("--deletes", type=click.FloatRange(0, 100), default=0.0, metavar="PERCENT", help="After each insert, with this probability, delete an edge of the window.")
+@click.option(
+    "--deletes",
+    type=click.FloatRange(0, 100),
+    default=0.0,
+    metavar="PERCENT",
+    help="After each insert, with this probability, delete an edge of the window.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the --deletes.")
 @click.option("--late", metavar="FILE", help="Where tuples go that came too late for the window.")
-@click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True, help="What to do at a bad line.")
-@click.option("--checkpoint", metavar="FILE", help="Where the run stands is kept here; if it is there, the run goes on from it.")
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="What to do at a bad line.",
+)
+@click.option(
+    "--checkpoint", metavar="FILE", help="Where the run stands is kept here; if it is there, the run goes on from it."
+)
 @click.option("--stats", metavar="FILE.json", help="Where the figures of the summary go.")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 def run(**options: Any) -> None:
@@ -78,6 +119,7 @@ def run(**options: Any) -> None:
 def execute(settings: RunSettings) -> int:
     """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
     _check(settings)
+    import rpq
     from rpq.cli.checkpoint import read_checkpoint
     from rpq.cli.interrupts import Interrupted, Interrupts
     from rpq.cli.progress import ProgressLine, notice_after
@@ -85,8 +127,6 @@ def execute(settings: RunSettings) -> int:
     from rpq.cli.summary import summary_text, write_stats
     from rpq.errors import InputError, RpqError
     from rpq.readers import open_reader
-
-    import rpq
 
     started = time.perf_counter()
     try:
@@ -198,7 +238,9 @@ def _check(settings: RunSettings) -> None:
 
 def _time_unit(settings: RunSettings, reader: Reader) -> str | None:
     if settings.time_unit and reader.time_unit and settings.time_unit != reader.time_unit:
-        raise click.UsageError(f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}")
+        raise click.UsageError(
+            f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}"
+        )
     return settings.time_unit or reader.time_unit
 
 
@@ -240,8 +282,9 @@ def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> list[int] 
 
 
 def _peek(batches: Iterator[Batch]) -> tuple[Iterator[Batch], bool]:
-    """Tell from the first batch whether vertices are integers, and give it back; an error comes when it is read again."""
+    """Tell from the first batch whether vertices are integers, and give it back; errors come when it is read again."""
     import pyarrow as pa
+
     from rpq.errors import InputError
 
     try:
@@ -258,7 +301,7 @@ def _raising(error: Exception) -> Iterator[Batch]:
     yield  # makes it a generator
 
 
-def _deletions(settings: RunSettings, query: rpq.Query):
+def _deletions(settings: RunSettings, query: rpq.Query) -> Deletions | None:
     if not settings.deletes:
         return None
     from rpq.deletions import Deletions
@@ -278,8 +321,8 @@ def _open_outputs(settings: RunSettings, position: Position | None) -> Outputs:
     from rpq.cli.session import Outputs
     from rpq.sinks import COLUMNS, WITNESS_COLUMN, CsvSink, open_sink
 
-    late = LateFile(settings.late, position=position and position.late_bytes) if settings.late else None
-    rows = None
+    late = LateFile(settings.late, position=position.late_bytes if position else None) if settings.late else None
+    rows: Sink | None = None
     if settings.output == "-":
         columns = (*COLUMNS, WITNESS_COLUMN) if settings.witness else COLUMNS
         rows = CsvSink(sys.stdout.buffer, columns, close=False)
@@ -288,6 +331,6 @@ def _open_outputs(settings: RunSettings, position: Position | None) -> Outputs:
             settings.output,
             witness=settings.witness,
             resumable=settings.checkpoint is not None,
-            position=position and position.output,
+            position=position.output if position else None,
         )
     return Outputs(rows=rows, late=late)

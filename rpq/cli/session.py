@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
+from rpq.cli.group import installed_version
 from rpq.cli.interrupts import Interrupted, Interrupts
 from rpq.cli.late import LateFile
 from rpq.cli.progress import ProgressLine, Reading
@@ -28,6 +29,7 @@ from rpq.sinks import Sink
 
 if TYPE_CHECKING:
     from rpq.engine import Changes, Engine
+
     from rpq.readers import Batch, Reader
 
 SLICE_ROWS = 1 << 20
@@ -125,11 +127,11 @@ class Session:
 
     def figures(self, *, compile_seconds: float, window: int, slide: int) -> dict[str, Any]:
         """Everything that summary and `--stats` say."""
-        import rpq
-
         statistics = self._engine.statistics()
         known = {name: getattr(statistics, name) for name in ENGINE_FIGURES}
-        figures = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}
+        figures = {
+            name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()
+        }
         engine_seconds = figures["engine_seconds"]
         settings = self._settings
         return {
@@ -153,7 +155,7 @@ class Session:
             "compile_seconds": compile_seconds,
             "tuples_per_second": figures["tuples"] / engine_seconds if engine_seconds else 0.0,
             "peak_memory_bytes": peak_memory_bytes(),
-            "version": rpq.__version__,
+            "version": installed_version(),
         }
 
     def _how_it_ended(self) -> str:
@@ -260,8 +262,8 @@ class Session:
                 batch = next(self._batches, None)
             if batch is None:
                 raise CheckpointError(
-                    f"{self._settings.checkpoint}: has consumed {self._resumed.tuples:,} tuples, but the input has only "
-                    f"{self._resumed.tuples - left:,}; it is another input, or --limit is smaller"
+                    f"{self._settings.checkpoint}: has consumed {self._resumed.tuples:,} tuples, but the input has "
+                    f"only {self._resumed.tuples - left:,}; it is another input, or --limit is smaller"
                 )
             columns = batch.columns.slice(0, left)
             left -= columns.num_rows

@@ -29,7 +29,9 @@ class SeveralValuesCommand(click.Command):
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the argument first, as the one order that is never ambiguous."""
-        arguments = [piece for param in self.params if isinstance(param, click.Argument) for piece in param.get_usage_pieces(ctx)]
+        arguments = [
+            piece for param in self.params if isinstance(param, click.Argument) for piece in param.get_usage_pieces(ctx)
+        ]
         formatter.write_usage(ctx.command_path, " ".join([*arguments, self.options_metavar or ""]))
 
     def _names(self, *, several: bool) -> set[str]:

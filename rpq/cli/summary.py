@@ -56,7 +56,11 @@ def summary_text(figures: dict[str, Any]) -> str:
     counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
     tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
     lines = [
-        ("query", f"{figures['expression']}   window {figures['window']:,}{unit}, slide {figures['slide']:,}{unit}, {figures['semantics']}"),
+        (
+            "query",
+            f"{figures['expression']}   window {figures['window']:,}{unit}, slide {figures['slide']:,}{unit}, "
+            f"{figures['semantics']}",
+        ),
         ("ended", figures["ended"]),
         ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
