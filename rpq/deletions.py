@@ -48,7 +48,6 @@ class Deletions:
         self._threshold = int(percent / 100 * 2**53)
         self._seed = seed % 2**64
         self._is_relevant = is_relevant
-        self._relevant: dict[str, bool] = {}
         self._inserts = 0
         self._time: int | None = None
         self._places: dict[
@@ -97,8 +96,12 @@ class Deletions:
         self, batch: pa.RecordBatch, timestamps: np.ndarray, times: np.ndarray, deletes: np.ndarray
     ) -> list[tuple[int, Edge]]:
         """Take the rows of a batch into the window; return which edges are deleted, and behind which rows."""
-        labels = batch.column("label").to_pylist()
-        relevant = np.fromiter(map(self._uses, labels), dtype=bool, count=len(labels))
+        labels = batch.column("label")
+        if not pa.types.is_dictionary(labels.type):
+            labels = labels.dictionary_encode()
+        names = labels.dictionary.to_pylist()
+        codes = labels.indices.to_numpy(zero_copy_only=False)
+        relevant = np.array([self._is_relevant(name) for name in names], dtype=bool)[codes]
         fits = timestamps <= _INT64_MAX - self._size  # the engine rejects the others
         if not fits.all():
             # A rejected tuple does not move the time: take the others' largest.
@@ -113,10 +116,11 @@ class Deletions:
         coins, draws = self._numbers(np.cumsum(~deletes[rows]))
         drawn: list[tuple[int, Edge]] = []
         places, window, leaving, next_slide = self._places, self._window, self._leaving, self._next_slide
-        for row, source, target, slide, expiry, delete, coin, draw in zip(
+        for row, source, target, code, slide, expiry, delete, coin, draw in zip(
             rows.tolist(),
             batch.column("source").take(pa.array(rows)).to_pylist(),
             batch.column("target").take(pa.array(rows)).to_pylist(),
+            codes[rows].tolist(),
             slides[rows].tolist(),
             expiries[rows].tolist(),
             deletes[rows].tolist(),
@@ -125,7 +129,7 @@ class Deletions:
         ):
             if slide >= next_slide:
                 next_slide = self._expire(slide)
-            edge = (source, labels[row], target)
+            edge = (source, names[code], target)
             entry = places.get(edge)
             if delete:
                 if entry is not None:
@@ -151,14 +155,6 @@ class Deletions:
         self._next_slide = next_slide
         self._inserts += int((~deletes[rows]).sum())
         return drawn
-
-    def _uses(self, label: str) -> bool:
-        known = self._relevant.get(label)
-        if known is None:
-            if len(self._relevant) >= 1 << 16:
-                self._relevant.clear()  # labels come from the stream: remember a bounded number
-            known = self._relevant[label] = self._is_relevant(label)
-        return known
 
     def _numbers(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The coin of each insert and the number that draws its edge, both of 53 bits; ranks count from 1."""
