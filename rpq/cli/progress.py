@@ -54,7 +54,9 @@ class ProgressLine:
         if shown and sys.stderr.isatty():
             from rich.console import Console
             from rich.live import Live
+            from rich.text import Text
 
+            self._text = Text
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
             self._live.start()
 
@@ -68,12 +70,12 @@ class ProgressLine:
         before, tuples = self._last
         self._last = (now, read.tuples)
         done = f"{100 * read.bytes_read / read.bytes_total:3.0f} %  " if read.bytes_total else ""
-        self._live.update(
+        text = (
             f"{done}{read.tuples:,} tuples  {(read.tuples - tuples) / max(now - before, 1e-9):,.0f} edges/s  "
-            f"{figures.edges_live:,} edges in the window  index {readable_bytes(figures.index_bytes)}  "
-            f"{figures.answers_live:,} answers",
-            refresh=True,
+            f"window {figures.edges_live:,} edges  index {readable_bytes(figures.index_bytes)}  "
+            f"{figures.answers_live:,} answers"
         )
+        self._live.update(self._text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def close(self) -> None:
         """Take the line away: what follows on the terminal begins where it was."""
