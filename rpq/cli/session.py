@@ -212,11 +212,11 @@ class Session:
                 if changes is not None:
                     self._write(tuples, changes)
                     count += self._collected(changes)
-                place = self._place(tuples, error.row)
+                message = self._placed(tuples, error)
                 if isinstance(error, MemoryLimitError) or self._settings.on_error == "stop" or error.row is None:
-                    error.args = (f"{place}: {error}",)
+                    error.args = (message,)
                     raise
-                self._reject(f"{place}: {error}")
+                self._reject(message)
                 tuples = tuples.slice(error.row + 1)
                 if not tuples.num_rows:
                     return count, seconds
@@ -244,11 +244,13 @@ class Session:
         """The first messages about tuples that the engine would not take."""
         return list(self._first_rejections)
 
-    def _place(self, tuples: pa.RecordBatch, row: int | None) -> str:
-        if row is None or row >= tuples.num_rows:
-            return f"{self._settings.inputs[0]}: behind tuple {self._tuples:,}"
-        source, target, label, timestamp, op = _row(tuples, row)
-        return f"input tuple {source} {target} {label} {timestamp} {op}"
+    def _placed(self, tuples: pa.RecordBatch, error: InputError | MemoryLimitError) -> str:
+        """The message, with the tuple that it is about instead of its number in the slice."""
+        text = str(error)
+        if error.row is None or error.row >= tuples.num_rows:
+            return text
+        values = " ".join(map(str, _row(tuples, error.row)))
+        return f"at the tuple {values}: {text.removeprefix(f'row {error.row}: ')}"
 
     def _skip(self, interrupts: Interrupts) -> None:
         """Pass over the tuples that the checkpoint has consumed; see that they are still the same."""
