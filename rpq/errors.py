@@ -13,7 +13,8 @@ class InputError(RpqError):
     """Input that is not what it should be: says what is wrong, where, and what would be right.
 
     `file`, `line` (counted from 1), `column` (its name) and `row` (counted from 0, in a pushed batch or in a
-    typed file) are None where they do not apply.  `str()` of the error is the message alone, place included.
+    typed file) are None where they do not apply; nor does `changes`, the answer changes of the tuples before, which an
+    engine attaches.  `str()` of the error is the message alone, place included.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class InputError(RpqError):
         self.line = line
         self.column = column
         self.row = row
+        self.changes: Any = None
 
 
 class QueryError(RpqError):

@@ -118,6 +118,10 @@ class VertexDictionary:
         large = pa.LargeStringArray.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(data))
         return large.cast(pa.string()) if offsets[-1] < 1 << 31 else large
 
+    def hashes(self, ids: np.ndarray) -> np.ndarray:
+        """The hashes (uint64) of the names of ids, the same in every process."""
+        return self.names.hash[ids]
+
     def id_of(self, name: int | str) -> int:
         """The id of a name, -1 if it is not in the dictionary."""
         if self.kind == "int64":

@@ -203,8 +203,8 @@ class DeltaIndex:
         )
         self._note_capacities()
 
-    def apply(self, chunk: Chunk, edges: Edges) -> Part:
-        """Apply the tuples of a chunk; the answer changes, which are overwritten by the next call. Amortised by tuple."""
+    def apply(self, chunk: Chunk, edges: Edges) -> None:
+        """Apply the tuples of a chunk, whose edges are in `edges`; `part` has the answer changes."""
         self._begin_output()
         self.state[layout.TUPLE] = 0
         while (code := int(kernels.apply_chunk(self.index, chunk))) != layout.DONE:
@@ -215,7 +215,24 @@ class DeltaIndex:
                 self.keep_supports(edges)
             else:
                 self._provide(code)
-        return self._part()
+
+    def part(self, *, before: int | None = None) -> Part:
+        """The answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        output, state = self.index.output, self.state
+        events = int(state[layout.EVENTS])
+        if before is not None:
+            events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
+        rows = int(output.event_end[events - 1]) if events else 0
+        path_steps = int(output.path_end[rows - 1]) if rows and len(output.path_end) else 0
+        return Part(
+            pairs=output.pairs[:rows],
+            times=output.event_time[:events],
+            ends=output.event_end[:events],
+            kinds=output.event_kind[:events],
+            orders=output.event_tuple[:events],
+            paths=output.paths[:path_steps],
+            path_ends=output.path_end[:rows],
+        )
 
     def advance(self, time: int) -> Part:
         """Move the stream time without a tuple."""
@@ -231,7 +248,7 @@ class DeltaIndex:
                 else:
                     kernels.cross(self.index, slide)
             state[layout.TIME] = time
-        return self._part()
+        return self.part()
 
     def load(self, chunk: Chunk, slides: np.ndarray, *, quiet: bool = False) -> Part:
         """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
@@ -242,7 +259,7 @@ class DeltaIndex:
             while (code := int(kernels.write_paths(self.index))) != layout.DONE:
                 self._provide(code)
         kernels.end_event(self.index, self.state[layout.TIME], 1, 1)
-        return self._part()
+        return self.part()
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
         """The absolute expiry slides of edges; at or below the current slide where the index does not hold them."""
@@ -330,19 +347,6 @@ class DeltaIndex:
         for field in (layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS):
             self.state[field] = 0
         self.state[layout.RESUME] = 0
-
-    def _part(self) -> Part:
-        output, state = self.index.output, self.state
-        events, rows = int(state[layout.EVENTS]), int(state[layout.OUT])
-        return Part(
-            pairs=output.pairs[:rows],
-            times=output.event_time[:events],
-            ends=output.event_end[:events],
-            kinds=output.event_kind[:events],
-            orders=output.event_tuple[:events],
-            paths=output.paths[: int(state[layout.PATHS])],
-            path_ends=output.path_end[:rows],
-        )
 
     def _expire(self, slide: int, order: int) -> None:
         """Cross to an absolute slide, reporting the answers that leave on the way, boundary by boundary."""

@@ -1,0 +1,70 @@
+"""Persistent regular path queries over streaming graphs.
+
+- Ask: `Query`, `Window`
+- Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`
+- Look: `Statistics`; `warm_up` compiles the kernels ahead of time
+- Errors: `RpqError` and those derived from it
+
+Importing this package compiles nothing and loads neither numba nor Arrow; first use does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rpq.errors import (
+    InputError,
+    MemoryLimitError,
+    QueryError,
+    RegistrationError,
+    RpqError,
+    StateFormatError,
+)
+from rpq.window import Window
+
+if TYPE_CHECKING:
+    from rpq.changes import Answers, Change, Changes, Path
+    from rpq.engine import Engine
+    from rpq.query import Query
+    from rpq.statistics import Statistics
+    from rpq.warmup import warm_up
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answers",
+    "Change",
+    "Changes",
+    "Engine",
+    "InputError",
+    "MemoryLimitError",
+    "Path",
+    "Query",
+    "QueryError",
+    "RegistrationError",
+    "RpqError",
+    "StateFormatError",
+    "Statistics",
+    "Window",
+    "warm_up",
+]
+
+_LAZY = {
+    "Answers": "rpq.changes",
+    "Change": "rpq.changes",
+    "Changes": "rpq.changes",
+    "Engine": "rpq.engine",
+    "Path": "rpq.changes",
+    "Query": "rpq.query",
+    "Statistics": "rpq.statistics",
+    "warm_up": "rpq.warmup",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

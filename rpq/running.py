@@ -1,0 +1,91 @@
+"""One query while it runs: its indexes, one a partition of the roots, and which vertices they may use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpq.index import layout
+from rpq.index.delta import DeltaIndex, Guard
+from rpq.program import Compiled
+from rpq.query import Query, Vertex
+from rpq.snapshot import SnapshotGraph
+from rpq.vertices import VertexDictionary
+
+
+class RunningQuery:
+    """A registered query: the trees of its roots, divided by the hash of the root's name over several indexes.
+
+    `share` is (number, of how many): the engine answers only for that share of the roots; within it
+    the roots are divided over `threads` indexes.
+    """
+
+    def __init__(
+        self, query: Query, *, threads: int, share: tuple[int, int], witness: bool, capacity: int, guard: Guard
+    ) -> None:
+        self.query = query
+        self.compiled = Compiled(query.dfa)
+        self._threads = threads
+        self._share = share
+        self.indexes = [
+            DeltaIndex(
+                self.compiled.program,
+                query.window,
+                explicit=query.semantics == "explicit",
+                witness=witness,
+                capacity=capacity,
+                guard=guard,
+            )
+            for _ in range(threads)
+        ]
+        self._is_root = [np.ones(0, np.uint8) for _ in range(threads)]
+        self._is_target = np.ones(0, np.uint8)
+
+    def set_labels(self, labels: list[str]) -> None:
+        """The names of all label ids."""
+        classes = np.array([self.compiled.classes_of(label) for label in labels], np.int16).reshape(-1, 2)
+        for index in self.indexes:
+            index.set_labels(np.ascontiguousarray(classes[:, 0]), np.ascontiguousarray(classes[:, 1]))
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        held = len(self._is_target)
+        if vertices.count > held:
+            more = np.ones(max(vertices.count - held, held // 2), np.uint8)
+            self._is_target = np.concatenate([self._is_target, more])
+            self._is_root = [np.concatenate([flags, more]) for flags in self._is_root]
+        divided = self._threads * self._share[1] > 1
+        if len(fresh) and (divided or self.query.sources is not None):
+            admitted = _among(vertices, fresh, self.query.sources)
+            place = vertices.hashes(fresh) % np.uint64(self._threads * self._share[1])
+            for number, flags in enumerate(self._is_root):
+                flags[fresh] = admitted & (place == self._share[0] * self._threads + number)
+        if len(fresh) and self.query.targets is not None:
+            self._is_target[fresh] = _among(vertices, fresh, self.query.targets)
+        for index, flags in zip(self.indexes, self._is_root, strict=True):
+            index.make_room(len(self._is_target), graph.capacity, flags, self._is_target)
+
+    def total(self, field: int) -> int:
+        """A counter of rows, which every index counts for its own."""
+        return sum(int(index.state[field]) for index in self.indexes)
+
+    def count(self, field: int) -> int:
+        """A counter of tuples, which all indexes have in common."""
+        return int(self.indexes[0].state[field])
+
+    @property
+    def tuples(self) -> int:
+        """Tuples seen since the query was registered."""
+        fields = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
+        return sum(self.count(getattr(layout, field)) for field in fields)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(index.nbytes for index in self.indexes)
+
+
+def _among(vertices: VertexDictionary, ids: np.ndarray, names: frozenset[Vertex] | None) -> np.ndarray:
+    if names is None:
+        return np.ones(len(ids), bool)
+    wanted = {identity for identity in map(vertices.id_of, names) if identity >= 0}
+    return np.isin(ids, np.fromiter(wanted, np.int64, len(wanted)))
