@@ -225,6 +225,14 @@ def test_csv_and_parquet_have_the_same_rows(rpq, edges, tmp_path):
     assert as_multiset(zip(*columns.values())) == as_multiset(results) and results
 
 
+def test_threads_change_nothing(rpq, edges):
+    path = edges("".join(f"{i % 7} {i * 5 % 11} {'ab'[i % 2]} {i} {'+-'[i % 5 == 4]}\n" for i in range(200)))
+    args = ["--input", path, "--window", 20, "--slide", 3, "--semantics", "explicit", "--output", "-"]
+    alone = rows(rpq("run", "a/b*", *args)[1])
+    together = rows(rpq("run", "a/b*", *args, "--threads", 3)[1])
+    assert in_time_order(alone) and as_multiset(alone) == as_multiset(in_time_order(together))
+
+
 def test_limit_and_self_loops(rpq, edges, tmp_path):
     path, stats = edges("x x a 1\nx y a 2\ny z a 3\n"), tmp_path / "stats.json"
     args = ["--input", path, "--window", 10, "--slide", 1, "--output", "-", "--stats", stats, "--limit", 2]

@@ -60,13 +60,15 @@ def write_checkpoint(path: str, engine: Engine, identity: dict[str, Any], positi
     _synchronise_folder(path)
 
 
-def read_checkpoint(path: str, identity: dict[str, Any], *, threads: int, memory_limit: int | None) -> Resumed | None:
+def read_checkpoint(
+    path: str, identity: dict[str, Any], *, threads: int, memory_limit: int | None, witness: bool
+) -> Resumed | None:
     """Return what stands in the file, None if there is no file; `CheckpointError` if it is another run's."""
     import rpq
 
     if not os.path.exists(path):
         return None
-    engine = rpq.Engine.restore(path, threads=threads, memory_limit=memory_limit)
+    engine = rpq.Engine.restore(path, threads=threads, memory_limit=memory_limit, witness=witness)
     content = json.loads(engine.extra.get(_KEY, "{}"))
     if content.get("version") != VERSION:
         raise CheckpointError(f"{path}: is no checkpoint of this version of `rpq run`; remove it to start anew")

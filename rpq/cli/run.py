@@ -16,7 +16,7 @@ from rpq.cli.several import SeveralValuesCommand
 
 if TYPE_CHECKING:
     import rpq
-    from rpq.cli.checkpoint import Position
+    from rpq.cli.checkpoint import Position, Resumed
     from rpq.cli.session import Outputs, Session
     from rpq.deletions import Deletions
     from rpq.readers import Batch, Reader
@@ -120,14 +120,14 @@ def execute(settings: RunSettings) -> int:
     """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
     _check(settings)
     import rpq
-    from rpq.cli.checkpoint import read_checkpoint
-    from rpq.cli.interrupts import Interrupted, Interrupts
+    from rpq.cli.interrupts import Interrupts
     from rpq.cli.progress import ProgressLine, notice_after
     from rpq.cli.session import Session
     from rpq.cli.summary import summary_text, write_stats
     from rpq.errors import InputError, RpqError
     from rpq.readers import open_reader
 
+    warm_up = rpq.warm_up  # brings in numba, which is no part of the run
     started = time.perf_counter()
     try:
         reader = open_reader(
@@ -141,32 +141,23 @@ def execute(settings: RunSettings) -> int:
         raise InputFailure(str(error)) from error
     query = _query(settings, _time_unit(settings, reader))
     identity = settings.identity(window=query.window.size, slide=query.window.slide)
-    try:
-        resumed = (
-            read_checkpoint(settings.checkpoint, identity, threads=settings.threads, memory_limit=settings.memory_limit)
-            if settings.checkpoint
-            else None
-        )
-    except RpqError as error:
-        raise click.UsageError(str(error)) from error
-
-    with notice_after(1.0, "compiling kernels (once) …", shown=not settings.quiet):
-        compile_seconds = rpq.warm_up(query)
     with Interrupts() as interrupts:
         batches: Iterator[Batch] = iter(reader)
-        try:
-            if resumed:
-                engine = resumed.engine
-            else:
-                if settings.sources or settings.targets:
-                    with interrupts.waiting():
-                        batches, integers = _peek(batches)
-                    query = _query(settings, _time_unit(settings, reader), integers=integers)
-                engine = rpq.Engine(
-                    query, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness
-                )
-        except Interrupted:
-            return 128 + (interrupts.received or 2)
+        integers = False
+        if all(map(_is_file, settings.inputs)):  # whoever types into a pipe types text
+            batches, integers = _peek(batches)
+        if integers:
+            query = _query(settings, _time_unit(settings, reader), integers=True)
+        with notice_after(1.0, "compiling kernels (once) …", shown=not settings.quiet):
+            compile_seconds = warm_up(query, vertices="int64" if integers else "string", witness=settings.witness)
+        resumed = _resumed(settings, identity)
+        engine = (
+            resumed.engine
+            if resumed
+            else rpq.Engine(
+                query, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness
+            )
+        )
         session = Session(
             settings,
             engine=engine,
@@ -195,6 +186,25 @@ def execute(settings: RunSettings) -> int:
             raise InputFailure(f"{settings.stats}: cannot be written: {error.strerror or error}") from error
     _report(session, figures, settings)
     return session.exit_code
+
+
+def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
+    """The checkpoint to go on from, if there is one."""
+    from rpq.cli.checkpoint import read_checkpoint
+    from rpq.errors import RpqError
+
+    if settings.checkpoint is None:
+        return None
+    try:
+        return read_checkpoint(
+            settings.checkpoint,
+            identity,
+            threads=settings.threads,
+            memory_limit=settings.memory_limit,
+            witness=settings.witness,
+        )
+    except RpqError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _report(session: Session, figures: dict[str, Any], settings: RunSettings) -> None:
@@ -270,15 +280,19 @@ def _query(settings: RunSettings, unit: str | None, *, integers: bool = False) -
         raise click.UsageError(str(error)) from error
 
 
-def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> list[int] | list[str] | None:
+def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> frozenset[int | str] | None:
     if not texts:
         return None
     if not integers:
-        return list(texts)
+        return frozenset(texts)
     try:
-        return [int(text) for text in texts]
+        return frozenset(map(int, texts))
     except ValueError as error:
         raise click.UsageError(f"{option}: the vertices of this input are integers: {error}") from error
+
+
+def _is_file(path: str) -> bool:
+    return path != "-" and (os.path.isfile(path) or os.path.isdir(path))
 
 
 def _peek(batches: Iterator[Batch]) -> tuple[Iterator[Batch], bool]:

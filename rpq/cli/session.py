@@ -29,7 +29,6 @@ from rpq.sinks import Sink
 
 if TYPE_CHECKING:
     from rpq.engine import Changes, Engine
-
     from rpq.readers import Batch, Reader
 
 SLICE_ROWS = 1 << 20

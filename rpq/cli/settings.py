@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -23,8 +23,8 @@ class RunSettings:
     window: str
     slide: str
     time_unit: str | None = None
-    paths: str = "walk"
-    semantics: str = "implicit"
+    paths: Literal["walk", "simple"] = "walk"
+    semantics: Literal["implicit", "explicit"] = "implicit"
     output: str | None = None
     witness: bool = False
     sources: tuple[str, ...] = ()
