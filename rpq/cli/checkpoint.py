@@ -1,8 +1,7 @@
 """Where a run stands, in one file: the engine's state, and how far input and outputs had come with it.
 
-The file is written beside its name and then renamed, so that it is always a whole one.  Everything it speaks of is on
-disk before it is: the order is outputs, checkpoint.  A run that is killed between the two finds outputs longer than the
-checkpoint knows, and cuts them.
+The file is replaced as a whole.  Everything it speaks of is on disk before it is: the order is outputs, checkpoint.  A
+run that is killed between the two finds outputs longer than the checkpoint knows, and cuts them.
 """
 
 from __future__ import annotations
@@ -50,13 +49,9 @@ class Resumed:
 
 
 def write_checkpoint(path: str, engine: Engine, identity: dict[str, Any], position: Position) -> None:
-    """Write the file, on disk when this returns."""
-    temporary = f"{path}.tmp"
+    """Write the file, on disk when this returns; until then it is the one before."""
     content = {"version": VERSION, "identity": identity, "position": asdict(position)}
-    engine.save(temporary, extra={_KEY: json.dumps(content)})
-    with open(temporary, "r+b") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    engine.save(path, extra={_KEY: json.dumps(content)})
     _synchronise_folder(path)
 
 
