@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpq.cli import main
+from rpq.readers import formats
 
 DATA = Path(os.environ.get("RPQ_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")
@@ -22,30 +23,32 @@ def call(*args: object) -> None:
     assert not ended.value.code
 
 
-def files(pattern: str) -> list[Path]:
+def files(pattern: str, format: str = "edges") -> list[Path]:
     found = sorted(DATA.glob(pattern))
+    if format not in formats():
+        pytest.skip("the package is not installed: its formats are entry points")
     if not found:
         pytest.skip(f"{pattern} is not here")
     return found
 
 
-# Rows and distinct pairs with x ≠ y, window 30 days, slide 1 day, self-loops left out: counted by two other programs.
+# Rows, and distinct pairs with x ≠ y, window 30 days, slide 1 day, self-loops left out: counted by two other programs.
 @pytest.mark.parametrize(("expression", "rows", "pairs"), [("a2q/c2a/c2q", 2_622_497, 1_887_631)])
 def test_stack_overflow_has_the_rows_that_others_counted(tmp_path, capfd, expression, rows, pairs):
     out, stats = tmp_path / "rows.parquet", tmp_path / "stats.json"
-    inputs = files("stackoverflow/*.txt.gz")
+    inputs = files("stackoverflow/*.txt.gz", "stackoverflow")
     options = ["--window", "30d", "--slide", "1d", "--drop-self-loops", "--output", out, "--stats", stats, "--quiet"]
     call("run", expression, "--format", "stackoverflow", "--input", *inputs, *options)
     assert json.loads(stats.read_text())["tuples"] == 390_441
     table = pq.read_table(out)
-    table = table.filter(pc.not_equal(table["source"], table["target"]))
     assert table.num_rows == rows
+    table = table.filter(pc.not_equal(table["source"], table["target"]))
     assert table.group_by(["source", "target"]).aggregate([]).num_rows == pairs
 
 
 def test_ldbc_update_streams_are_read_whole(tmp_path, capfd):
     stats = tmp_path / "stats.json"
-    inputs = files("ldbc-updatestream/*.csv.gz")
+    inputs = files("ldbc-updatestream/*.csv.gz", "ldbc")
     call("run", "replyOf*", "--format", "ldbc", "--input", *inputs, "--window", "10d", "--slide", "1d", "--stats", stats)
     figures = json.loads(stats.read_text())
     assert (figures["tuples"], figures["time_unit"]) == (89_693, "ms")
