@@ -48,18 +48,18 @@ class _Cells:
         self.vector_type = ir.VectorType(self.element, LANES)
         self.data = array
 
-    def _pointer(self, block):
+    def pointer(self, block):
         offset = self.builder.shl(block, ir.Constant(block.type, 6))
         pointer = self.builder.gep(self.data, [offset])
         return self.builder.bitcast(pointer, self.vector_type.as_pointer())
 
     def load(self, block):
-        vector = self.builder.load(self._pointer(block))
+        vector = self.builder.load(self.pointer(block))
         vector.align = self.bytes
         return vector
 
     def store(self, vector, block):
-        self.builder.store(vector, self._pointer(block)).align = self.bytes
+        self.builder.store(vector, self.pointer(block)).align = self.bytes
 
     def splat(self, scalar):
         """A 64-bit scalar, cut to the width of a cell, in all lanes."""
@@ -216,6 +216,26 @@ def _clear(typingctx, values, block, mask):
 
 
 @intrinsic
+def _prefetch(typingctx, values, block):
+    """Ask for the first cache line of a block; changes nothing."""
+    if not _is_cells(values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        pointer_type = _I8.as_pointer()
+        flag = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [pointer_type, flag, flag, flag]), "llvm.prefetch.p0"
+        )
+        address = builder.bitcast(cells.pointer(args[1]), pointer_type)
+        builder.call(function, [address, ir.Constant(flag, 0), ir.Constant(flag, 3), ir.Constant(flag, 1)])
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64), codegen
+
+
+@intrinsic
 def _trailing_zeros(typingctx, word):
     """The number of the lowest set bit of a word that is not zero."""
 
@@ -305,6 +325,10 @@ def _python_clear(values, block, mask):
     _block(values, block)[_lanes(mask)] = 0
 
 
+def _python_prefetch(values, block):
+    pass
+
+
 def _python_trailing_zeros(word):
     word = int(word)
     return (word & -word).bit_length() - 1
@@ -322,6 +346,7 @@ if config.DISABLE_JIT:
     live = _python_live
     reaching = _python_reaching
     clear = _python_clear
+    prefetch = _python_prefetch
     trailing_zeros = _python_trailing_zeros
     population = _python_population
     cycles = time.perf_counter_ns
@@ -333,6 +358,7 @@ else:
     live = _live
     reaching = _reaching
     clear = _clear
+    prefetch = _prefetch
     trailing_zeros = _trailing_zeros
     population = _population
     cycles = _cycles

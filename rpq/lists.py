@@ -95,8 +95,7 @@ def _repack(old, new):
         target = new.top[0]
         new.start[i] = target
         new.top[0] = target + (1 << old.size_class[i])
-        # A directory in direct mode keeps entries all over its region: copy the region, not the length.
-        for j in range(1 << old.size_class[i]):
+        for j in range(old.length[i]):
             new.entries[target + j] = old.entries[source + j]
 
 

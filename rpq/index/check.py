@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from rpq.blocks import LANES, SATURATED
 from rpq.index import layout
-from rpq.index.layout import PENDING, POINTER, Index
+from rpq.index.layout import POINTER, Index
+from rpq.index.rows import region_size
 
 
 def _entries(lists, i) -> list[int]:
@@ -27,28 +26,33 @@ def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
             assert row in free_rows, f"row {row} is neither free nor a node"
             continue
         assert row not in free_rows, f"row {row} is free and a node"
-        assert table.row_of[table.node[row]] == row, f"row {row} is not the row of its node"
+        vertex, node_state = int(table.node[row]) >> 16, int(table.node[row]) & layout.STATE_BITS
+        assert table.row_of[vertex * states + node_state] == row, f"row {row} is not the row of its node"
         assert index.queue.rank[row] == -1, f"row {row} waits in the queue between tuples"
-        entries = _entries(table.directory, row)
-        assert len(entries) <= 1 << int(table.directory.size_class[row]) if entries else True
-        present = [e for e in entries if e]
-        numbers = [e >> 32 for e in present]
+        if table.span[row] > 0:
+            assert table.directory.length[row] == 0, f"row {row} is dense and has a directory"
+            blocks = list(enumerate(range(int(table.base[row]), int(table.base[row]) + int(table.span[row]))))
+        else:
+            blocks = [(entry >> 32, entry & POINTER) for entry in _entries(table.directory, row)]
+        numbers = [number for number, _ in blocks]
         assert numbers == sorted(set(numbers)), f"the directory of row {row} is not sorted: {numbers}"
-        if table.direct[row]:
-            assert all(e == 0 or e >> 32 == i for i, e in enumerate(entries)), f"row {row} is not direct"
-        for entry in present:
-            assert not entry & PENDING, f"row {row} has a pending block between tuples"
-            block = entry & POINTER
+        assert not table.pending[row], f"row {row} has pending blocks between tuples"
+        for number, block in blocks:
             used_blocks.append(block)
             for lane in range(LANES):
                 value = int(table.values[block * LANES + lane])
                 if value > now:
                     hops = int(table.hops[block * LANES + lane]) if len(table.hops) else SATURATED
                     assert value >= table.low[row], f"row {row} holds {value} below its bound {table.low[row]}"
-                    slot = (entry >> 32) * LANES + lane
+                    slot = number * LANES + lane
                     assert table.slot_vertex[slot] >= 0, f"a live cell of slot {slot}, which is free"
-                    cells[int(table.node[row]) // states, int(table.node[row]) % states, slot] = (value, hops)
-    free_blocks = table.free_blocks[: state[layout.FREE_BLOCKS]].tolist()
+                    cells[vertex, node_state, slot] = (value, hops)
+    free_blocks = []
+    for region_class in range(layout.REGION_CLASSES):
+        block = int(table.free_regions[region_class])
+        while block >= 0:
+            free_blocks += range(block, block + region_size(region_class))
+            block = int(table.chain[block])
     assert sorted(used_blocks + free_blocks) == list(range(1, int(state[layout.BLOCKS]))), "blocks leak or are shared"
     assert (table.row_of >= 0).sum() + len(free_rows) == state[layout.ROWS], "rows leak"
     return cells

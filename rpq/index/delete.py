@@ -26,14 +26,14 @@ from rpq.index.layout import (
     NOW,
     OUT,
     OUT_CAPACITY,
-    PENDING,
     POINTER,
     QUIET,
     RESUME,
+    STATE_BITS,
     STEPS,
     TAKEN,
 )
-from rpq.index.rows import ONE, ZERO, enqueue, find, rank_of, row_at, write_pairs
+from rpq.index.rows import ONE, ZERO, block_count, enqueue, find, nth_block, node_of, rank_of, row_at, write_pairs
 
 _NUMBER = (1 << 32) - 1
 
@@ -53,29 +53,27 @@ def _suspect(index, waiting, row, number, block, lanes):
 def suspect_step(index, waiting, u, v, transition_class, slide):
     """Step 1 for one direction of a deleted edge that lasted to `slide`; the new height of the stack."""
     program, table = index.program, index.table
-    directory, now = table.directory, index.state[NOW]
+    now = index.state[NOW]
     start_target = np.int64(program.start_target[transition_class])
     slot = np.int64(table.slot_of[u])
     if start_target >= 0 and slot >= 0:
         row = row_at(index, v, start_target)
         if row >= 0:
-            place = find(table, row, slot >> 6)
-            if place >= 0:
+            block = find(table, row, slot >> 6)
+            if block >= 0:
                 lane = ONE << np.uint64(slot & (LANES - 1))
-                waiting = _suspect(index, waiting, row, slot >> 6, directory.entries[place] & POINTER, lane)
+                waiting = _suspect(index, waiting, row, slot >> 6, block, lane)
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = row_at(index, u, np.int64(program.step_source[step]))
         target = row_at(index, v, np.int64(program.step_target[step]))
         if source < 0 or target < 0:
             continue
-        first = directory.start[source]
-        for from_place in range(first, first + np.int64(directory.length[source])):
-            entry = directory.entries[from_place]
-            place = find(table, target, entry >> 32) if entry != 0 else np.int64(-1)
-            if place >= 0:
-                block = directory.entries[place] & POINTER
-                lanes = reaching(table.values, block, entry & POINTER, slide, now)
-                waiting = _suspect(index, waiting, target, entry >> 32, block, lanes)
+        for i in range(block_count(table, source)):
+            number, carried = nth_block(table, source, i)
+            block = find(table, target, number)
+            if block >= 0:
+                lanes = reaching(table.values, block, carried, slide, now)
+                waiting = _suspect(index, waiting, target, number, block, lanes)
     return waiting
 
 
@@ -103,9 +101,8 @@ def _unsupported(index, vertex, state, number, block, lanes):
                         lanes &= ~(ONE << np.uint64(lane))
             else:
                 row = row_at(index, source, source_state)
-                from_place = find(table, row, number) if row >= 0 else np.int64(-1)
-                if from_place >= 0:
-                    carried = table.directory.entries[from_place] & POINTER
+                carried = find(table, row, number) if row >= 0 else np.int64(-1)
+                if carried >= 0:
                     lanes &= ~supported(table.values, table.hops, block, carried, slide)
             if lanes == ZERO:
                 return lanes
@@ -116,19 +113,17 @@ def _unsupported(index, vertex, state, number, block, lanes):
 def take_out(index, waiting):
     """Step 2: look at suspect cells until none is left."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
-    classes, states = program.classes[0], program.classes[1]
+    classes = program.classes[0]
     now = fields[NOW]
     while waiting > 0:
         waiting -= 1
         entry = queue.suspects[waiting]
         row = entry >> 32
         number = entry & _NUMBER
-        block = table.directory.entries[find(table, row, number)] & POINTER
+        block = find(table, row, number)
         lanes = table.suspect[block] & live(table.values, block, now)
         table.suspect[block] = ZERO
-        node = table.node[row]
-        vertex = node // states
-        state = node - vertex * states
+        vertex, state = node_of(table, row)
         if lanes != ZERO:
             lanes = _unsupported(index, vertex, state, number, block, lanes)
         if lanes == ZERO:
@@ -146,9 +141,8 @@ def take_out(index, waiting):
                 if slide <= now:
                     continue
                 target = row_at(index, link >> 32, np.int64(program.leave_target[leave]))
-                to_place = find(table, target, number) if target >= 0 else np.int64(-1)
-                if to_place >= 0:
-                    fed = table.directory.entries[to_place] & POINTER
+                fed = find(table, target, number) if target >= 0 else np.int64(-1)
+                if fed >= 0:
                     fields[STEPS] += 1
                     looked_at = lanes & reaching(table.values, fed, block, slide, now)
                     waiting = _suspect(index, waiting, target, number, fed, looked_at)
@@ -159,12 +153,10 @@ def take_out(index, waiting):
 def _refill_block(index, row, number):
     """Raise the block from all its predecessors; the largest rank that came in, or -1."""
     program, graph, table, fields = index.program, index.graph, index.table, index.state
-    classes, states = program.classes[0], program.classes[1]
+    classes = program.classes[0]
     now = fields[NOW]
-    block = table.directory.entries[find(table, row, number)] & POINTER
-    node = table.node[row]
-    vertex = node // states
-    state = node - vertex * states
+    block = find(table, row, number)
+    vertex, state = node_of(table, row)
     rank = np.int64(-1)
     for enter in range(program.enter_first[state], program.enter_first[state + 1]):
         links = vertex * classes + program.enter_class[enter]
@@ -189,9 +181,8 @@ def _refill_block(index, row, number):
                         grew = True
             else:
                 from_row = row_at(index, source, source_state)
-                from_place = find(table, from_row, number) if from_row >= 0 else np.int64(-1)
-                if from_place >= 0:
-                    carried = table.directory.entries[from_place] & POINTER
+                carried = find(table, from_row, number) if from_row >= 0 else np.int64(-1)
+                if carried >= 0:
                     lanes, _ = raise_block_with_hops(table.values, table.hops, block, carried, slide, now)
                     low = min(slide, table.low[from_row])
                     grew = lanes != ZERO
@@ -209,9 +200,9 @@ def refill(index):
         row = queue.taken[i] >> 32
         number = queue.taken[i] & _NUMBER
         rank = _refill_block(index, row, number)
-        state = table.node[row] % program.classes[1]
+        state = table.node[row] & STATE_BITS
         if rank >= 0 and program.leave_first[state + 1] > program.leave_first[state]:
-            table.directory.entries[find(table, row, number)] |= PENDING
+            table.pending[row] |= ONE << np.uint64(number & 63)
             enqueue(queue, fields, row, rank)
 
 
@@ -219,20 +210,17 @@ def refill(index):
 def _report_lost(index, row, number):
     """Write the pairs of a block that are no answers any more."""
     program, table, fields = index.program, index.table, index.state
-    states = program.classes[1]
-    vertex = table.node[row] // states
-    state = table.node[row] - vertex * states
+    vertex, state = node_of(table, row)
     if not program.accepting[state] or not table.is_target[vertex] or fields[QUIET]:
         return
-    block = table.directory.entries[find(table, row, number)] & POINTER
+    block = find(table, row, number)
     lanes = table.taken[block] & ~live(table.values, block, fields[NOW])
     for i in range(program.classes[2]):
         other = np.int64(program.accepting_states[i])
         if other != state and lanes != ZERO:
             other_row = row_at(index, vertex, other)
-            place = find(table, other_row, number) if other_row >= 0 else np.int64(-1)
-            if place >= 0:
-                other_block = table.directory.entries[place] & POINTER
+            other_block = find(table, other_row, number) if other_row >= 0 else np.int64(-1)
+            if other_block >= 0:
                 lanes &= ~live(table.values, other_block, fields[NOW])
                 if other < state:
                     # Taken out there as well: reported there.
@@ -251,7 +239,6 @@ def report_lost(index):
         _report_lost(index, entry >> 32, entry & _NUMBER)
         fields[RESUME] += 1
     for i in range(fields[TAKEN]):
-        place = find(table, queue.taken[i] >> 32, queue.taken[i] & _NUMBER)
-        table.taken[table.directory.entries[place] & POINTER] = ZERO
+        table.taken[find(table, queue.taken[i] >> 32, queue.taken[i] & _NUMBER)] = ZERO
     fields[TAKEN] = 0
     return np.int64(DONE)

@@ -22,8 +22,8 @@ from rpq.window import Window
 _NEVER = np.iinfo(np.int64).max
 _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
-Guard = Callable[[int], None]
-"""Called with the bytes that the index is about to need; raises where that is too much."""
+Guard = Callable[[int, int], None]
+"""Called with the bytes that the index is about to need and its place in the chunk; raises where that is too much."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,11 @@ class Part:
     orders: np.ndarray
     paths: np.ndarray
     path_ends: np.ndarray
+
+    def counts(self) -> np.ndarray:
+        """Rows added and rows removed."""
+        lengths = np.diff(self.ends, prepend=0)
+        return np.array([lengths[self.kinds > 0].sum(), lengths[self.kinds < 0].sum()], np.int64)
 
 
 class DeltaIndex:
@@ -62,7 +67,7 @@ class DeltaIndex:
         guard: Guard | None = None,
     ) -> None:
         self.window = window
-        self.guard: Guard = guard if guard is not None else lambda size: None
+        self.guard: Guard = guard if guard is not None else lambda size, place: None
         self._capacity = capacity
         span = -(-window.size // window.slide) + 1
         cell = next((t for t in _CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
@@ -102,14 +107,17 @@ class DeltaIndex:
                 row_of=np.zeros(0, np.int32),
                 node=np.full(capacity, -1, np.int64),
                 low=np.full(capacity, _NEVER, np.int64),
+                pending=np.zeros(capacity, np.uint64),
+                base=np.zeros(capacity, np.int64),
+                span=np.zeros(capacity, np.int32),
                 directory=new_lists(capacity, capacity),
-                direct=np.zeros(capacity, np.uint8),
                 slot_of=np.zeros(0, np.int32),
                 slot_vertex=np.zeros(0, np.int32),
                 is_root=np.zeros(0, np.uint8),
                 is_target=np.zeros(0, np.uint8),
                 free_rows=np.zeros(capacity, np.int32),
-                free_blocks=np.zeros(capacity, np.int32),
+                free_regions=np.full(layout.REGION_CLASSES, -1, np.int32),
+                chain=np.zeros(capacity, np.int32),
                 free_slots=np.zeros(0, np.int32),
             ),
             queue=Queue(
@@ -223,14 +231,13 @@ class DeltaIndex:
         if before is not None:
             events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
         rows = int(output.event_end[events - 1]) if events else 0
-        path_steps = int(output.path_end[rows - 1]) if rows and len(output.path_end) else 0
         return Part(
             pairs=output.pairs[:rows],
             times=output.event_time[:events],
             ends=output.event_end[:events],
             kinds=output.event_kind[:events],
             orders=output.event_tuple[:events],
-            paths=output.paths[:path_steps],
+            paths=output.paths[: state[layout.PATHS]],
             path_ends=output.path_end[:rows],
         )
 
@@ -297,7 +304,9 @@ class DeltaIndex:
                 row_of=np.full_like(table.row_of, -1),
                 node=np.full_like(table.node, -1),
                 directory=new_lists(len(table.node), len(table.directory.entries)),
-                direct=np.zeros_like(table.direct),
+                pending=np.zeros_like(table.pending),
+                span=np.zeros_like(table.span),
+                free_regions=np.full_like(table.free_regions, -1),
                 slot_of=np.full_like(table.slot_of, -1),
                 slot_vertex=np.full_like(table.slot_vertex, -1),
             ),
@@ -305,7 +314,7 @@ class DeltaIndex:
         )
         self._note_capacities()
         saved = state[[layout.TUPLE, layout.RESUME]]
-        for field in (layout.SLOTS, layout.FREE_SLOTS, layout.ROWS, layout.FREE_ROWS, layout.FREE_BLOCKS):
+        for field in (layout.SLOTS, layout.FREE_SLOTS, layout.ROWS, layout.FREE_ROWS):
             state[field] = 0
         state[layout.BLOCKS] = 1
         chunk = Chunk(
@@ -363,7 +372,7 @@ class DeltaIndex:
             self._provide(layout.NEED_OUTPUT)
         start = int(state[layout.OUT])
         self.index.output.pairs[start : start + len(pairs)] = pairs
-        for boundary, end in zip(boundaries, [*firsts[1:], len(pairs)], strict=True):
+        for boundary, end in zip(boundaries, np.append(firsts, len(pairs))[1:], strict=True):
             state[layout.OUT] = start + end
             kernels.end_event(self.index, (base + int(boundary)) * self.window.slide, -1, order)
         kernels.cross(self.index, slide)
@@ -371,7 +380,7 @@ class DeltaIndex:
     def _provide(self, code: int) -> None:
         """Do what a kernel asked for, by half of what there is; the guard may refuse."""
         index, table, queue = self.index, self.index.table, self.index.queue
-        self.guard(self.nbytes + self.nbytes // 4)
+        self.guard(self.nbytes + self.nbytes // 4, int(self.state[layout.TUPLE]))
         if code == layout.NEED_LINKS:
             graph = index.graph
             room = max(64, 4 * int(max(graph.out.length.max(), graph.into.length.max(initial=0))))
@@ -384,7 +393,9 @@ class DeltaIndex:
                     node=_longer(table.node, more, -1),
                     low=_longer(table.low, more, _NEVER),
                     directory=with_count(table.directory, len(table.node) + more),
-                    direct=_longer(table.direct, more, 0),
+                    pending=_longer(table.pending, more, 0),
+                    base=_longer(table.base, more, 0),
+                    span=_longer(table.span, more, 0),
                     free_rows=_longer(table.free_rows, more, 0),
                 ),
                 queue=queue._replace(
@@ -395,7 +406,8 @@ class DeltaIndex:
             )
         elif code == layout.NEED_BLOCKS:
             held = len(table.values) // LANES
-            more = max(16, held // 2)
+            # Enough for the largest region, of one and a half times all block numbers, that a row may ask for.
+            more = max(16, held // 2, 2 * (int(self.state[layout.SLOTS]) // LANES + 1))
             with_supports = more if self.keeps_supports else 0
             self.index = index._replace(
                 table=table._replace(
@@ -405,7 +417,7 @@ class DeltaIndex:
                     else table.hops,
                     suspect=_longer(table.suspect, with_supports, 0),
                     taken=_longer(table.taken, with_supports, 0),
-                    free_blocks=_longer(table.free_blocks, more, 0),
+                    chain=_longer(table.chain, more, -1),
                 ),
                 queue=queue._replace(
                     suspects=_longer(queue.suspects, with_supports, 0), taken=_longer(queue.taken, with_supports, 0)

@@ -9,7 +9,6 @@ from rpq.index.layout import (
     BLOCKS,
     CEILING,
     EDGES,
-    FREE_BLOCKS,
     FREE_ROWS,
     FREE_SLOTS,
     NEXT_BOUNDARY,
@@ -19,12 +18,24 @@ from rpq.index.layout import (
     ROWS,
     SLIDE,
     SLOTS,
+    STATE_BITS,
     SUPPORTS,
     SWEEP_EVERY,
     SWEPT,
     VERTICES,
 )
-from rpq.index.rows import ZERO, find, row_at
+from rpq.index.rows import (
+    DENSE,
+    ZERO,
+    block_count,
+    find,
+    make_sparse,
+    node_of,
+    nth_block,
+    release_blocks,
+    release_region,
+    row_at,
+)
 from rpq.lists import truncate
 
 _NEVER = np.iinfo(np.int64).max
@@ -92,29 +103,30 @@ def _sweep_rows(index):
     for row in range(fields[ROWS]):
         if table.node[row] < 0:
             continue
-        start = directory.start[row]
         kept = np.int64(0)
-        for place in range(start, start + np.int64(directory.length[row])):
-            entry = directory.entries[place]
-            if entry == 0:
-                continue
-            if live(table.values, entry & POINTER, now) == ZERO:
-                table.free_blocks[fields[FREE_BLOCKS]] = entry & POINTER
-                fields[FREE_BLOCKS] += 1
-                directory.entries[place] = 0
-            else:
-                if not table.direct[row]:
+        if table.span[row] > 0:
+            for block in range(table.base[row], table.base[row] + np.int64(table.span[row])):
+                if live(table.values, block, now) != ZERO:
+                    kept += 1
+            if kept * 2 * DENSE < np.int64(table.span[row]) and kept > 0:
+                make_sparse(index, row, kept)
+        else:
+            start = directory.start[row]
+            for place in range(start, start + np.int64(directory.length[row])):
+                entry = directory.entries[place]
+                if live(table.values, entry & POINTER, now) == ZERO:
+                    release_region(table, entry & POINTER, np.int64(0))
+                else:
                     directory.entries[start + kept] = entry
-                kept += 1
+                    kept += 1
+            directory.length[row] = kept
         if kept == 0:
-            truncate(directory, row, 0)
-            table.direct[row] = 0
-            table.row_of[table.node[row]] = -1
+            release_blocks(table, row)
+            vertex, state = node_of(table, row)
+            table.row_of[vertex * index.program.classes[1] + state] = -1
             table.node[row] = -1
             table.free_rows[fields[FREE_ROWS]] = row
             fields[FREE_ROWS] += 1
-        elif not table.direct[row]:
-            directory.length[row] = kept
 
 
 @njit(cache=True, nogil=True)
@@ -157,10 +169,9 @@ def _sweep_slots(index):
 @njit(cache=True, nogil=True)
 def anything_expires(index, now):
     """Whether an accepting row may hold a cell that is alive and dies at `now` (relative)."""
-    states = index.program.classes[1]
     for row in range(index.state[ROWS]):
         if index.table.low[row] <= now and index.table.node[row] >= 0:
-            if index.program.accepting[index.table.node[row] % states]:
+            if index.program.accepting[index.table.node[row] & STATE_BITS]:
                 return True
     return False
 
@@ -173,36 +184,30 @@ def expiring_pairs(index, now):
     state reports it.
     """
     program, table, fields = index.program, index.table, index.state
-    directory = table.directory
-    states = program.classes[1]
     slides = np.empty(1024, np.int64)
     pairs = np.empty(1024, np.int64)
     found = 0
     for row in range(fields[ROWS]):
         if table.node[row] < 0 or table.low[row] > now:
             continue
-        vertex = table.node[row] // states
-        state = table.node[row] - vertex * states
+        vertex, state = node_of(table, row)
         if not program.accepting[state]:
             continue
         low = np.int64(_NEVER)
-        start = directory.start[row]
-        for place in range(start, start + np.int64(directory.length[row])):
-            entry = directory.entries[place]
-            if entry == 0:
-                continue
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
             if found + LANES > len(pairs):
                 slides = np.concatenate((slides, np.empty_like(slides)))
                 pairs = np.concatenate((pairs, np.empty_like(pairs)))
-            first = (entry & POINTER) * LANES
+            first = block * LANES
             for lane in range(LANES):
                 value = np.int64(table.values[first + lane])
                 if value > now:
                     low = min(low, value)
                 elif value > fields[NOW] and table.is_target[vertex]:
-                    if _outlasts_others(index, vertex, state, entry >> 32, lane, value):
+                    if _outlasts_others(index, vertex, state, number, lane, value):
                         slides[found] = value
-                        source = np.int64(table.slot_vertex[(entry >> 32) * LANES + lane])
+                        source = np.int64(table.slot_vertex[number * LANES + lane])
                         pairs[found] = source << 32 | vertex
                         found += 1
         table.low[row] = low
@@ -216,9 +221,9 @@ def _outlasts_others(index, vertex, state, number, lane, value):
         other = np.int64(index.program.accepting_states[i])
         if other != state:
             row = row_at(index, vertex, other)
-            place = find(table, row, number) if row >= 0 else np.int64(-1)
-            if place >= 0:
-                held = np.int64(table.values[(table.directory.entries[place] & POINTER) * LANES + lane])
+            block = find(table, row, number) if row >= 0 else np.int64(-1)
+            if block >= 0:
+                held = np.int64(table.values[block * LANES + lane])
                 if held > value or (held == value and other < state):
                     return False
     return True

@@ -8,14 +8,13 @@ cell twice changes nothing, and a pair is reported when its cell comes alive, wh
 import numpy as np
 from numba import njit
 
-from rpq.blocks import LANES, live, raise_block, raise_block_with_hops
+from rpq.blocks import LANES, live, prefetch, raise_block, raise_block_with_hops, trailing_zeros
 from rpq.index.layout import (
     DONE,
     NEED_OUTPUT,
     NOW,
     OUT,
     OUT_CAPACITY,
-    PENDING,
     POINTER,
     QUEUED,
     STEPS,
@@ -29,103 +28,130 @@ from rpq.index.rows import (
     find,
     make_block,
     make_row,
+    node_of,
+    nth_block,
     rank_of,
     report_new,
     root_slot,
     row_at,
 )
 
+EVERY = np.uint64(2**64 - 1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_out(index, vertex, state):
+    """Whether an edge leads on from a product node."""
+    program, out = index.program, index.graph.out
+    for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+        if out.length[vertex * program.classes[0] + program.leave_class[leave]] > 0:
+            return True
+    return False
+
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _raise_row(index, vertex, state, slide, low, rank, count):
     """Raise row (vertex, state) from the `count` blocks in the queue's scratch, cut to an edge's slide."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
-    directory = table.directory
     now = fields[NOW]
     row = row_at(index, vertex, state)
     if row < 0:
         row = make_row(index, vertex, state)
         if row < 0:
             return -row
-    leaves = program.leave_first[state + 1] > program.leave_first[state]
     accepts = program.accepting[state] != 0
-    code = DONE
-    any_grew = False
+    pending = ZERO
+    code = np.int64(DONE)
+    base, span = table.base[row], np.int64(table.span[row])
     for i in range(count):
         number = queue.number[i]
         source = queue.block[i]
-        place = find(table, row, number)
-        if place < 0:
+        block = base + number if number < span else find(table, row, number)
+        if block < 0:
             if live(table.values, source, now) == ZERO:
                 continue
-            place = make_block(index, row, number)
-            if place < 0:
-                code = -place
+            block = make_block(index, row, number)
+            if block < 0:
+                code = -block
                 break
+            base, span = table.base[row], np.int64(table.span[row])
         if accepts and fields[OUT] + LANES > fields[OUT_CAPACITY]:
             code = np.int64(NEED_OUTPUT)
             break
-        block = directory.entries[place] & POINTER
         if fields[SUPPORTS]:
             grew, fresh = raise_block_with_hops(table.values, table.hops, block, source, slide, now)
         else:
             grew, fresh = raise_block(table.values, block, source, slide, now)
         if grew != ZERO:
-            any_grew = True
-            if leaves:
-                directory.entries[place] |= PENDING
+            pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
                 report_new(index, vertex, state, number, fresh)
     fields[STEPS] += count
-    if any_grew:
+    if pending != ZERO:
         table.low[row] = min(table.low[row], min(low, slide))
-        if leaves:
+        if has_out(index, vertex, state):
+            table.pending[row] |= pending
             enqueue(queue, fields, row, rank)
     return code
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _gather(index, row, only_pending):
-    """Copy the blocks of a row, or the pending ones, whose mark is taken off, to the scratch; their count."""
-    table, queue, directory = index.table, index.queue, index.table.directory
-    start = directory.start[row]
+def _gather(table, queue, row, pending):
+    """Copy the blocks of a row whose number has its bit set to the scratch; their count."""
     count = 0
-    for place in range(start, start + np.int64(directory.length[row])):
-        entry = directory.entries[place]
-        if (entry & PENDING) if only_pending else (entry != 0):
-            queue.number[count] = entry >> 32
-            queue.block[count] = entry & POINTER
-            count += 1
-            if only_pending:
-                directory.entries[place] = entry & ~PENDING
+    span = np.int64(table.span[row])
+    if span > 0:
+        base = table.base[row]
+        while pending != ZERO:
+            number = trailing_zeros(pending)
+            pending &= pending - ONE
+            while number < span:
+                queue.number[count] = number
+                queue.block[count] = base + number
+                count += 1
+                number += 64
+    else:
+        for i in range(np.int64(table.directory.length[row])):
+            number, block = nth_block(table, row, i)
+            if (pending >> np.uint64(number & 63)) & ONE:
+                queue.number[count] = number
+                queue.block[count] = block
+                count += 1
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def push_row(index, row, rank):
     """Push the pending blocks of a row along the out-edges of its vertex."""
     program, graph, table, queue = index.program, index.graph, index.table, index.queue
     now = index.state[NOW]
-    classes, states = program.classes[0], program.classes[1]
-    node = table.node[row]
-    vertex = node // states
-    state = node - vertex * states
+    classes = program.classes[0]
+    vertex, state = node_of(table, row)
     low = table.low[row]
-    count = _gather(index, row, True)
+    pending = table.pending[row]
+    table.pending[row] = ZERO
+    count = _gather(table, queue, row, pending)
+    first_number = queue.number[0]
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * classes + program.leave_class[leave]
+        target_state = np.int64(program.leave_target[leave])
         start = graph.out.start[links]
-        for place in range(start, start + np.int64(graph.out.length[links])):
+        end = start + np.int64(graph.out.length[links])
+        # Ask for the target blocks some edges ahead: they are scattered, and the loads would wait one by one.
+        for place in range(start, end):
+            target = row_at(index, graph.out.entries[place] >> 32, target_state)
+            if target >= 0:
+                ahead = table.base[target] + first_number
+                prefetch(table.values, ahead)
+                prefetch(table.values, ahead + 1)
+        for place in range(start, end):
             link = graph.out.entries[place]
             slide = np.int64(graph.expiry[(link >> 1) & POINTER])
             if slide > now:
                 reached = min(rank, rank_of(index, slide))
-                code = _raise_row(
-                    index, link >> 32, np.int64(program.leave_target[leave]), slide, low, reached, count
-                )
+                code = _raise_row(index, link >> 32, target_state, slide, low, reached, count)
                 if code != DONE:
-                    for i in range(count):
-                        table.directory.entries[find(table, row, queue.number[i])] |= PENDING
+                    table.pending[row] |= pending
                     enqueue(queue, index.state, row, rank)
                     return code
     return np.int64(DONE)
@@ -160,12 +186,12 @@ def _raise_root(index, root, vertex, state, slide):
         if row < 0:
             return -row
     number = slot >> 6
-    place = find(table, row, number)
-    if place < 0:
-        place = make_block(index, row, number)
-        if place < 0:
-            return -place
-    cell = (table.directory.entries[place] & POINTER) * LANES + (slot & (LANES - 1))
+    block = find(table, row, number)
+    if block < 0:
+        block = make_block(index, row, number)
+        if block < 0:
+            return -block
+    cell = block * LANES + (slot & (LANES - 1))
     held = np.int64(table.values[cell])
     if slide <= held:
         return np.int64(DONE)
@@ -176,8 +202,8 @@ def _raise_root(index, root, vertex, state, slide):
     fields[STEPS] += 1
     if held <= fields[NOW] and program.accepting[state]:
         report_new(index, vertex, state, number, ONE << np.uint64(slot & (LANES - 1)))
-    if program.leave_first[state + 1] > program.leave_first[state]:
-        table.directory.entries[place] |= PENDING
+    if has_out(index, vertex, state):
+        table.pending[row] |= ONE << np.uint64(number & 63)
         enqueue(index.queue, fields, row, rank_of(index, slide))
     return np.int64(DONE)
 
@@ -193,7 +219,7 @@ def raise_step(index, u, v, transition_class, slide):
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         row = row_at(index, u, np.int64(program.step_source[step]))
         if row >= 0:
-            count = _gather(index, row, False)
+            count = _gather(table, index.queue, row, EVERY)
             code = _raise_row(
                 index,
                 v,

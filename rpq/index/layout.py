@@ -16,15 +16,16 @@ and the cells that grew are pushed along the out-edges of v, to the fixpoint.
   every few slides.
 * **Columns** are slots: a vertex gets the lowest free one when an edge makes it a root, and gives it back when
   none of its first edges is in the window any more. A slot is 64 * block number + lane.
-* **Rows** are cut into blocks of 64 columns; only blocks with a live cell are stored. The directory of a row
-  lists them as entries `block number << 32 | pending bit | block`, sorted; a row that holds more than a
-  quarter of all block numbers is *direct*: entry i is block number i, 0 for absent. So a row with one root
-  costs 8 bytes of directory, a row with all of them one load a lookup, and no row more than four times
-  what a list would take. Block 0 is never given out.
+* **Rows** are cut into blocks of 64 columns. A row that holds more than a third of all block numbers is
+  *dense*: its blocks lie side by side in one region, block number i at `base + i`, and a lookup is an addition.
+  Any other row stores only the blocks that hold something, listed in its directory as sorted entries
+  `block number << 32 | block`. So a row with one root costs one block and eight bytes of directory, a row with most
+  of them no directory at all, and no row more than three times what a list would take. Block 0 is never given out.
 * **The start state** has no incoming transitions (`program.py` sees to that), so the root's own node needs no
   row: an edge out of s0 sets one cell.
 * **Supports** are kept from the first delete on (until then `hops` is empty): see `delete.py`.
-* **Queue**: rows with pending blocks wait in 256 buckets by the largest slide that may be pending; the row with
+* **Queue**: a row has a word of pending bits, one for the block numbers that are equal modulo 64. Rows with pending
+  blocks wait in 256 buckets by the largest slide that may be pending; the row with
   the largest goes first, which saves a quarter of the steps of first-in-first-out. What a row pushes is never
   larger than what it received, so the buckets are emptied from above in one pass.
 
@@ -68,7 +69,6 @@ FREE_SLOTS = 6  # entries in the stack of free slots
 ROWS = 7
 FREE_ROWS = 8
 BLOCKS = 9
-FREE_BLOCKS = 10
 QUEUED = 11  # highest bucket that may hold a row, -1 none
 OUT = 12  # rows in the output buffer
 EVENTS = 13  # events in the output buffer
@@ -113,7 +113,8 @@ WITNESS = 7
 SETTINGS_FIELDS = 8
 
 POINTER = (1 << 31) - 1
-PENDING = 1 << 31
+STATE_BITS = (1 << 16) - 1
+REGION_CLASSES = 60
 BUCKETS = 256
 LATENCY_BUCKETS = 1024
 
@@ -155,16 +156,19 @@ class Table(NamedTuple):
     suspect: np.ndarray  # uint64 a block: cells to be looked at; length 0 likewise
     taken: np.ndarray  # uint64 a block: cells taken out; length 0 likewise
     row_of: np.ndarray  # int32 vertex * states + state -> row or -1
-    node: np.ndarray  # int64 a row: vertex * states + state, -1 free
+    node: np.ndarray  # int64 a row: vertex << 16 | state, -1 free
     low: np.ndarray  # int64 a row: no live cell is below
-    directory: Lists  # row -> its blocks
-    direct: np.ndarray  # uint8 a row
+    pending: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
+    base: np.ndarray  # int64 a row: first block of its region, if it is dense
+    span: np.ndarray  # int32 a row: blocks in its region, 0 if it is not dense
+    directory: Lists  # row -> its blocks, if it is not dense
     slot_of: np.ndarray  # int32 a vertex, -1 none
     slot_vertex: np.ndarray  # int32 a slot, -1 free
     is_root: np.ndarray  # uint8 a vertex: may be a root (source restriction, partition)
     is_target: np.ndarray  # uint8 a vertex: answers may end here
     free_rows: np.ndarray  # int32, stack
-    free_blocks: np.ndarray  # int32, stack
+    free_regions: np.ndarray  # int32 a region class: first free region, chained through `chain`
+    chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
     free_slots: np.ndarray  # int32, stack
 
 
@@ -248,14 +252,17 @@ def _view_table(t):
         pointer(t.row_of),
         pointer(t.node),
         pointer(t.low),
+        pointer(t.pending),
+        pointer(t.base),
+        pointer(t.span),
         view_lists(t.directory),
-        pointer(t.direct),
         pointer(t.slot_of),
         pointer(t.slot_vertex),
         pointer(t.is_root),
         pointer(t.is_target),
         pointer(t.free_rows),
-        pointer(t.free_blocks),
+        pointer(t.free_regions),
+        pointer(t.chain),
         pointer(t.free_slots),
     )
 

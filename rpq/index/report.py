@@ -4,8 +4,8 @@ import numpy as np
 from numba import njit
 
 from rpq.blocks import live, population
-from rpq.index.layout import NOW, POINTER, ROWS
-from rpq.index.rows import LANES, ONE, ZERO, find, row_at, trailing_zeros
+from rpq.index.layout import NOW, ROWS
+from rpq.index.rows import LANES, ONE, ZERO, block_count, find, node_of, nth_block, row_at, trailing_zeros
 
 
 @njit(cache=True, nogil=True)
@@ -17,9 +17,9 @@ def _first_answers(index, vertex, state, number, lanes):
         if other >= state or lanes == ZERO:
             break
         row = row_at(index, vertex, other)
-        place = find(table, row, number) if row >= 0 else np.int64(-1)
-        if place >= 0:
-            lanes &= ~live(table.values, table.directory.entries[place] & POINTER, index.state[NOW])
+        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        if block >= 0:
+            lanes &= ~live(table.values, block, index.state[NOW])
     return lanes
 
 
@@ -32,17 +32,14 @@ def count_live(index):
     for row in range(index.state[ROWS]):
         if table.node[row] < 0:
             continue
-        vertex = table.node[row] // program.classes[1]
-        state = table.node[row] - vertex * program.classes[1]
+        vertex, state = node_of(table, row)
         counts = program.accepting[state] and table.is_target[vertex]
-        start = table.directory.start[row]
-        for place in range(start, start + np.int64(table.directory.length[row])):
-            entry = table.directory.entries[place]
-            if entry != 0:
-                lanes = live(table.values, entry & POINTER, index.state[NOW])
-                cells += population(lanes)
-                if counts:
-                    answers += population(_first_answers(index, vertex, state, entry >> 32, lanes))
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, index.state[NOW])
+            cells += population(lanes)
+            if counts:
+                answers += population(_first_answers(index, vertex, state, number, lanes))
     return cells, answers
 
 
@@ -55,19 +52,15 @@ def live_pairs(index):
     for row in range(index.state[ROWS]):
         if table.node[row] < 0:
             continue
-        vertex = table.node[row] // program.classes[1]
-        state = table.node[row] - vertex * program.classes[1]
+        vertex, state = node_of(table, row)
         if not program.accepting[state] or not table.is_target[vertex]:
             continue
-        start = table.directory.start[row]
-        for place in range(start, start + np.int64(table.directory.length[row])):
-            entry = table.directory.entries[place]
-            if entry == 0:
-                continue
-            lanes = live(table.values, entry & POINTER, index.state[NOW])
-            lanes = _first_answers(index, vertex, state, entry >> 32, lanes)
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, index.state[NOW])
+            lanes = _first_answers(index, vertex, state, number, lanes)
             while lanes != ZERO:
-                slot = (entry >> 32) * LANES + trailing_zeros(lanes)
+                slot = number * LANES + trailing_zeros(lanes)
                 lanes &= lanes - ONE
                 pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
                 found += 1

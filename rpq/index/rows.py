@@ -8,7 +8,6 @@ from rpq.index.layout import (
     BLOCK_CAPACITY,
     BLOCKS,
     BUCKETS,
-    FREE_BLOCKS,
     FREE_ROWS,
     FREE_SLOTS,
     NEED_BLOCKS,
@@ -23,26 +22,27 @@ from rpq.index.layout import (
     ROW_CAPACITY,
     ROWS,
     SLOTS,
+    STATE_BITS,
+    SUPPORTS,
 )
-from rpq.lists import _release_region, _take_region, reserve
+from rpq.lists import append, reserve, truncate
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 NEVER = np.iinfo(np.int64).max
+DENSE = 3
+"""A row is dense when it holds more than one in DENSE of all block numbers."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def find(table, row, number):
-    """Where block `number` of a row stands in the directory's pool, or -1."""
+    """Block `number` of a row, or -1."""
+    span = np.int64(table.span[row])
+    if span > 0:
+        return table.base[row] + number if number < span else np.int64(-1)
     directory = table.directory
-    start = directory.start[row]
-    length = np.int64(directory.length[row])
-    if table.direct[row]:
-        if number < length and directory.entries[start + number] != 0:
-            return start + number
-        return np.int64(-1)
-    low = start
-    high = start + length
+    low = directory.start[row]
+    high = low + np.int64(directory.length[row])
     while high - low > 4:
         middle = (low + high) >> 1
         if directory.entries[middle] >> 32 <= number:
@@ -51,14 +51,36 @@ def find(table, row, number):
             high = middle
     for place in range(low, high):
         if directory.entries[place] >> 32 == number:
-            return place
+            return directory.entries[place] & POINTER
     return np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def block_count(table, row):
+    """How many blocks a row has."""
+    span = np.int64(table.span[row])
+    return span if span > 0 else np.int64(table.directory.length[row])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def nth_block(table, row, i):
+    """The number and the block of the i-th block of a row."""
+    if table.span[row] > 0:
+        return np.int64(i), table.base[row] + i
+    entry = table.directory.entries[table.directory.start[row] + i]
+    return entry >> 32, entry & POINTER
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def row_at(index, vertex, state):
     """The row of a product node, or -1."""
     return np.int64(index.table.row_of[vertex * index.program.classes[1] + state])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def node_of(table, row):
+    """The vertex and the state of a row."""
+    return table.node[row] >> 16, table.node[row] & STATE_BITS
 
 
 @njit(cache=True, nogil=True)
@@ -73,93 +95,135 @@ def make_row(index, vertex, state):
         fields[ROWS] += 1
     else:
         return np.int64(-NEED_ROWS)
-    node = vertex * index.program.classes[1] + state
-    table.node[row] = node
-    table.row_of[node] = row
+    table.node[row] = vertex << 16 | state
+    table.row_of[vertex * index.program.classes[1] + state] = row
     table.low[row] = NEVER
-    table.direct[row] = 0
+    table.span[row] = 0
+    table.pending[row] = ZERO
     index.queue.rank[row] = -1
     return row
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def region_size(region_class):
+    """Blocks in a region of a class: 1, (1), 2, 3, 4, 6, 8, 12, …"""
+    return ((2 + (region_class & 1)) << (region_class >> 1)) >> 1
+
+
 @njit(cache=True, nogil=True)
-def _rebuild_directory(table, row, numbers, extra):
-    """Give a row a region for `extra` more blocks of `numbers`, as a list or direct; False where the pool is full."""
-    directory = table.directory
-    start = directory.start[row]
-    length = np.int64(directory.length[row])
-    held = np.int64(directory.size_class[row])
-    blocks = np.int64(0)
-    for place in range(start, start + length):
-        if directory.entries[place] != 0:
-            blocks += 1
-    direct = (blocks + extra) * 4 >= numbers
-    needed = numbers if direct else blocks + extra
-    wanted = np.int64(0)
-    while (1 << wanted) < needed:
-        wanted += 1
-    region = _take_region(directory, wanted)
+def _region_class(blocks):
+    """The smallest class whose regions hold that many blocks."""
+    region_class = np.int64(0)
+    while region_size(region_class) < blocks:
+        region_class += 2 if region_class == 0 else 1
+    return region_class
+
+
+@njit(cache=True, nogil=True)
+def take_region(index, region_class):
+    """The first block of an empty region, or -1 where there is none."""
+    table, fields = index.table, index.state
+    size = region_size(region_class)
+    block = np.int64(table.free_regions[region_class])
+    if block >= 0:
+        table.free_regions[region_class] = table.chain[block]
+    elif fields[BLOCKS] + size <= fields[BLOCK_CAPACITY]:
+        block = fields[BLOCKS]
+        fields[BLOCKS] += size
+    else:
+        return np.int64(-1)
+    for cell in range(block * LANES, (block + size) * LANES):
+        table.values[cell] = 0
+    return block
+
+
+@njit(cache=True, nogil=True)
+def release_region(table, block, region_class):
+    """Give a region back."""
+    table.chain[block] = table.free_regions[region_class]
+    table.free_regions[region_class] = block
+
+
+@njit(cache=True, nogil=True)
+def _copy_block(index, source, target):
+    table = index.table
+    for lane in range(LANES):
+        table.values[target * LANES + lane] = table.values[source * LANES + lane]
+    if index.state[SUPPORTS]:
+        for lane in range(LANES):
+            table.hops[target * LANES + lane] = table.hops[source * LANES + lane]
+
+
+@njit(cache=True, nogil=True)
+def _make_dense(index, row, numbers):
+    """Let the blocks of a row lie side by side, with room for block numbers below `numbers`; False without room."""
+    table = index.table
+    region_class = _region_class(numbers)
+    region = take_region(index, region_class)
     if region < 0:
         return False
-    if direct:
-        for place in range(region, region + (1 << wanted)):
-            directory.entries[place] = 0
-    kept = np.int64(0)
-    for place in range(start, start + length):
-        entry = directory.entries[place]
-        if entry != 0:
-            directory.entries[region + (entry >> 32 if direct else kept)] = entry
-            kept += 1
-    if held >= 0:
-        _release_region(directory, start, held)
-    directory.start[row] = region
-    directory.size_class[row] = wanted
-    directory.length[row] = 1 << wanted if direct else kept
-    table.direct[row] = 1 if direct else 0
+    for i in range(block_count(table, row)):
+        number, block = nth_block(table, row, i)
+        _copy_block(index, block, region + number)
+    release_blocks(table, row)
+    table.base[row] = region
+    table.span[row] = region_size(region_class)
     return True
 
 
 @njit(cache=True, nogil=True)
+def release_blocks(table, row):
+    """Take all blocks from a row."""
+    if table.span[row] > 0:
+        release_region(table, table.base[row], _region_class(np.int64(table.span[row])))
+        table.span[row] = 0
+    else:
+        for i in range(np.int64(table.directory.length[row])):
+            _, block = nth_block(table, row, i)
+            release_region(table, block, np.int64(0))
+        truncate(table.directory, row, 0)
+
+
+@njit(cache=True, nogil=True)
+def make_sparse(index, row, kept):
+    """List the `kept` live blocks of a dense row in its directory, if there is room."""
+    table, directory = index.table, index.table.directory
+    base = table.base[row]
+    span = np.int64(table.span[row])
+    if not reserve(directory, row, kept) or index.state[BLOCKS] + kept > index.state[BLOCK_CAPACITY]:
+        return
+    for number in range(span):
+        if live(table.values, base + number, index.state[NOW]) != ZERO:
+            block = take_region(index, np.int64(0))
+            _copy_block(index, base + number, block)
+            append(directory, row, number << 32 | block)
+    release_region(table, base, _region_class(span))
+    table.span[row] = 0
+
+
+@njit(cache=True, nogil=True)
 def make_block(index, row, number):
-    """Give a row an empty block `number`; its place in the directory, or minus a `NEED_` code."""
+    """Give a row, which has none, an empty block `number`; the block, or minus a `NEED_` code."""
     table, fields, directory = index.table, index.state, index.table.directory
-    if fields[FREE_BLOCKS] == 0 and fields[BLOCKS] >= fields[BLOCK_CAPACITY]:
-        return np.int64(-NEED_BLOCKS)
     numbers = (fields[SLOTS] + LANES - 1) >> 6
     length = np.int64(directory.length[row])
-    if table.direct[row]:
-        if number >= length and not _rebuild_directory(table, row, numbers, 1):
-            return np.int64(-NEED_DIRECTORY)
-    elif (length + 1) * 4 >= numbers:
-        if not _rebuild_directory(table, row, numbers, 1):
-            return np.int64(-NEED_DIRECTORY)
-    elif not reserve(directory, row, 1):
+    if table.span[row] > 0 or (length + 1) * DENSE >= numbers:
+        if not _make_dense(index, row, numbers):
+            return np.int64(-NEED_BLOCKS)
+        return table.base[row] + number
+    if not reserve(directory, row, 1):
         return np.int64(-NEED_DIRECTORY)
-
-    if fields[FREE_BLOCKS] > 0:
-        fields[FREE_BLOCKS] -= 1
-        block = np.int64(table.free_blocks[fields[FREE_BLOCKS]])
-    else:
-        block = fields[BLOCKS]
-        fields[BLOCKS] += 1
-    for cell in range(block * LANES, block * LANES + LANES):
-        table.values[cell] = 0
-
+    block = take_region(index, np.int64(0))
+    if block < 0:
+        return np.int64(-NEED_BLOCKS)
     start = directory.start[row]
-    if table.direct[row]:
-        place = start + number
-    else:
-        if directory.length[row] + 1 > 1 << directory.size_class[row]:
-            # The directory was direct and has just become a list without room for one more: cannot be,
-            # `_rebuild_directory` counted it in.
-            raise AssertionError("a directory without room")
-        place = start + directory.length[row]
-        while place > start and directory.entries[place - 1] >> 32 > number:
-            directory.entries[place] = directory.entries[place - 1]
-            place -= 1
-        directory.length[row] += 1
+    place = start + length
+    while place > start and directory.entries[place - 1] >> 32 > number:
+        directory.entries[place] = directory.entries[place - 1]
+        place -= 1
     directory.entries[place] = number << 32 | block
-    return place
+    directory.length[row] += 1
+    return block
 
 
 @njit(cache=True, nogil=True)
@@ -241,9 +305,8 @@ def without_other_answers(index, vertex, state, number, lanes):
         if other != state:
             row = row_at(index, vertex, other)
             if row >= 0:
-                place = find(table, row, number)
-                if place >= 0:
-                    block = table.directory.entries[place] & POINTER
+                block = find(table, row, number)
+                if block >= 0:
                     lanes &= ~live(table.values, block, index.state[NOW])
                     if lanes == ZERO:
                         break

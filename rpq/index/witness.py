@@ -12,10 +12,10 @@ from rpq.index.rows import find, row_at
 def _cell_at(index, vertex, state, slot):
     """The place of a root's cell for a product node, or -1."""
     row = row_at(index, vertex, state)
-    place = find(index.table, row, slot >> 6) if row >= 0 else np.int64(-1)
-    if place < 0:
+    block = find(index.table, row, slot >> 6) if row >= 0 else np.int64(-1)
+    if block < 0:
         return np.int64(-1)
-    return (index.table.directory.entries[place] & POINTER) * LANES + (slot & (LANES - 1))
+    return block * LANES + (slot & (LANES - 1))
 
 
 @njit(cache=True, nogil=True)
