@@ -207,10 +207,10 @@ class Session:
             try:
                 changes = self._engine.push(tuples, collect=self._outputs.rows is not None)
             except (InputError, MemoryLimitError) as error:
-                changes = getattr(error, "changes", None)
-                if changes is not None:
-                    self._write(tuples, changes)
-                    count += self._collected(changes)
+                before: Changes | None = getattr(error, "changes", None)
+                if before is not None:
+                    self._write(tuples, before)
+                    count += self._collected(before)
                 message = self._placed(tuples, error)
                 if isinstance(error, MemoryLimitError) or self._settings.on_error == "stop" or error.row is None:
                     error.args = (message,)
@@ -306,13 +306,16 @@ class Session:
         self._next_save = now + (now - began) * (1 / CHECKPOINT_SHARE - 1)
 
     def _close_outputs(self) -> None:
-        if self._outputs.late is not None:
-            self._outputs.late.close()
-        if self._outputs.rows is not None:
+        for output in (self._outputs.late, self._outputs.rows):
+            if output is None:
+                continue
             try:
-                self._outputs.rows.close()
+                output.close()
             except BrokenPipeError:
                 self.is_output_gone = True
+            except OSError as error:
+                self.ended, self.error = "error", self.error or str(error)
+                self.exit_code = 1
 
 
 def _row(columns: pa.RecordBatch, row: int) -> list[Any]:
