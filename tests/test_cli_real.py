@@ -49,7 +49,8 @@ def test_stack_overflow_has_the_rows_that_others_counted(tmp_path, capfd, expres
 def test_ldbc_update_streams_are_read_whole(tmp_path, capfd):
     stats = tmp_path / "stats.json"
     inputs = files("ldbc-updatestream/*.csv.gz", "ldbc")
-    call("run", "replyOf*", "--format", "ldbc", "--input", *inputs, "--window", "10d", "--slide", "1d", "--stats", stats)
+    options = ["--window", "10d", "--slide", "1d", "--stats", stats]
+    call("run", "replyOf*", "--format", "ldbc", "--input", *inputs, *options)
     figures = json.loads(stats.read_text())
     assert (figures["tuples"], figures["time_unit"]) == (89_693, "ms")
 
