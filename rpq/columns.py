@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,19 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 
+EARLIEST = -(2**63) + 1
+"""The smallest timestamp; the one below it means "never" inside the engine."""
+
 _NAMES = ("source", "target", "label", "timestamp")
+_MEANT = {
+    "source": "vertices are integers of 64 bits or text, all of one kind",
+    "target": "vertices are integers of 64 bits or text, all of one kind",
+    "label": "labels are text",
+    "timestamp": "timestamps are integers of 64 bits, or all of them dates or times",
+    "op": "'+' inserts and '-' deletes",
+    "delete": "it is true or false",
+}
+_UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +46,15 @@ class Columns:
         return len(self.timestamp)
 
 
-def columns_of(data: Any, *, time_unit: str, latest: int) -> Columns:
+def columns_of(data: Any, *, time_unit: str, latest: int, kind: str | None = None) -> Columns:
     """The tuples of a table, record batch, pandas frame or mapping of columns.
 
     Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool).
     Timestamps are integers, or dates and times, which become integers in `time_unit`; one above `latest` is an error.
+    So are vertices that are not of `kind` ("int64" or "string"), if one is given.
     """
-    table = _table(data)
+    problems: list[InputError] = []
+    table = _table(data, problems)
     missing = [name for name in _NAMES if name not in table.column_names]
     if missing:
         raise InputError(
@@ -48,19 +62,22 @@ def columns_of(data: Any, *, time_unit: str, latest: int) -> Columns:
             f"and optionally op, not {', '.join(table.column_names) or 'none'}",
             column=missing[0],
         )
-    problems: list[InputError] = []
     source = _vertices(table["source"], "source", problems)
     target = _vertices(table["target"], "target", problems)
-    if pa.types.is_integer(source.type) != pa.types.is_integer(target.type) and len(table):
-        raise InputError(
-            f"sources are of type {source.type} and targets of type {target.type}; both are integers or both text",
-            column="target",
-        )
     label = _labels(table["label"], problems)
     timestamp = _timestamps(table["timestamp"], time_unit, latest, problems)
     delete = _deletes(table, problems)
     error = min(problems, key=lambda problem: problem.row or 0, default=None)
     end = len(table) if error is None else error.row
+    # Where the first tuple is bad already, a column may be of no type.
+    for name, vertices in (("source", source), ("target", target)) if end else ():
+        expected = "int64" if pa.types.is_integer(source.type) else "string"
+        if vertices.type != (kind or expected):
+            raise InputError(
+                f"column {name!r}: vertices of type {vertices.type} in a stream whose vertices are of type "
+                f"{kind or expected}; one engine takes integers or text, not both",
+                column=name,
+            )
     return Columns(
         source=source[:end],
         target=target[:end],
@@ -71,45 +88,82 @@ def columns_of(data: Any, *, time_unit: str, latest: int) -> Columns:
     )
 
 
-def table_of_rows(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    """Rows (source, target, label, timestamp[, op]) as columns."""
+def time_of(value: Any, *, time_unit: str, latest: int) -> int:
+    """A stream time, given as an integer, a date or a time, as an integer in `time_unit`."""
+    problems: list[InputError] = []
+    times = _timestamps(pa.chunked_array([_array("timestamp", [value], problems)]), time_unit, latest, problems)
+    if problems:
+        raise InputError(f"the stream time: {problems[0].message.removeprefix('row 0: ')}", column="timestamp")
+    return int(times[0])
+
+
+def table_of_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, list[Any]], InputError | None]:
+    """Rows (source, target, label, timestamp[, op]) as columns, up to the first that is not one, and what is wrong with it."""
     columns: dict[str, list[Any]] = {name: [] for name in (*_NAMES, "op")}
     for number, row in enumerate(rows):
-        if not 4 <= len(row) <= 5:
-            raise InputError(
+        if not isinstance(row, Sequence) or isinstance(row, str) or not 4 <= len(row) <= 5:
+            return columns, InputError(
                 f"row {number}: a tuple is (source, target, label, timestamp) or has an op as fifth, not {row!r}", row=number
             )
         for name, value in zip(columns, (*row, "+") if len(row) == 4 else row, strict=True):
             columns[name].append(value)
-    return columns
+    return columns, None
 
 
-def _table(data: Any) -> pa.Table:
+def _table(data: Any, problems: list[InputError]) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     try:
+        if hasattr(data, "columns") and hasattr(data, "index"):
+            data = {name: data[name] for name in data.columns}
         if isinstance(data, Mapping):
-            return pa.table({name: _array(name, column) for name, column in data.items()})
+            return pa.table({name: _array(name, column, problems) for name, column in data.items() if name in _MEANT})
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
-        if hasattr(data, "columns") and hasattr(data, "index"):
-            return pa.Table.from_pandas(data, preserve_index=False)
-    except pa.ArrowInvalid as problem:
+    except _UNFIT as problem:
         raise InputError(f"the columns do not make a table: {problem}") from problem
     raise InputError(
         f"tuples come as an Arrow table or record batch, a pandas frame or a mapping of columns, not {type(data).__name__}"
     )
 
 
-def _array(name: str, column: Any) -> Any:
+def _array(name: str, column: Any, problems: list[InputError]) -> Any:
+    """A column as an array; from the first value on that is of another type than those before it, nulls."""
     if isinstance(column, (pa.Array, pa.ChunkedArray)):
         return column
     try:
-        return pa.array(column)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as problem:
-        raise InputError(f"column {name!r} is not of one type: {problem}", column=name) from problem
+        array = pa.array(column)
+    except _UNFIT:
+        pass
+    else:
+        # Integers among floats, in a list, are taken to be what was meant.
+        if not (pa.types.is_floating(array.type) and isinstance(column, (list, tuple))):
+            return array
+    values = list(column)
+
+    def convert(count: int) -> None:
+        if pa.types.is_floating(pa.array(values[:count]).type):
+            raise pa.ArrowInvalid("a number with a point")
+
+    good = _longest_prefix(len(values), convert)
+    _problem(problems, good, name, f"{values[good]!r} does not fit: {_MEANT[name]}")
+    return pa.concat_arrays([pa.array(values[:good]), pa.nulls(len(values) - good, pa.array(values[:good]).type)])
+
+
+def _longest_prefix(count: int, attempt: Callable[[int], Any]) -> int:
+    """How many of `count` rows can be converted, where not all can. O(count log count)."""
+    good, bad = 0, count
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            attempt(middle)
+        except _UNFIT:
+            bad = middle
+        else:
+            good = middle
+    return good
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
@@ -139,9 +193,13 @@ def _vertices(column: pa.ChunkedArray, name: str, problems: list[InputError]) ->
             return _filled(array, 0).cast(pa.int64())
         except pa.ArrowInvalid as problem:
             raise InputError(f"column {name!r}: {problem}; integer vertices have 64 bits", column=name) from problem
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if _is_text(kind):
         return _filled(array, "").cast(pa.string())
     raise InputError(f"column {name!r} is of type {kind}; vertices are integers or text", column=name)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _filled(array: pa.Array, value: Any) -> pa.Array:
@@ -150,11 +208,13 @@ def _filled(array: pa.Array, value: Any) -> pa.Array:
 
 def _labels(column: pa.ChunkedArray, problems: list[InputError]) -> pa.DictionaryArray:
     array = _flat(column)
+    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or not _is_text(array.type.value_type)):
+        array = array.dictionary_decode()
     if pa.types.is_null(array.type):
         array = array.cast(pa.string())
     _nulls(array, "label", problems)
     if not pa.types.is_dictionary(array.type):
-        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type)):
+        if not _is_text(array.type):
             raise InputError(f"column 'label' is of type {array.type}; labels are text", column="label")
         array = _filled(array, "").cast(pa.string()).dictionary_encode()
     return array
@@ -168,10 +228,15 @@ def _timestamps(column: pa.ChunkedArray, unit: str, latest: int, problems: list[
     if pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("ms"))
     if pa.types.is_timestamp(array.type):
+        target = pa.timestamp(unit, array.type.tz)
+        options = pc.CastOptions(target, allow_time_truncate=True)
         try:
-            array = array.cast(pa.timestamp(unit, array.type.tz), safe=False).cast(pa.int64())
-        except pa.ArrowInvalid as problem:
-            raise InputError(f"column 'timestamp': {problem}", column="timestamp") from problem
+            array = pc.cast(array, options=options)
+        except pa.ArrowInvalid:
+            good = _longest_prefix(len(array), lambda count: pc.cast(array[:count], options=options))
+            _problem(problems, good, "timestamp", f"{array[good]} does not fit into 64 bits in the unit {unit}")
+            array = pa.concat_arrays([pc.cast(array[:good], options=options), pa.nulls(len(array) - good, target)])
+        array = array.cast(pa.int64())
     if not pa.types.is_integer(array.type):
         raise InputError(
             f"column 'timestamp' is of type {array.type}; timestamps are integers or dates and times", column="timestamp"
@@ -184,6 +249,9 @@ def _timestamps(column: pa.ChunkedArray, unit: str, latest: int, problems: list[
         times = filled.to_numpy().astype(np.int64)
     else:
         times = filled.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    early = times < EARLIEST
+    if early.any():
+        _problem(problems, int(np.argmax(early)), "timestamp", f"{EARLIEST - 1} is too small; at least {EARLIEST} is possible")
     late = times > latest
     if late.any():
         row = int(np.argmax(late))

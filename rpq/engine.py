@@ -13,8 +13,14 @@ import pyarrow as pa
 
 from rpq.changes import Answers, Block, Changes, Path
 from rpq.clock import ticks_per_second
-from rpq.columns import Columns, columns_of, table_of_rows
-from rpq.errors import InputError, MemoryLimitError, QueryError, RegistrationError, RpqError
+from rpq.columns import EARLIEST, Columns, columns_of, table_of_rows, time_of
+from rpq.errors import (
+    InputError,
+    MemoryLimitError,
+    QueryError,
+    RegistrationError,
+    RpqError,
+)
 from rpq.index import layout
 from rpq.index.delta import DeltaIndex, Part
 from rpq.index.layout import Chunk
@@ -82,6 +88,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._row = 0  # of the push, at which the chunk begins
         self._seconds = 0.0
         self._collected_at: int | None = None
+        self._interned = 0  # names that came since the last collection
+        self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self._failed = False
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.extra: dict[str, str] = {}
@@ -104,18 +112,21 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             data = columns
         elif columns:
             raise InputError("tuples come as one table or as columns by keyword, not as both")
-        tuples = columns_of(data, time_unit=self._time_unit, latest=self._latest)
+        try:
+            tuples = columns_of(data, time_unit=self._time_unit, latest=self._latest, kind=self._vertices.kind)
+        except InputError as error:
+            error.changes = self._changes([], 0, 0, [])
+            raise
         blocks: list[Block] = []
         late: list[np.ndarray] = []
-        added, removed = self._rows()
+        counts = np.zeros(2, np.int64)
         failure: MemoryLimitError | None = None
         self._row = 0
         while self._row < len(tuples) and failure is None:
             count = min(len(tuples) - self._row, self._chunk_size)
-            failure = self._push_chunk(tuples, self._row, count, collect, blocks, late)
+            failure = self._push_chunk(tuples, self._row, count, collect, blocks, late, counts)
             self._row += count
-        now_added, now_removed = self._rows()
-        changes = self._changes(blocks, now_added - added, now_removed - removed, late)
+        changes = self._changes(blocks, int(counts[0]), int(counts[1]), late)
         self._seconds += clock.perf_counter() - started
         if failure is not None:
             self._failed = True
@@ -128,7 +139,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def push_rows(self, rows: Iterable[tuple[Any, ...]], *, collect: bool = True) -> Changes:
         """Apply tuples (source, target, label, timestamp) or, with an op, (source, target, label, timestamp, op)."""
-        return self.push(table_of_rows(rows), collect=collect)
+        table, error = table_of_rows(rows)
+        changes = self.push(table, collect=collect)
+        if error is not None:
+            error.changes = changes
+            raise error
+        return changes
 
     def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
         """Apply one insert."""
@@ -143,19 +159,22 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         for batch in reader:
             yield self.push(getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch, collect=collect)
 
-    def advance(self, time: int) -> Changes:
-        """Move the stream time to `time` if that is later: a quiet stream expires too."""
+    def advance(self, time: Any) -> Changes:
+        """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too."""
         started = clock.perf_counter()
         self._usable()
-        if not -INT64_MAX - 1 <= time <= self._latest:
-            raise InputError(f"a stream time of {time} and the size of the window exceed 64 bits", column="timestamp")
+        time = time_of(time, time_unit=self._time_unit, latest=self._latest)
         added, removed = self._rows()
         self._graph.advance(time)
-        parts = [
-            (number, index.advance(time))
-            for number, running in enumerate(self._running.values())
-            for index in running.indexes
-        ]
+        try:
+            parts = [
+                (number, index.advance(time))
+                for number, running in enumerate(self._running.values())
+                for index in running.indexes
+            ]
+        except MemoryLimitError:
+            self._failed = True
+            raise
         blocks = self._blocks(parts)
         self._collect_if_quiet()
         now_added, now_removed = self._rows()
@@ -196,19 +215,22 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         slides = -(-(edges.timestamp[held] + query.window.size) // query.window.slide)
         number = len(self._running) - 1
         parts = []
-        for index in running.indexes:
-            index.advance(time)
-            parts.append((number, index.load(self._chunk_of(held), slides)))
+        try:
+            for index in running.indexes:
+                index.advance(time)
+                parts.append((number, index.load(self._chunk_of(held), slides)))
+        except MemoryLimitError:
+            self._remove(query.name)
+            raise
         added = running.total(layout.ADDED)
         return self._changes(self._blocks(parts), added, 0, [])
 
     def unregister(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
-        self._named(name)
+        running = self._named(name)
         self._collect()
-        del self._running[name]
-        self._set_queries()
-        self._collect()
+        self._left += running.total(layout.ADDED), running.total(layout.REMOVED)
+        self._remove(name)
 
     # --- what holds now --------------------------------------------------------------------------------------
 
@@ -234,7 +256,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if min(ends) < 0 or (running.query.targets is not None and target not in running.query.targets):
             return None
         for index in running.indexes:
-            steps = index.witness(*ends, self._graph.edges)
+            try:
+                steps = index.witness(*ends, self._graph.edges)
+            except MemoryLimitError:
+                self._failed = True
+                raise
             if steps is not None:
                 return path_of(ends[0], steps, self._graph.edges, self._vertices, list(self._labels))
         return None
@@ -250,6 +276,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             fields = (layout.INSERTED, layout.REFRESHED, layout.DELETED, layout.ABSENT, layout.LATE, layout.IRRELEVANT)
             counts = [chosen[0].count(field) for field in fields]
             edges_live = live[0][0][2]
+        left = self._left.tolist() if query is None else (0, 0)
         latency = sum((r.indexes[0].index.latency for r in chosen), np.zeros(layout.LATENCY_BUCKETS, np.int64))
         rate = ticks_per_second() or 1.0
         inserted, refreshed, deleted, absent, late, irrelevant = counts
@@ -261,8 +288,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             absent_deletes=absent,
             late=late,
             irrelevant=irrelevant,
-            rows_added=sum(running.total(layout.ADDED) for running in chosen),
-            rows_removed=sum(running.total(layout.REMOVED) for running in chosen),
+            rows_added=sum(running.total(layout.ADDED) for running in chosen) + left[0],
+            rows_removed=sum(running.total(layout.REMOVED) for running in chosen) + left[1],
             answers_live=sum(index[1] for running in live for index in running),
             edges_live=edges_live,
             vertices_live=self._vertices.live,
@@ -329,8 +356,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if query.name in self._running:
             raise QueryError(f"there is a query named {query.name!r} already; give this one another name")
 
-        def guard(size: int) -> None:
-            self._guard(running, size)
+        def guard(size: int, place: int) -> None:
+            self._guard(running, size, self._row + place)
 
         running = RunningQuery(
             query,
@@ -346,6 +373,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running.make_room(self._vertices, used[self._vertices.names.length[: len(used)] >= 0], self._graph)
         return running
 
+    def _remove(self, name: str) -> None:
+        del self._running[name]
+        self._set_queries()
+        self._collect()
+
     def _set_queries(self) -> None:
         """Tell graph and indexes about queries and labels."""
         labels = list(self._labels)
@@ -355,18 +387,17 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         for running in self._running.values():
             running.set_labels(labels)
 
-    def _guard(self, running: RunningQuery, size: int) -> None:
+    def _guard(self, running: RunningQuery, size: int, row: int) -> None:
         """Refuse to let one index grow to `size` bytes if everything together would pass the limit."""
         needed = self._vertices.nbytes + self._graph.nbytes + size
         needed += sum(index.nbytes for r in self._running.values() for index in r.indexes) - size * 4 // 5
         if needed > self._limit:
-            tuple_number = self._row + int(max(index.state[layout.TUPLE] for index in running.indexes))
             raise MemoryLimitError(
-                f"query {running.query.name!r}: tuple {tuple_number} of the batch would make the engine grow to "
+                f"query {running.query.name!r}: tuple {row} of the batch would make the engine grow to "
                 f"{needed:,} bytes; the limit is {self._limit:,}. Restrict sources or targets, take a smaller window, "
                 "or raise the limit",
                 query=running.query.name,
-                row=tuple_number,
+                row=row,
                 size=needed,
                 limit=self._limit,
             )
@@ -382,7 +413,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return ids[label.indices.to_numpy(zero_copy_only=False)]
 
     def _push_chunk(
-        self, tuples: Columns, first: int, count: int, collect: bool, blocks: list[Block], late: list[np.ndarray]
+        self,
+        tuples: Columns,
+        first: int,
+        count: int,
+        collect: bool,
+        blocks: list[Block],
+        late: list[np.ndarray],
+        counts: np.ndarray,
     ) -> MemoryLimitError | None:
         """Apply `count` tuples from `first` on; the error that ended them, if any."""
         label = self._label_ids(tuples.label[first : first + count])
@@ -405,11 +443,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             running.make_room(self._vertices, fresh, self._graph)
             jobs += [(number, index) for index in running.indexes]
         parts, failure = self._apply(jobs, chunk)
+        for _, part in parts:
+            counts += part.counts()
         if collect:
             blocks += self._blocks(parts)
         if (outcome == LATE).any():
             late.append(np.flatnonzero(outcome == LATE) + first)
-        if failure is None and self._graph.wants_collection():
+        self._interned += len(fresh)
+        if failure is None and (self._graph.wants_collection() or self._holds_unused_names()):
             self._collect()
         return failure
 
@@ -474,6 +515,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         unused = unused[unused < self._vertices.count]
         self._vertices.release(unused[self._vertices.names.length[unused] >= 0])
         self._collected_at = self._graph.time
+        self._interned = 0
+
+    def _holds_unused_names(self) -> bool:
+        """Whether late tuples and deletes of absent edges, which bring names too, may have filled the dictionary."""
+        edges = self._graph.edges.fields
+        return self._interned > max(768, (edges[0] - edges[1]) // 3, self._vertices.live // 2)
 
     def _collect_if_quiet(self) -> None:
         """Collect where time alone has emptied a good part of the windows."""
@@ -496,8 +543,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             for label, number in self._labels.items()
             if any((dfa.transitions[:, c] >= 0).any() for c in {dfa.column(label), dfa.column(label, True)} - {-1})
         ]
-        latest = max(lost, default=window.lower_bound(time))
-        if latest > window.lower_bound(time):
+        latest = max(lost, default=EARLIEST - 1)
+        if latest >= EARLIEST and latest > window.lower_bound(time):
             available = window.expiry_slide(latest) * window.slide
             complete = window.expiry_slide(time) * window.slide
             raise RegistrationError(

@@ -72,7 +72,12 @@ class Query(_Options):
 def _vertices(ends: str, value: Iterable[Vertex]) -> frozenset[Vertex]:
     if isinstance(value, (str, bytes)):
         raise QueryError(f"{ends} are a collection of vertices, not the one text {value!r}")
-    vertices = frozenset(value)
-    if not all(isinstance(vertex, (int, str)) for vertex in vertices):
-        raise QueryError(f"{ends} are integers or strings, as the vertices of the stream")
-    return vertices
+    vertices: list[Vertex] = []
+    for vertex in value:
+        if isinstance(vertex, str):
+            vertices.append(str(vertex))
+        elif hasattr(vertex, "__index__") and not isinstance(vertex, bool):
+            vertices.append(vertex.__index__())
+        else:
+            raise QueryError(f"{ends} are integers or strings, as the vertices of the stream, not {vertex!r}")
+    return frozenset(vertices)

@@ -56,9 +56,11 @@ class RunningQuery:
         divided = self._threads * self._share[1] > 1
         if len(fresh) and (divided or self.query.sources is not None):
             admitted = _among(vertices, fresh, self.query.sources)
-            place = vertices.hashes(fresh) % np.uint64(self._threads * self._share[1])
+            # First by share, then by thread: what a share answers must not depend on the number of threads.
+            rest, share = np.divmod(vertices.hashes(fresh), np.uint64(self._share[1]))
+            thread = rest % np.uint64(self._threads)
             for number, flags in enumerate(self._is_root):
-                flags[fresh] = admitted & (place == self._share[0] * self._threads + number)
+                flags[fresh] = admitted & (share == self._share[0]) & (thread == number)
         if len(fresh) and self.query.targets is not None:
             self._is_target[fresh] = _among(vertices, fresh, self.query.targets)
         for index, flags in zip(self.indexes, self._is_root, strict=True):

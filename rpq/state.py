@@ -63,6 +63,7 @@ def save(engine: Engine, path: str, extra: dict[str, str]) -> None:
         "labels": labels,
         "lost": graph.horizons.lost.tolist(),
         "outcomes": graph.outcomes.tolist(),
+        "left": engine._left.tolist(),
         "queries": queries,
         "extra": extra,
     }
@@ -102,6 +103,7 @@ def restore(
     graph, vertices = engine._graph, engine._vertices
     graph.horizons.lost[:] = content["lost"]
     graph.outcomes[:] = content["outcomes"]
+    engine._left[:] = content["left"]
     if content["kind"] is not None:
         wanted = np.ones(len(table), np.uint8)
         source, fresh_sources = vertices.intern(table["source"].combine_chunks(), wanted)

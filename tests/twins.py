@@ -1,0 +1,202 @@
+"""An engine and the oracle, driven side by side: everything that can be seen of the one is compared with the other."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+
+import rpq
+from tests.reference import COUNTS, Edge, ReferenceEngine, ReferenceQuery, RegistrationRefused, Row
+
+Tuple = tuple[Any, Any, str, int, str]  # source, target, label, timestamp, op
+
+
+def examples(moderate: int) -> settings:
+    """So many examples by default, and proportionally more under the profile "long"."""
+    scale = settings.get_profile(settings.get_current_profile_name()).max_examples / 100
+    return settings(max_examples=max(1, int(moderate * scale)))
+
+
+def tiny(capacity: int) -> type[rpq.Engine]:
+    """Engines that begin with so little room, restored ones too, that tiny streams reach every growth path."""
+
+    class Tiny(rpq.Engine):
+        def __init__(self, *queries: rpq.Query, **options: Any) -> None:
+            super().__init__(*queries, _capacity=capacity, **options)
+
+    return Tiny
+
+
+def reference_query(query: rpq.Query) -> ReferenceQuery:
+    """The same question, put to the oracle."""
+    return ReferenceQuery(
+        name=query.name,
+        expression=query.expression,
+        size=query.window.size,
+        slide=query.window.slide,
+        semantics=query.semantics,
+        sources=query.sources,
+        targets=query.targets,
+    )
+
+
+def row(change: rpq.Change) -> Row:
+    """A row of the engine as one of the oracle."""
+    return Row(*change)
+
+
+def assert_rows(found: Sequence[Row], groups: Iterable[Sequence[Row]]) -> None:
+    """Assert that the rows are those of the groups one after the other, those of one group in any order."""
+    begin = 0
+    for group in groups:
+        part = found[begin : begin + len(group)]
+        assert Counter(part) == Counter(group)
+        begin += len(group)
+    assert begin == len(found), f"more rows than there should be: {found[begin:]}"
+    assert [r.timestamp for r in found] == sorted(r.timestamp for r in found), "rows are not in time order"
+
+
+def assert_path(
+    vertices: Sequence[Any], labels: Sequence[str], pair: tuple[Any, Any], query: rpq.Query, edges: Iterable[Edge]
+) -> None:
+    """Assert that a path joins the pair, walks along (or against) edges that are there, and spells a word."""
+    edges = set(edges)
+    assert (vertices[0], vertices[-1]) == pair
+    assert len(labels) == len(vertices) - 1 > 0
+    word = []
+    for u, label, v in zip(vertices, labels, vertices[1:], strict=False):
+        inverse = label.startswith("^")
+        name = label[1:] if inverse else label
+        assert ((v, name, u) if inverse else (u, name, v)) in edges, f"{u} {label} {v} is no edge"
+        word.append((name, inverse))
+    assert query.dfa.accepts(word), f"{labels} is no word of {query.expression}"
+
+
+class Twins:
+    """An engine and its oracle. Every method does the same to both and compares what they say."""
+
+    def __init__(self, *queries: rpq.Query, capacity: int = 256, threads: int = 1, witness: bool = False) -> None:
+        self.witness = witness
+        self.kind = tiny(capacity)
+        self.engine = self.kind(*queries, threads=threads, witness=witness)
+        self.reference = ReferenceEngine(*map(reference_query, queries))
+        self.queries = {query.name: query for query in queries}
+        self.sums: dict[str, set[tuple[Any, Any]]] = {query.name: set() for query in queries}
+
+    def push(self, tuples: Sequence[Tuple]) -> None:
+        """Push a batch."""
+        groups: list[list[Row]] = []
+        moments: list[dict[str, dict[Edge, int]]] = []
+        lower = []
+        for source, target, label, timestamp, op in tuples:
+            boundaries = self.reference.advance(timestamp)
+            for at in sorted({r.timestamp for r in boundaries}):
+                groups.append([r for r in boundaries if r.timestamp == at])
+                moments.append({})
+            before = self.reference.counts()["late"]
+            groups.append(self.reference.push(source, target, label, timestamp, op))
+            moments.append({name: self.reference.edges(name) for name in self.queries} if self.witness else {})
+            lower.append(self.reference.counts()["late"] - before)
+        changes = self.engine.push_rows(tuples)
+        self._compare(changes, groups)
+        assert changes.late_rows.tolist() == [i for i, late in enumerate(lower) if late]
+        if self.witness:
+            self._compare_paths(changes, groups, moments)
+
+    def advance(self, time: int) -> None:
+        """Move the time."""
+        rows = self.reference.advance(time)
+        changes = self.engine.advance(time)
+        times = sorted({r.timestamp for r in rows})
+        self._compare(changes, [[r for r in rows if r.timestamp == at] for at in times])
+
+    def register(self, query: rpq.Query, start: str) -> bool:
+        """Register a query; whether it was let in."""
+        try:
+            rows = self.reference.register(reference_query(query), start)
+        except RegistrationRefused as refused:
+            try:
+                self.engine.register(query, start=start)
+            except rpq.RegistrationError as error:
+                assert error.available_from == refused.available_from
+                return False
+            raise AssertionError(f"the engine lets {query} in") from refused
+        changes = self.engine.register(query, start=start)
+        self.queries[query.name] = query
+        self.sums[query.name] = set()
+        self._compare(changes, [rows])
+        if self.witness:
+            self._compare_paths(changes, [rows], [{name: self.reference.edges(name) for name in self.queries}])
+        return True
+
+    def unregister(self, name: str) -> None:
+        """Take a query away."""
+        self.reference.unregister(name)
+        self.engine.unregister(name)
+        del self.queries[name], self.sums[name]
+
+    def save_and_restore(self, path: Path, threads: int) -> None:
+        """Go on with an engine that was read from a file."""
+        self.engine.save(path)
+        self.engine = self.kind.restore(path, threads=threads, witness=self.witness)
+
+    def check(self) -> None:
+        """Compare answers and counts; assert the invariants of the engine."""
+        self.engine._check()
+        assert self.engine.time == self.reference.time
+        self._compare_counts(self.engine.statistics(), self.reference.counts())
+        for name, query in self.queries.items():
+            answers = self.reference.answers(name)
+            found = self.engine.answers(name)
+            assert found.pairs() == answers
+            assert len(found) == len(answers)
+            self._compare_counts(self.engine.statistics(name), self.reference.counts(name))
+            if query.semantics == "explicit":
+                assert self.sums[name] == answers, "the sum of the rows is not the answer"
+
+    def check_witnesses(self, name: str, count: int) -> None:
+        """Look at the witnesses of some answers, and that there is none of a pair that is no answer."""
+        answers = self.reference.answers(name)
+        edges = self.reference.edges(name)
+        for pair in sorted(answers, key=repr)[:count]:
+            path = self.engine.witness(*pair, name)
+            assert path is not None
+            assert_path(path.vertices, path.labels, pair, self.queries[name], edges)
+        vertices = sorted({end for u, _, v in edges for end in (u, v)}, key=repr)[:count]
+        for pair in {(u, v) for u in vertices for v in vertices} - answers:
+            assert self.engine.witness(*pair, name) is None
+
+    def _compare(self, changes: rpq.Changes, groups: Sequence[Sequence[Row]]) -> None:
+        found = [row(change) for change in changes.rows()]
+        assert_rows(found, groups)
+        assert len(changes) == len(found)
+        assert changes.added == sum(r.op == "+" for r in found)
+        for r in found:
+            if self.queries[r.query].semantics == "explicit":
+                pairs = self.sums[r.query]
+                assert ((r.source, r.target) in pairs) == (r.op == "-"), f"{r} does not fit the rows before it"
+                pairs.symmetric_difference_update({(r.source, r.target)})
+
+    def _compare_paths(self, changes: rpq.Changes, groups: Sequence[Sequence[Row]], moments: Sequence[dict]) -> None:
+        table = changes.to_arrow(witness=True).to_pylist()
+        at = 0
+        for group, moment in zip(groups, moments, strict=True):
+            for found in table[at : at + len(group)]:
+                if found["op"] == "-":
+                    assert found["path"] == ""
+                else:
+                    path = json.loads(found["path"])
+                    pair = (found["source"], found["target"])
+                    query = self.queries[found["query"]]
+                    assert_path(path[::2], path[1::2], pair, query, moment[query.name])
+            at += len(group)
+
+    @staticmethod
+    def _compare_counts(found: rpq.Statistics, expected: dict[str, int]) -> None:
+        names = [*COUNTS, "answers_live", "edges_live"]
+        assert {name: getattr(found, name) for name in names} == {name: expected[name] for name in names}
