@@ -236,12 +236,10 @@ def test_threads_change_nothing(rpq, edges):
 
 @pytest.mark.parametrize(("size", "slide"), [(10, 1), (7, 3), (2, 5), (100, 9)])
 def test_made_up_deletes_hit_edges_of_the_engines_window(rpq, edges, tmp_path, size, slide):
-    """Out of order, late, refreshed, irrelevant: the window that deletes are drawn from is the engine's all the time."""
+    """Out of order, late, refreshed, irrelevant: deletes are always drawn from what the engine has in its window."""
     chance = random.Random(size)
-    lines = (
-        f"{chance.randrange(12)} {chance.randrange(12)} {chance.choice('aabc')} {i // 5 - chance.choice([0, 0, 3, 9, 20])}"
-        for i in range(1500)
-    )
+    times = [number // 5 - chance.choice([0, 0, 3, 9, 20]) for number in range(1500)]
+    lines = [f"{chance.randrange(12)} {chance.randrange(12)} {chance.choice('aabc')} {time}" for time in times]
     path, stats = edges("\n".join(lines)), tmp_path / "stats.json"
     args = ["--input", path, "--window", size, "--slide", slide, "--stats", stats, "--output", "-"]
     _, out, _ = rpq("run", "a/b*", *args, "--deletes", 20, "--seed", 3)
@@ -267,8 +265,9 @@ def test_limit_and_self_loops(rpq, edges, tmp_path):
 def test_durations_need_the_unit_of_the_stream(rpq, edges, tmp_path, window, unit, result):
     path, stats = edges("x y a 1\n"), tmp_path / "stats.json"
     options = ["--time-unit", unit] if unit else []
-    assert rpq("run", "a", "--input", path, "--window", window, "--slide", 1, "--stats", stats, *options)[0] == 0
-    assert json.loads(stats.read_text())["window"] == result
+    assert rpq("run", "a", "--input", path, "--window", window, "--slide", window, "--stats", stats, *options)[0] == 0
+    figures = json.loads(stats.read_text())
+    assert figures["window"] == figures["slide"] == result
 
 
 @pytest.mark.parametrize(
