@@ -31,6 +31,7 @@ def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
         assert index.queue.rank[row] == -1, f"row {row} waits in the queue between tuples"
         if table.span[row] > 0:
             assert table.directory.length[row] == 0, f"row {row} is dense and has a directory"
+            assert table.span[row] <= len(index.queue.number), f"row {row} has more blocks than the scratch has room for"
             blocks = list(enumerate(range(int(table.base[row]), int(table.base[row]) + int(table.span[row]))))
         else:
             blocks = [(entry >> 32, entry & POINTER) for entry in _entries(table.directory, row)]

@@ -202,7 +202,8 @@ class DeltaIndex:
                 slot_vertex=np.concatenate([table.slot_vertex, none]),
                 free_slots=np.concatenate([table.free_slots, none]),
             )
-            numbers = vertices // LANES + 1
+            # A dense row has room for up to one and a half times all block numbers, and may be gathered whole.
+            numbers = 3 * (vertices // LANES + 1) // 2 + 1
             self.index = self.index._replace(
                 queue=self.index.queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
             )
