@@ -77,6 +77,32 @@ def assert_path(
     assert query.dfa.accepts(word), f"{labels} is no word of {query.expression}"
 
 
+def search(query: rpq.Query, edges: Iterable[Edge]) -> set[tuple[Any, Any]]:
+    """Find the answers over edges by walking the automaton from every vertex, where the oracle would take too long."""
+    out: dict[Any, list[tuple[str, bool, Any]]] = {}
+    for u, label, v in edges:
+        out.setdefault(u, []).append((label, False, v))
+        out.setdefault(v, []).append((label, True, u))
+    dfa = query.dfa
+    columns = {(label, inverse): dfa.column(label, inverse) for steps in out.values() for label, inverse, _ in steps}
+    answers = set()
+    for root in out:
+        if query.sources is not None and root not in query.sources:
+            continue
+        seen: set[tuple[Any, int]] = set()
+        waiting = [(root, 0)]
+        while waiting:
+            u, state = waiting.pop()
+            for label, inverse, v in out[u]:
+                column = columns[label, inverse]
+                following = int(dfa.transitions[state, column]) if column >= 0 else -1
+                if following >= 0 and (v, following) not in seen:
+                    seen.add((v, following))
+                    waiting.append((v, following))
+        answers |= {(root, v) for v, state in seen if dfa.accepting[state]}
+    return {(x, y) for x, y in answers if query.targets is None or y in query.targets}
+
+
 class Twins:
     """An engine and its oracle. Every method does the same to both and compares what they say."""
 
