@@ -8,9 +8,8 @@ absent. Beside it `hops` (uint8, the same shape) holds the hop count that makes 
 numba vectorises loops over 64 bytes only when they happen to be written in the right way, and cannot turn
 a comparison of 64 lanes into a 64-bit mask at all. So the operations are written as vector IR in
 `@intrinsic`s: LLVM lowers a `<64 x i8>` to one register where there is AVX-512 and to a few elsewhere, and
-every result is a mask with one bit a lane. They take pointers, not arrays: an array that is passed from
-function to function is counted at every call, and the kernels here do little between two calls; `pointer` gives
-one, which is indexed like the array (without wraparound, and it has no length). Each has a twin in plain Python for `NUMBA_DISABLE_JIT=1`.
+every result is a mask with one bit a lane. They take pointers, which is what arrays are in a view
+(`views.py`). Each has a twin in plain Python for `NUMBA_DISABLE_JIT=1`.
 """
 
 import time
@@ -77,18 +76,6 @@ def _mask(builder, vector):
 
 def _is_cells(*arrays):
     return all(isinstance(a, types.CPointer) and isinstance(a.dtype, types.Integer) for a in arrays)
-
-
-@intrinsic
-def _pointer(typingctx, array):
-    """The address of the first element of a contiguous array."""
-    if not isinstance(array, types.Array):
-        return None
-
-    def codegen(context, builder, signature, args):
-        return context.make_array(signature.args[0])(context, builder, args[0]).data
-
-    return types.CPointer(array.dtype)(array), codegen
 
 
 @intrinsic
@@ -283,10 +270,6 @@ def _lanes(mask):
     return np.unpackbits(np.frombuffer(int(mask).to_bytes(8, "little"), np.uint8), bitorder="little").astype(bool)
 
 
-def _python_pointer(array):
-    return array
-
-
 def _python_raise_block(values, target, source, slide, now):
     old = _block(values, target)
     offered = np.minimum(_block(values, source), values.dtype.type(slide))
@@ -339,7 +322,6 @@ def _python_population(word):
 
 
 if config.DISABLE_JIT:
-    pointer = _python_pointer
     raise_block = _python_raise_block
     raise_block_with_hops = _python_raise_block_with_hops
     supported = _python_supported
@@ -351,7 +333,6 @@ if config.DISABLE_JIT:
     population = _python_population
     cycles = time.perf_counter_ns
 else:
-    pointer = _pointer
     raise_block = _raise_block
     raise_block_with_hops = _raise_block_with_hops
     supported = _supported

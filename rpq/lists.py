@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rpq.blocks import pointer
 
 _NONE = -1
 
@@ -66,19 +65,6 @@ def grown(lists: Lists, room: int) -> Lists:
     )
     _repack(lists, packed)
     return packed
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def view_lists(lists):
-    """The lists as pointers, as the kernels take them."""
-    return Lists(
-        pointer(lists.entries),
-        pointer(lists.start),
-        pointer(lists.length),
-        pointer(lists.size_class),
-        pointer(lists.free),
-        pointer(lists.top),
-    )
 
 
 def lists_bytes(lists: Lists) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from rpq.index.check import check_index
 from rpq.index.layout import Chunk, Graph, Index, Output, Program, Queue, Table
 from rpq.lists import grown, lists_bytes, new_lists, with_count
 from rpq.snapshot import Edges
+from rpq.views import view
 from rpq.window import Window
 
 _NEVER = np.iinfo(np.int64).max
@@ -144,9 +146,25 @@ class DeltaIndex:
             latency=np.zeros(layout.LATENCY_BUCKETS, np.int64),
         )
 
-        self._note_capacities()
 
     # --- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> Index:
+        """The arrays; to replace some is to replace the whole."""
+        return self._index
+
+    @index.setter
+    def index(self, index: Index) -> None:
+        self._index = index
+        self._held_view: Any = None
+
+    @property
+    def _view(self) -> Any:
+        if self._held_view is None:
+            self._note_capacities()
+            self._held_view = view(self._index)
+        return self._held_view
 
     @property
     def state(self) -> np.ndarray:
@@ -166,12 +184,12 @@ class DeltaIndex:
 
     def live(self) -> tuple[int, int, int]:
         """Cells, answers and edges that are alive now. O(size of the index)."""
-        cells, answers = kernels.count_live(self.index)
+        cells, answers = kernels.count_live(self._view)
         return int(cells), int(answers), int((self.index.graph.expiry > self.state[layout.NOW]).sum())
 
     def answers(self) -> np.ndarray:
         """The current answers, source << 32 | target. O(size of the index)."""
-        return kernels.live_pairs(self.index)
+        return kernels.live_pairs(self._view)
 
     # --- what it does ----------------------------------------------------------------------------------------
 
@@ -207,16 +225,16 @@ class DeltaIndex:
             self.index = self.index._replace(
                 queue=self.index.queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
             )
-        self.index = self.index._replace(
-            graph=graph, table=table._replace(is_root=is_root, is_target=is_target)
-        )
-        self._note_capacities()
+        table = table._replace(is_root=is_root, is_target=is_target)
+        if any(new is not old for new, old in zip((*graph, *table), (*self.index.graph, *self.index.table), strict=True)):
+            self.index = self.index._replace(graph=graph, table=table)
 
     def apply(self, chunk: Chunk, edges: Edges) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `part` has the answer changes."""
         self._begin_output()
         self.state[layout.TUPLE] = 0
-        while (code := int(kernels.apply_chunk(self.index, chunk))) != layout.DONE:
+        tuples = view(chunk)
+        while (code := int(kernels.apply_chunk(self._view, tuples, len(chunk.timestamp)))) != layout.DONE:
             if code == layout.NEED_EXPIRED:
                 i = int(self.state[layout.TUPLE])
                 self._expire(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
@@ -247,14 +265,14 @@ class DeltaIndex:
         self._begin_output()
         state = self.state
         if not state[layout.HAS_TIME]:
-            kernels.start_clock(self.index, time)
+            kernels.start_clock(self._view, time)
         elif time > state[layout.TIME]:
             if time >= state[layout.NEXT_BOUNDARY]:
                 slide = time // self.window.slide
                 if self.index.settings[layout.EXPLICIT]:
                     self._expire(slide, 0)
                 else:
-                    kernels.cross(self.index, slide)
+                    kernels.cross(self._view, slide)
             state[layout.TIME] = time
         return self.part()
 
@@ -264,9 +282,9 @@ class DeltaIndex:
         self._load(chunk, slides - self.state[layout.BASE], quiet=quiet)
         if self.index.settings[layout.WITNESS] and not quiet:
             self.state[layout.RESUME] = 0
-            while (code := int(kernels.write_paths(self.index))) != layout.DONE:
+            while (code := int(kernels.write_paths(self._view))) != layout.DONE:
                 self._provide(code)
-        kernels.end_event(self.index, self.state[layout.TIME], 1, 1)
+        kernels.end_event(self._view, self.state[layout.TIME], 1, 1)
         return self.part()
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
@@ -277,12 +295,12 @@ class DeltaIndex:
         """The steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
         if not self.keeps_supports:
             self.keep_supports(edges)
-        length, steps = kernels.walk_back(self.index, source, target)
+        length, steps = kernels.walk_back(self._view, source, target)
         return steps[:length][::-1].copy() if length > 0 else None
 
     def sweep(self) -> None:
         """Let go of everything that has left the window."""
-        kernels.sweep(self.index)
+        kernels.sweep(self._view)
 
     def keep_supports(self, edges: Edges) -> None:
         """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
@@ -313,7 +331,6 @@ class DeltaIndex:
             ),
             queue=self.index.queue._replace(suspects=np.zeros(blocks, np.int64), taken=np.zeros(blocks, np.int64)),
         )
-        self._note_capacities()
         saved = state[[layout.TUPLE, layout.RESUME]]
         for field in (layout.SLOTS, layout.FREE_SLOTS, layout.ROWS, layout.FREE_ROWS):
             state[field] = 0
@@ -336,7 +353,8 @@ class DeltaIndex:
         ordered = Chunk(*(array[order] for array in chunk))
         self.state[layout.TUPLE] = 0
         self.state[layout.QUIET] = quiet
-        while (code := int(kernels.load_edges(self.index, ordered, relative[order]))) != layout.DONE:
+        tuples = view(ordered)
+        while (code := int(kernels.load_edges(self._view, tuples, relative[order]))) != layout.DONE:
             self._provide(code)
         self.state[layout.QUIET] = 0
 
@@ -363,7 +381,7 @@ class DeltaIndex:
         state = self.state
         base = int(state[layout.BASE])
         last = min(slide - base, int(self.index.settings[layout.CEILING]))
-        slides, pairs = kernels.expiring_pairs(self.index, last)
+        slides, pairs = kernels.expiring_pairs(self._view, last)
         sequence = np.argsort(slides, kind="stable")
         slides, pairs = slides[sequence], pairs[sequence]
         boundaries, firsts = np.unique(slides, return_index=True)
@@ -375,8 +393,8 @@ class DeltaIndex:
         self.index.output.pairs[start : start + len(pairs)] = pairs
         for boundary, end in zip(boundaries, np.append(firsts, len(pairs))[1:], strict=True):
             state[layout.OUT] = start + end
-            kernels.end_event(self.index, (base + int(boundary)) * self.window.slide, -1, order)
-        kernels.cross(self.index, slide)
+            kernels.end_event(self._view, (base + int(boundary)) * self.window.slide, -1, order)
+        kernels.cross(self._view, slide)
 
     def _provide(self, code: int) -> None:
         """Do what a kernel asked for, by half of what there is; the guard may refuse."""
@@ -452,7 +470,6 @@ class DeltaIndex:
             )
         else:
             raise AssertionError(f"a kernel returned {code}")
-        self._note_capacities()
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""

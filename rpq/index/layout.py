@@ -33,8 +33,7 @@ Vertices and edges are the ids of the engine's snapshot graph. The index has its
 (vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
 different windows, and several partitions of the roots of one, can share a snapshot graph.
 
-Kernels take the arrays once a call and pass pointers on among themselves (`view_index`): see `blocks.py`. They
-never allocate. Where something is full they return a `NEED_…` code with everything consistent, Python enlarges it, and the
+Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is full they return a `NEED_…` code with everything consistent, Python enlarges it, and the
 same call goes on where it stopped.
 """
 
@@ -42,10 +41,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numba import njit
-
-from rpq.blocks import pointer
-from rpq.lists import Lists, view_lists
+from rpq.lists import Lists
 
 # What a kernel returns: finished, or what Python must do before it goes on.
 DONE = 0
@@ -220,99 +216,3 @@ class Chunk(NamedTuple):
     delete: np.ndarray  # uint8
     edge: np.ndarray  # int32 edge id; -1: nothing to insert or to delete
 
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _view_program(p):
-    return Program(
-        pointer(p.classes),
-        pointer(p.step_first),
-        pointer(p.step_source),
-        pointer(p.step_target),
-        pointer(p.start_target),
-        pointer(p.leave_first),
-        pointer(p.leave_class),
-        pointer(p.leave_target),
-        pointer(p.enter_first),
-        pointer(p.enter_class),
-        pointer(p.enter_source),
-        pointer(p.accepting),
-        pointer(p.accepting_states),
-        pointer(p.forward),
-        pointer(p.inverse),
-    )
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _view_table(t):
-    return Table(
-        pointer(t.values),
-        pointer(t.hops),
-        pointer(t.suspect),
-        pointer(t.taken),
-        pointer(t.row_of),
-        pointer(t.node),
-        pointer(t.low),
-        pointer(t.pending),
-        pointer(t.base),
-        pointer(t.span),
-        view_lists(t.directory),
-        pointer(t.slot_of),
-        pointer(t.slot_vertex),
-        pointer(t.is_root),
-        pointer(t.is_target),
-        pointer(t.free_rows),
-        pointer(t.free_regions),
-        pointer(t.chain),
-        pointer(t.free_slots),
-    )
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _view_queue(q):
-    return Queue(
-        pointer(q.head),
-        pointer(q.next),
-        pointer(q.previous),
-        pointer(q.rank),
-        pointer(q.number),
-        pointer(q.block),
-        pointer(q.suspects),
-        pointer(q.taken),
-    )
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _view_output(o):
-    return Output(
-        pointer(o.pairs),
-        pointer(o.event_time),
-        pointer(o.event_end),
-        pointer(o.event_kind),
-        pointer(o.event_tuple),
-        pointer(o.paths),
-        pointer(o.path_end),
-    )
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def view_index(index):
-    """The index as pointers, as the kernels pass it among themselves."""
-    g = index.graph
-    return Index(
-        _view_program(index.program),
-        Graph(pointer(g.expiry), pointer(g.linked), view_lists(g.out), view_lists(g.into)),
-        _view_table(index.table),
-        _view_queue(index.queue),
-        _view_output(index.output),
-        pointer(index.state),
-        pointer(index.settings),
-        pointer(index.latency),
-    )
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def view_chunk(c):
-    """A chunk as pointers."""
-    return Chunk(
-        pointer(c.source), pointer(c.target), pointer(c.label), pointer(c.timestamp), pointer(c.delete), pointer(c.edge)
-    )

@@ -1,0 +1,147 @@
+"""Handing a group of arrays to kernels as one pointer.
+
+A kernel works on some eighty arrays. As arguments they would be unpacked at every call from Python, counted at
+every call between kernels, and copied through every function that LLVM is given. A `View` of a NamedTuple of arrays
+(and of further such NamedTuples) is the address of a table of their addresses: one pointer, which is passed on for
+nothing. In a kernel it is used like the NamedTuple: `index.table.low` is a pointer, which is indexed like
+the array, without wraparound, bounds or length. The table does not change during a call, so loads from it are marked
+invariant.
+
+The view keeps the arrays alive; make a new one after replacing an array. With `NUMBA_DISABLE_JIT=1` the view of a
+NamedTuple is the NamedTuple.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+
+class ViewType(types.Type):
+    """The type of a view: names and types of the fields, in the order of the table of addresses."""
+
+    def __init__(self, record: str, fields: tuple[tuple[str, types.Type], ...]) -> None:
+        self.fields = fields
+        element_types = ",".join(str(getattr(kind, "dtype", kind.name)) for _, kind in fields)
+        super().__init__(name=f"{record}({element_types})")
+
+    @property
+    def width(self) -> int:
+        """Entries of the table that it takes."""
+        return sum(kind.width if isinstance(kind, ViewType) else 1 for _, kind in self.fields)
+
+    def field(self, name: str) -> tuple[int, types.Type]:
+        """The place of a field in the table and its type."""
+        place = 0
+        for held, kind in self.fields:
+            if held == name:
+                return place, kind
+            place += kind.width if isinstance(kind, ViewType) else 1
+        raise AttributeError(name)
+
+
+class View:
+    """What Python passes to a kernel for a NamedTuple of arrays."""
+
+    __slots__ = ("addresses", "arrays", "type")
+
+    def __init__(self, arrays: Any) -> None:
+        self.arrays = arrays
+        self.type = _type_of(arrays)
+        self.addresses = np.array(_addresses(arrays), np.int64)
+
+
+def view(arrays: Any) -> Any:
+    """What to pass to a kernel for a NamedTuple of arrays."""
+    return arrays if config.DISABLE_JIT else View(arrays)
+
+
+_TYPES: dict[tuple[Any, ...], ViewType] = {}
+
+
+def _type_of(arrays: Any) -> ViewType:
+    key = (type(arrays), *(_type_of(a) if isinstance(a, tuple) else a.dtype.char for a in arrays))
+    if key not in _TYPES:
+        kinds = (
+            kind if isinstance(kind, ViewType) else types.CPointer(types.Array(_scalar(a), 1, "C").dtype)
+            for kind, a in zip(key[1:], arrays, strict=True)
+        )
+        _TYPES[key] = ViewType(type(arrays).__name__, tuple(zip(type(arrays)._fields, kinds, strict=True)))
+    return _TYPES[key]
+
+
+def _scalar(array: np.ndarray) -> types.Type:
+    from numba import from_dtype
+
+    return from_dtype(array.dtype)
+
+
+def _addresses(arrays: Any) -> list[int]:
+    found: list[int] = []
+    for array in arrays:
+        if isinstance(array, tuple):
+            found += _addresses(array)
+        else:
+            if not array.flags.c_contiguous:
+                raise ValueError("a view is of contiguous arrays")
+            found.append(array.__array_interface__["data"][0])
+    return found
+
+
+@typeof_impl.register(View)
+def _typeof_view(value, context):
+    return value.type
+
+
+@register_model(ViewType)
+class _ViewModel(models.PrimitiveModel):
+    def __init__(self, manager, view_type):
+        super().__init__(manager, view_type, ir.IntType(64).as_pointer())
+
+
+@unbox(ViewType)
+def _unbox_view(view_type, value, c):
+    addresses = c.pyapi.object_getattr_string(value, "addresses")
+    array_type = types.Array(types.int64, 1, "C")
+    native = c.unbox(array_type, addresses)
+    # Borrowed: the view, an argument of the call, keeps the table alive.
+    data = c.context.make_array(array_type)(c.context, c.builder, native.value).data
+    c.pyapi.decref(addresses)
+    c.context.nrt.decref(c.builder, array_type, native.value)
+    return NativeValue(c.builder.bitcast(data, ir.IntType(64).as_pointer()), is_error=native.is_error)
+
+
+@infer_getattr
+class _ViewAttributes(AttributeTemplate):
+    key = ViewType
+
+    def generic_resolve(self, view_type, name):
+        try:
+            return view_type.field(name)[1]
+        except AttributeError:
+            return None
+
+
+@lower_getattr_generic(ViewType)
+def _lower_attribute(context, builder, view_type, value, name):
+    place, kind = view_type.field(name)
+    entry = builder.gep(value, [ir.Constant(ir.IntType(64), place)])
+    if isinstance(kind, ViewType):
+        return entry
+    address = builder.load(entry)
+    address.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return builder.inttoptr(address, context.get_value_type(kind))
