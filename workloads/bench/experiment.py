@@ -1,0 +1,180 @@
+"""What every experiment has in common: its settings, its records, and the way from them to a table and to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rpq
+from workloads import queries
+from workloads.bench.streams import Stream, open_streams
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+Record = dict[str, Any]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How an experiment is run.
+
+    `data` is where real files are, `scale` the part of a stream that is used (files: their beginning; generated:
+    `edges` × scale), `repeat` the runs of which the median counts, `queries` names that are wanted (all if none).
+    `sample` tuples are pushed one at a time where that is measured; `seconds` bounds what a baseline may take.
+    """
+
+    output: Path
+    data: Path | None = None
+    scale: float = 1.0
+    edges: int = 1_000_000
+    seed: int = 1
+    repeat: int = 5
+    queries: tuple[str, ...] = ()
+    sample: int = 200
+    seconds: float = 60.0
+    is_cold: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        """The settings that figures depend on, for the result."""
+        names = ("scale", "edges", "seed", "repeat", "sample", "seconds")
+        return {name: getattr(self, name) for name in names} | {"queries": list(self.queries) or "all"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table: the key of the records, its heading, and how values are written."""
+
+    key: str
+    heading: str
+    format: str = ""
+
+    def text(self, record: Mapping[str, Any]) -> str:
+        """The value of a record as text; "–" where there is none.
+
+        >>> Column(key="rows", heading="rows", format=",").text({"rows": 1000})
+        '1,000'
+        """
+        value = record.get(self.key)
+        if value is None:
+            return "–"
+        if isinstance(value, bool):
+            return "yes" if value else "NO"
+        return format(value, self.format) if self.format and not isinstance(value, str) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an experiment found: one record a measurement, its inputs, and checks (what must hold → whether it does)."""
+
+    records: list[Record]
+    streams: list[Mapping[str, Any]]
+    checks: dict[str, bool]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A table or figure of the paper, or of this project.
+
+    `paper` says what the paper found; `how` what is measured here. `plot` draws the records into a figure.
+    """
+
+    name: str
+    title: str
+    how: str
+    columns: Sequence[Column]
+    measure: Callable[[Settings, Say], Outcome]
+    paper: str = ""
+    plot: Callable[[Figure, list[Record]], None] | None = None
+
+    def run(self, settings: Settings, say: Say) -> dict[str, Any]:
+        """Measure, write NAME.json and NAME.png, and return what the JSON holds."""
+        from workloads.bench.machine import describe_machine
+        from workloads.bench.results import write_result
+
+        machine = describe_machine()
+        outcome = self.measure(settings, say)
+        result: dict[str, Any] = {
+            "experiment": self.name,
+            "title": self.title,
+            "how": self.how,
+            "paper": self.paper,
+            "machine": machine,
+            "settings": settings.describe(),
+            "streams": [dict(stream) for stream in outcome.streams],
+            "facts": outcome.facts,
+            "checks": outcome.checks,
+            "records": [{key: rounded(value) for key, value in record.items()} for record in outcome.records],
+        }
+        say(f"wrote {write_result(settings.output, self.name, result)}")
+        if self.plot is not None:
+            self._draw(settings.output / f"{self.name}.png", result["records"], say)
+        return result
+
+    def _draw(self, path: Path, records: list[Record], say: Say) -> None:
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            say("no plot: matplotlib is not installed; pip install 'streaming-rpq[bench]' brings it")
+            return
+        assert self.plot is not None
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        self.plot(figure, records)
+        figure.savefig(path, dpi=110)
+        say(f"wrote {path}")
+
+    def table(self, result: Mapping[str, Any]) -> Table:
+        """The records as a table for a terminal."""
+        from rich.table import Table
+
+        table = Table(title=self.title, title_justify="left")
+        columns = self.present_columns(result["records"])
+        for column in columns:
+            table.add_column(column.heading, justify="right" if column.format else "left")
+        for record in result["records"]:
+            table.add_row(*(column.text(record) for column in columns))
+        return table
+
+    def present_columns(self, records: Iterable[Mapping[str, Any]]) -> list[Column]:
+        """The columns that some record has a value for."""
+        records = list(records)
+        return [column for column in self.columns if any(record.get(column.key) is not None for record in records)]
+
+
+def rounded(value: Any) -> Any:
+    """A number with six significant digits, which is more than a clock can tell; anything else as it is.
+
+    >>> rounded(0.123456789), rounded(7)
+    (0.123457, 7)
+    """
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def streams_of(settings: Settings, names: list[str], say: Say) -> Iterator[Stream]:
+    """The streams of data sets under the settings."""
+    return open_streams(
+        names, data=settings.data, scale=settings.scale, seed=settings.seed, edges=settings.edges, say=say
+    )
+
+
+def queries_of(
+    settings: Settings, stream: Stream, *, only: Sequence[str] = (), window: rpq.Window | None = None
+) -> Iterator[tuple[str, rpq.Query]]:
+    """The named queries of a stream that the settings want, in the order of `only` or of the paper."""
+    available = queries.names(stream.queries)
+    wanted = {name.upper() for name in settings.queries} or {*available}
+    for name in only or available:
+        if name in wanted and name in available:
+            yield name, rpq.Query(queries.named_query(name, stream.queries), window=window or stream.window)
+
+
+def legend_above(figure: Figure) -> None:
+    """One legend for all axes of a figure, above them."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(6, len(labels)), fontsize="small")

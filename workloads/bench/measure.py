@@ -1,0 +1,199 @@
+"""One query on one stream: seconds, rows, latencies, and what is held at the peak."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+import rpq
+from rpq.deletions import Deletions
+from rpq.program import Compiled
+from workloads.bench.streams import Stream
+
+SAMPLES = 64
+"""How often a run is stopped to look at the index."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run through the whole stream in a fresh engine; latencies are of relevant tuples, timed in the kernels."""
+
+    engine_seconds: float
+    cpu_seconds: float
+    tuples: int
+    relevant: int
+    rows_added: int
+    rows_removed: int
+    latency_p50_us: float
+    latency_p99_us: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peak:
+    """The index at its fullest: the tuple after which that was, and what it held then."""
+
+    tuple: int
+    cells: int
+    index_bytes: int
+    edges: int
+    vertices: int
+    answers: int
+
+    @property
+    def bytes_per_cell(self) -> float | None:
+        """Bytes of the index, free capacity and all, a live cell."""
+        return self.index_bytes / self.cells if self.cells else None
+
+
+class RowsDifferError(Exception):
+    """Two runs of the same query over the same stream gave different rows: no figure of theirs counts."""
+
+
+def run_once(query: rpq.Query, batches: Iterable[pa.RecordBatch], *, threads: int = 1) -> Run:
+    """Push batches through a fresh engine and count, as `rpq run` without an output does."""
+    engine = rpq.Engine(query, threads=threads)
+    cpu = time.process_time()
+    for batch in batches:
+        engine.push(batch, collect=False)
+    cpu = time.process_time() - cpu
+    figures = engine.statistics()
+    return Run(
+        engine_seconds=figures.engine_seconds,
+        cpu_seconds=cpu,
+        tuples=figures.tuples,
+        relevant=figures.tuples - figures.irrelevant,
+        rows_added=figures.rows_added,
+        rows_removed=figures.rows_removed,
+        latency_p50_us=figures.latency_p50_us,
+        latency_p99_us=figures.latency_p99_us,
+    )
+
+
+def run_median(query: rpq.Query, stream: Stream, *, repeat: int, threads: int = 1) -> Run:
+    """The run with the median seconds of `repeat`, kernels warm. Raises `RowsDifferError`."""
+    warm_up(query, stream)
+    runs = sorted(
+        (run_once(query, stream.batches(), threads=threads) for _ in range(repeat)), key=lambda run: run.engine_seconds
+    )
+    if len({(run.rows_added, run.rows_removed) for run in runs}) > 1:
+        raise RowsDifferError(f"{query.name}: rows differ between runs: {[run.rows_added for run in runs]}")
+    return runs[(repeat - 1) // 2]
+
+
+def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Peak:
+    """Look at the index `samples` times in an untimed run; the moment with the most live cells."""
+    engine = rpq.Engine(query)
+    done, fullest = 0, None
+    for batch in stream.batches(max(1, -(-len(stream) // samples))):
+        engine.push(batch, collect=False)
+        done += batch.num_rows
+        held = engine.statistics()
+        if fullest is None or held.index_cells > fullest.cells:
+            fullest = Peak(
+                tuple=done,
+                cells=held.index_cells,
+                index_bytes=held.index_bytes,
+                edges=held.edges_live,
+                vertices=held.vertices_live,
+                answers=held.answers_live,
+            )
+    assert fullest is not None
+    return fullest
+
+
+def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float | None:
+    """Seconds of the first delete of all, of the youngest relevant edge in the fullest window; None without one."""
+    engine = rpq.Engine(query)
+    held = stream.first(peak.tuple)
+    for batch in held.batches():
+        engine.push(batch, collect=False)
+    is_relevant = Compiled(query.dfa).is_relevant
+    for place in range(len(held) - 1, -1, -1):
+        source, target, label = (held.table[name][place].as_py() for name in ("source", "target", "label"))
+        if is_relevant(label):
+            started = time.perf_counter()
+            engine.delete(source, target, label, engine.time)
+            return time.perf_counter() - started
+    return None
+
+
+def with_deletes(query: rpq.Query, stream: Stream, percent: float, *, seed: int) -> Stream:
+    """The stream with deletes of edges in the window made up for it, as `rpq run --deletes` does."""
+    if not percent:
+        return stream
+    deletions = Deletions(
+        size=query.window.size,
+        slide=query.window.slide,
+        percent=percent,
+        seed=seed,
+        is_relevant=Compiled(query.dfa).is_relevant,
+    )
+    table = pa.Table.from_batches([deletions.extend(batch) for batch in stream.batches()])
+    return Stream(
+        name=stream.name,
+        queries=stream.queries,
+        table=table,
+        window=stream.window,
+        origin=f"{stream.origin}, {percent:g} % deletes, seed {seed}",
+    )
+
+
+def warm_up(query: rpq.Query, stream: Stream) -> float:
+    """Compile or load the kernels; the seconds it took."""
+    kind = "int64" if pa.types.is_integer(stream.table.schema.field("source").type) else "string"
+    return rpq.warm_up(query, vertices=kind)
+
+
+def push_latencies(engine: rpq.Engine, tuples: pa.Table) -> list[float]:
+    """Microseconds of each relevant tuple pushed by itself through the API, with everything that a push costs."""
+    (query,) = engine.queries
+    is_relevant = Compiled(query.dfa).is_relevant
+    seconds = []
+    for row in range(tuples.num_rows):
+        one = tuples.slice(row, 1)
+        started = time.perf_counter()
+        engine.push(one)
+        elapsed = time.perf_counter() - started
+        if is_relevant(one["label"][0].as_py()):
+            seconds.append(elapsed * 1e6)
+    return seconds
+
+
+def quantile(values: list[float], part: float) -> float | None:
+    """A quantile by rank; None of no values.
+
+    >>> quantile([3.0, 1.0, 2.0], 0.5)
+    2.0
+    """
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None
+
+
+def ratio(value: float | None, base: float | None) -> float | None:
+    """value / base; None where that says nothing."""
+    return value / base if value is not None and base else None
+
+
+def median(values: Iterable[float]) -> float:
+    """The median."""
+    return statistics.median(values)
+
+
+def run_record(run: Run) -> dict[str, Any]:
+    """A run as the values of a record, with its speed over all tuples."""
+    return {**asdict(run), "tuples_per_second": run.tuples / run.engine_seconds if run.engine_seconds else None}
+
+
+def slides(stream: Stream, window: rpq.Window) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The stream cut where the window moves: (slide number, its tuples); the stream is in time order."""
+    timestamps = stream.table["timestamp"].to_numpy()
+    numbers = timestamps // window.slide
+    cuts = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist(), len(timestamps)]
+    for start, end in zip(cuts, cuts[1:], strict=False):
+        for batch in stream.table.slice(start, end - start).combine_chunks().to_batches():
+            yield int(numbers[start]), batch

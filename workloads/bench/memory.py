@@ -1,0 +1,113 @@
+"""What one query on one stream costs a process of its own: resident memory, start-up, cold compilation.
+
+The stream is written to a temporary Arrow file that the process reads batch by batch, so that what it holds is the
+engine and one batch. The peak is the high-water mark of its own address space (`VmHWM`; `ru_maxrss` would begin with
+the parent's). Run as a program, this module is that process: `python -m workloads.bench.memory SPECIFICATION`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import rpq
+from workloads.bench.streams import Stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resident:
+    """Peak resident bytes of processes: one that only imports, one with its kernels loaded too, one that runs."""
+
+    imports: int
+    kernels: int
+    run: int
+
+    @property
+    def beyond_imports(self) -> int:
+        """What the run took beyond the interpreter with its imports: kernels, one batch, graph and index."""
+        return self.run - self.imports
+
+
+def resident_memory(query: rpq.Query, stream: Stream) -> Resident:
+    """Run a query in a process of its own, beside one that only imports and one that only loads kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "stream.arrow")
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, stream.table.schema) as writer:
+            for batch in stream.batches():
+                writer.write_batch(batch)
+        specification = {
+            "expression": query.expression,
+            "size": query.window.size,
+            "slide": query.window.slide,
+            "stream": str(path),
+        }
+        peaks = {step: _child({**specification, "step": step}) for step in ("imports", "kernels", "run")}
+    return Resident(**peaks)
+
+
+def start_seconds(expression: str, *, cache: Path | None = None) -> float:
+    """Wall-clock seconds of a whole `rpq run` on a stream of one tuple; `cache` is another directory for kernels."""
+    environment = dict(os.environ) if cache is None else {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "one.tsv")
+        path.write_text("source\ttarget\tlabel\ttimestamp\nx\ty\ta\t1\n", encoding="utf-8")
+        command = [sys.executable, "-m", "rpq.cli", "run", expression, "--input", str(path)]
+        started = time.perf_counter()
+        subprocess.run([*command, "--window", "10", "--slide", "1", "--quiet"], check=True, env=environment)
+        return time.perf_counter() - started
+
+
+def cold_seconds(expression: str) -> float:
+    """Wall-clock seconds of a whole `rpq run` on a stream of one tuple where no kernel was ever compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        return start_seconds(expression, cache=Path(folder))
+
+
+def _child(specification: dict[str, Any]) -> int:
+    command = [sys.executable, "-m", "workloads.bench.memory", json.dumps(specification)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return int(ran.stdout)
+
+
+def _work(specification: dict[str, Any]) -> None:
+    import rpq.engine  # the imports that a run needs  # noqa: F401
+
+    if specification["step"] == "imports":
+        return
+    window = rpq.Window(size=specification["size"], slide=specification["slide"])
+    query = rpq.Query(specification["expression"], window=window)
+    rpq.warm_up(query)
+    if specification["step"] == "kernels":
+        return
+    engine = rpq.Engine(query)
+    with pa.OSFile(specification["stream"], "rb") as file, pa.ipc.open_stream(file) as reader:
+        for batch in reader:
+            engine.push(batch, collect=False)
+
+
+def _peak_bytes() -> int:
+    """The high-water mark of this process's resident memory."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    from rpq.cli.summary import peak_memory_bytes
+
+    return peak_memory_bytes()
+
+
+if __name__ == "__main__":
+    _work(json.loads(sys.argv[1]))
+    print(_peak_bytes())

@@ -1,0 +1,178 @@
+"""The streams that experiments run on: real files where they are at hand, a generator's otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import rpq
+
+DAY_SECONDS = 86_400
+BATCH_ROWS = 1 << 16
+
+
+class StreamError(Exception):
+    """The files of a data set are not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A data set by name: its files below a directory, how they are read, and the window that the paper gives it.
+
+    `window` and `slide` are in the stream's unit, or parts of its length where timestamps are positions. `queries` is
+    the name under which `workloads.queries` binds it.
+    """
+
+    name: str
+    queries: str
+    format: str
+    folder: str
+    pattern: str
+    window: float
+    slide: float
+    by_position: bool = False
+    drop_self_loops: bool = False
+    inserts_only: bool = True
+    generator: str = ""
+
+
+DATA_SETS = {
+    one.name: one
+    for one in (
+        DataSet(
+            name="stackoverflow",
+            queries="stackoverflow",
+            format="stackoverflow",
+            folder="stackoverflow",
+            pattern="sx-*-[ac]2[aq].txt*",
+            window=30 * DAY_SECONDS,
+            slide=DAY_SECONDS,
+            drop_self_loops=True,
+            generator="stackoverflow",
+        ),
+        DataSet(
+            name="ldbc",
+            queries="ldbc",
+            format="ldbc",
+            folder="ldbc",
+            pattern="*updates*.tsv*",
+            window=10 * DAY_SECONDS * 1000,
+            slide=DAY_SECONDS * 1000,
+            generator="ldbc",
+        ),
+        DataSet(
+            name="yago",
+            queries="yago-facts",
+            format="yago",
+            folder="yago",
+            pattern="yago-facts.tsv*",
+            window=0.25,
+            slide=0.025,
+            by_position=True,
+            generator="yago",
+        ),
+        DataSet(
+            name="gmark",
+            queries="gmark",
+            format="gmark",
+            folder="gmark",
+            pattern="social-graph.txt*",
+            window=0.25,
+            slide=0.025,
+            by_position=True,
+            generator="gmark",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """Tuples in memory with the window they are to be run under; `origin` says where they come from."""
+
+    name: str
+    queries: str
+    table: pa.Table
+    window: rpq.Window
+    origin: str
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The tuples in batches of at most that many."""
+        return iter(self.table.to_batches(max_chunksize=rows))
+
+    def first(self, tuples: int) -> Stream:
+        """The stream up to a tuple."""
+        return replace(self, table=self.table.slice(0, tuples))
+
+    def describe(self) -> dict[str, object]:
+        """What a result says about its input."""
+        return {
+            "name": self.name,
+            "origin": self.origin,
+            "tuples": len(self),
+            "window": self.window.size,
+            "slide": self.window.slide,
+        }
+
+
+def load_files(dataset: DataSet, data: Path, *, scale: float = 1.0) -> Stream:
+    """The first `scale` of a data set's files, found in `data` or its folder there. Raises `StreamError`."""
+    from rpq.readers import open_reader
+
+    found = sorted(data.glob(dataset.pattern)) or sorted((data / dataset.folder).glob(dataset.pattern))
+    if not found:
+        raise StreamError(f"{data}: no files {dataset.pattern} there, nor in {dataset.folder}/ below")
+    reader = open_reader(dataset.format, found, drop_self_loops=dataset.drop_self_loops)
+    table = pa.Table.from_batches([batch.columns for batch in reader])
+    origin = ", ".join(path.name for path in found)
+    if dataset.inserts_only and "delete" in table.column_names:
+        table = table.filter(pc.invert(table["delete"])).drop_columns("delete")
+        origin += ", insertions only"
+    if scale < 1:
+        table = table.slice(0, max(1, round(table.num_rows * scale)))
+    return _stream(dataset, dataset.queries, table, origin)
+
+
+def generate(dataset: DataSet, *, edges: int, seed: int) -> Stream:
+    """A stream like the data set, from its generator."""
+    from workloads.generate.kinds import KINDS
+
+    batches = KINDS[dataset.generator](edges=edges, seed=seed)
+    table = pa.Table.from_batches([_inserts(batch) if dataset.inserts_only else batch for batch in batches])
+    queries = "yago" if dataset.name == "yago" else dataset.queries
+    return _stream(dataset, queries, table, f"rpq generate {dataset.generator} --edges {edges} --seed {seed}")
+
+
+def open_streams(
+    names: list[str], *, data: Path | None, scale: float, seed: int, edges: int, say: Callable[[str], None]
+) -> Iterator[Stream]:
+    """A stream for each data set: its files if they are in `data`, `scale` × `edges` generated tuples otherwise."""
+    for name in names:
+        dataset = DATA_SETS[name]
+        try:
+            stream = load_files(dataset, data, scale=scale) if data is not None else None
+        except StreamError as error:
+            say(f"{error}: a generated stream stands in")
+            stream = None
+        yield stream or generate(dataset, edges=max(1000, round(edges * scale)), seed=seed)
+
+
+def _inserts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if "delete" not in batch.schema.names:
+        return batch
+    return batch.filter(pc.invert(batch.column("delete"))).select(["source", "target", "label", "timestamp"])
+
+
+def _stream(dataset: DataSet, queries: str, table: pa.Table, origin: str) -> Stream:
+    window, slide = dataset.window, dataset.slide
+    if dataset.by_position:
+        window, slide = window * table.num_rows, slide * table.num_rows
+    size = rpq.Window(size=max(1, round(window)), slide=max(1, round(slide)))
+    return Stream(name=dataset.name, queries=queries, table=table.combine_chunks(), window=size, origin=origin)

@@ -1,0 +1,139 @@
+"""The paper's queries Q1 to Q11 and their bindings for each data set, and Wikidata's path shapes, by name.
+
+Templates are those of Pacaci et al. (2020, table 2) with k = 3; bindings those of its table 3, where the data set has
+the labels. Where it has not, a binding of the same shape over labels that are there stands in, and its note says so.
+`named_query(name, dataset)` is the way in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+TEMPLATES: Mapping[str, str] = {
+    "Q1": "a*",
+    "Q2": "a/b*",
+    "Q3": "a/b*/c*",
+    "Q4": "(a|b|c)*",
+    "Q5": "a/b*/c",
+    "Q6": "a*/b*",
+    "Q7": "a/b/c*",
+    "Q8": "a?/b*",
+    "Q9": "(a|b|c)+",
+    "Q10": "(a|b)/c*",
+    "Q11": "a/b/c",
+}
+
+WIKIDATA_SHAPES: Mapping[str, str] = {
+    "W1": "P131*",
+    "W2": "P31/P279*",
+    "W3": "P31/P279+",
+    "W4": "P31/P279?/P279?/P279?",
+    "W5": "P31/P279/P279+",
+    "W6": "(P31|P279)/(P279*|P31*)",
+    "W7": "^P31",
+    "W8": "P31?/P279*",
+    "W9": "(P31|P279)*",
+    "W10": "P31*/P279*",
+}
+"""Shapes of property paths in the Wikidata query logs (Bonifati, Martens, Timm 2019), with the properties found there
+most often: P31 instance of, P279 subclass of, P131 located in."""
+
+
+T = TypeVar("T")
+
+
+class UnknownQueryError(ValueError):
+    """A name of a query or a data set that is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binding:
+    """What a, b and c are in a data set: one binding for all queries, others for single ones; () leaves a query out."""
+
+    labels: tuple[str, ...]
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    note: str = ""
+
+    def labels_of(self, name: str) -> tuple[str, ...]:
+        """The labels of one query, () if it cannot be asked of this data set."""
+        return self.others.get(name, self.labels)
+
+
+BINDINGS: Mapping[str, Binding] = {
+    "stackoverflow": Binding(labels=("a2q", "c2a", "c2q")),
+    "ldbc": Binding(
+        labels=("likes", "replyOf", "hasCreator"),
+        others={
+            "Q1": ("replyOf",),
+            "Q4": (),
+            "Q6": ("replyOf", "hasCreator"),
+            "Q7": ("knows", "likes", "replyOf"),
+            "Q8": ("likes", "replyOf"),
+            "Q9": (),
+            "Q10": ("likes", "knows", "replyOf"),
+        },
+        note="Q4 and Q9 repeat an alternation of three relations, of which only knows and replyOf can be repeated here. "
+        "The bindings of Q8 and Q10 are ours.",
+    ),
+    "yago": Binding(labels=("happenedIn", "hasCapital", "participatedIn")),
+    "yago-facts": Binding(
+        labels=("isMarriedTo", "owns", "isAffiliatedTo"),
+        note="The paper's labels happenedIn, hasCapital and participatedIn are not among the ten of these facts. "
+        "These stand in: isMarriedTo and owns are the relations of the set that can be repeated.",
+    ),
+    "gmark": Binding(
+        labels=("8", "14", "9"),
+        others={"Q1": ("0",), "Q7": ("0", "8", "14"), "Q6": ("14", "9"), "Q10": ("8", "0", "14")},
+        note="LDBC's labels by the numbers of the schema: 0 knows, 8 likes, 9 hasCreator, 14 replyOf.",
+    ),
+}
+
+
+def names(dataset: str) -> list[str]:
+    """The names of the queries that can be asked of a data set.
+
+    >>> names("ldbc")
+    ['Q1', 'Q2', 'Q3', 'Q5', 'Q6', 'Q7', 'Q8', 'Q10', 'Q11']
+    """
+    if dataset == "wikidata":
+        return list(WIKIDATA_SHAPES)
+    binding = _found(dataset, BINDINGS, "data set")
+    return [name for name in TEMPLATES if binding.labels_of(name)]
+
+
+def named_query(name: str, dataset: str) -> str:
+    """The expression of a query by name over the labels of a data set. Raises `UnknownQueryError`.
+
+    >>> named_query("Q2", "stackoverflow"), named_query("q7", "ldbc"), named_query("W2", "wikidata")
+    ('a2q/c2a*', 'knows/likes/replyOf*', 'P31/P279*')
+    """
+    if dataset == "wikidata":
+        return _found(name.upper(), WIKIDATA_SHAPES, "query")
+    binding = _found(dataset, BINDINGS, "data set")
+    template = _found(name.upper(), TEMPLATES, "query")
+    labels = binding.labels_of(name.upper())
+    if not labels:
+        raise UnknownQueryError(f"{name} cannot be asked of {dataset}: {binding.note}")
+    return bind(template, labels)
+
+
+def bind(template: str, labels: tuple[str, ...]) -> str:
+    """A template with its letters a, b, c replaced; labels that are no plain names are put in angle brackets.
+
+    >>> bind("a/b*", ("knows", "8"))
+    'knows/<8>*'
+    """
+    plain = [label if re.fullmatch(r"[A-Za-z_]\w*", label) else f"<{label}>" for label in labels]
+    return re.sub(r"[abc]", lambda letter: plain["abc".index(letter[0])], template)
+
+
+def _found(name: str, known: Mapping[str, T], kind: str) -> T:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise UnknownQueryError(f"unknown {kind} {name!r}: expected one of {', '.join(known)}{hint}")
+    return known[name]
