@@ -40,8 +40,7 @@ def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
         assert not table.pending[row], f"row {row} has pending blocks between tuples"
         for number, block in blocks:
             used_blocks.append(block)
-            for lane in range(LANES):
-                value = int(table.values[block * LANES + lane])
+            for lane, value in enumerate(table.values[block * LANES : (block + 1) * LANES].tolist()):
                 if value > now:
                     hops = int(table.hops[block * LANES + lane]) if len(table.hops) else SATURATED
                     assert value >= table.low[row], f"row {row} holds {value} below its bound {table.low[row]}"
@@ -121,13 +120,17 @@ def check_index(index: Index) -> None:
     backwards = _edges(index, index.graph.into)
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
-    assert not table.suspect[: state[layout.BLOCKS]].any() if state[layout.TAKEN] else True
+    assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell waits to be looked at between tuples"
+    assert not table.taken[: state[layout.BLOCKS]].any(), "a cell is noted as taken out between tuples"
+    arriving: dict[int, list[tuple[int, int, int]]] = {}
+    for (w, c, v, _), slide in edges.items():
+        arriving.setdefault(v, []).append((w, c, slide))
     for (v, t, slot), (value, hops) in cells.items():
         if hops == SATURATED:
             continue
         supported = False
-        for (w, c, target, _), slide in edges.items():
-            if target != v or slide < value:
+        for w, c, slide in arriving[v]:
+            if slide < value:
                 continue
             if program.start_target[c] == t and table.slot_of[w] == slot:
                 supported = True
