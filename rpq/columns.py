@@ -91,7 +91,10 @@ def columns_of(data: Any, *, time_unit: str, latest: int, kind: str | None = Non
 def time_of(value: Any, *, time_unit: str, latest: int) -> int:
     """A stream time, given as an integer, a date or a time, as an integer in `time_unit`."""
     problems: list[InputError] = []
-    times = _timestamps(pa.chunked_array([_array("timestamp", [value], problems)]), time_unit, latest, problems)
+    try:
+        times = _timestamps(pa.chunked_array([_array("timestamp", [value], problems)]), time_unit, latest, problems)
+    except InputError as problem:
+        problems.append(problem)
     if problems:
         raise InputError(f"the stream time: {problems[0].message.removeprefix('row 0: ')}", column="timestamp")
     return int(times[0])
@@ -138,18 +141,24 @@ def _array(name: str, column: Any, problems: list[InputError]) -> Any:
     except _UNFIT:
         pass
     else:
-        # Integers among floats, in a list, are taken to be what was meant.
-        if not (pa.types.is_floating(array.type) and isinstance(column, (list, tuple))):
+        if not isinstance(column, (list, tuple)) or _is_uniform(array.type, column):
             return array
     values = list(column)
 
     def convert(count: int) -> None:
-        if pa.types.is_floating(pa.array(values[:count]).type):
-            raise pa.ArrowInvalid("a number with a point")
+        if not _is_uniform(pa.array(values[:count]).type, values[:count]):
+            raise pa.ArrowInvalid("not of one type")
 
     good = _longest_prefix(len(values), convert)
     _problem(problems, good, name, f"{values[good]!r} does not fit: {_MEANT[name]}")
     return pa.concat_arrays([pa.array(values[:good]), pa.nulls(len(values) - good, pa.array(values[:good]).type)])
+
+
+def _is_uniform(kind: pa.DataType, values: Sequence[Any]) -> bool:
+    """Whether Arrow gave values a type that all of them have: it makes floats of integers, bytes of text, times of integers."""
+    if pa.types.is_temporal(kind):
+        return not any(isinstance(value, int) for value in values)
+    return not (pa.types.is_floating(kind) or pa.types.is_binary(kind))
 
 
 def _longest_prefix(count: int, attempt: Callable[[int], Any]) -> int:

@@ -87,6 +87,21 @@ def restore(
 ) -> Engine:
     """An engine with the state of a file. O(window · index)."""
     table, content = _read(path)
+    try:
+        return _restored(engine_class, table, content, threads=threads, memory_limit=memory_limit, witness=witness)
+    except (KeyError, IndexError, AttributeError, TypeError) as problem:
+        raise StateFormatError(f"{path} is no saved state of an engine, or it is damaged: {problem!r}") from problem
+
+
+def _restored(
+    engine_class: type[Engine],
+    table: pa.Table,
+    content: dict[str, Any],
+    *,
+    threads: int,
+    memory_limit: int | None,
+    witness: bool,
+) -> Engine:
     queries = [_query(described) for described in content["queries"]]
     engine = engine_class(
         *queries,
@@ -169,6 +184,8 @@ def _read(path: str) -> tuple[pa.Table, dict[str, Any]]:
         raise
     except (pa.ArrowInvalid, KeyError, TypeError, ValueError, OSError) as problem:
         raise StateFormatError(f"{path} is no saved state of an engine, or it is damaged: {problem}") from problem
+    if not isinstance(content, dict):
+        raise StateFormatError(f"{path} is no saved state of an engine: it describes none")
     if content.get("version") != VERSION:
         raise StateFormatError(
             f"{path} has version {content.get('version')} of the format of saved states; this release reads version {VERSION}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import tempfile
 from collections import Counter
@@ -191,9 +192,9 @@ def test_a_slice_of_a_table_is_what_it_shows() -> None:
     rows = rpq.Engine(*queries()).push(table).rows()
     engine = rpq.Engine(*queries())
     cuts = (0, 1, 33, 34, 120, 200)
-    sliced = [row for begin, end in zip(cuts, cuts[1:], strict=False) for row in engine.push(table[begin:end])]
+    sliced = [row for begin, end in itertools.pairwise(cuts) for row in engine.push(table[begin:end])]
     assert same_moments(sliced, rows)
-    chunked = pa.concat_tables([table[begin:end] for begin, end in zip(cuts, cuts[1:], strict=False)])
+    chunked = pa.concat_tables([table[begin:end] for begin, end in itertools.pairwise(cuts)])
     coded = chunked.set_column(2, "label", chunked["label"].dictionary_encode())
     coded = coded.set_column(0, "source", coded["source"].cast(pa.large_string()))
     coded = coded.set_column(1, "target", coded["target"].dictionary_encode())

@@ -1,0 +1,560 @@
+"""The engine as a person meets it: what may be pushed, what comes back, and what an error says and leaves."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import rpq
+from tests.reference import ReferenceEngine
+from tests.twins import reference_query, row
+
+WINDOW = rpq.Window(size=10, slide=1)
+COLUMNS = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "b"], "timestamp": [1, 2]}
+EXPECTED = [("q", "x", "y", 1, "+"), ("q", "x", "z", 2, "+")]
+
+
+def ask(expression: str = "a/b*", **options: Any) -> rpq.Query:
+    return rpq.Query(expression, **{"window": WINDOW, "name": "q", **options})
+
+
+@pytest.fixture
+def engine() -> rpq.Engine:
+    return rpq.Engine(ask())
+
+
+# --- what may be pushed ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pa.table(COLUMNS),
+        pa.record_batch(COLUMNS),
+        pd.DataFrame(COLUMNS),
+        pd.DataFrame(COLUMNS, index=[7, 7]),
+        pd.DataFrame(COLUMNS).astype({"source": "string", "target": "category", "label": "category", "timestamp": "int32"}),
+        COLUMNS,
+        {name: np.array(column) for name, column in COLUMNS.items()},
+        {name: tuple(column) for name, column in COLUMNS.items()},
+        {name: pd.Series(column) for name, column in COLUMNS.items()},
+        {name: pa.chunked_array([column[:1], column[1:]]) for name, column in COLUMNS.items()},
+        pa.table(COLUMNS).cast(
+            pa.schema({"source": pa.large_string(), "target": pa.string(), "label": pa.large_string(), "timestamp": pa.uint64()})
+        ),
+        pa.table({**COLUMNS, "source": pa.array(COLUMNS["source"], pa.string_view())}),
+        pa.table({name: pa.array(c).dictionary_encode() if name != "timestamp" else c for name, c in COLUMNS.items()}),
+        pa.table({**COLUMNS, "op": ["+", "+"]}),
+        pa.table({**COLUMNS, "op": pa.array(["+", "+"]).dictionary_encode()}),
+        pa.table({**COLUMNS, "delete": [False, False]}),
+        pa.table({"weight": [0.5, 0.7], **COLUMNS}),
+        pa.table({**COLUMNS, "timestamp": pa.array([1, 2], pa.timestamp("us"))}),
+        {**COLUMNS, "source": pa.array(["w", "x", "y"])[1:]},
+    ],
+    ids=lambda data: type(data).__name__,
+)
+def test_forms_of_a_batch(engine: rpq.Engine, data: Any) -> None:
+    assert [tuple(change) for change in engine.push(data)] == EXPECTED
+
+
+def test_columns_by_keyword_rows_and_single_tuples(engine: rpq.Engine) -> None:
+    assert engine.push(**COLUMNS).rows() == EXPECTED
+    assert rpq.Engine(ask()).push_rows(zip(*COLUMNS.values(), strict=True)).rows() == EXPECTED
+    assert rpq.Engine(ask()).push_rows([("x", "y", "a", 1, "+"), ["y", "z", "b", 2]]).rows() == EXPECTED
+    one = rpq.Engine(ask())
+    assert [*one.insert("x", "y", "a", 1), *one.insert("y", "z", "b", 2)] == EXPECTED
+    assert one.delete("y", "z", "b", 3).rows() == [("q", "x", "z", 3, "-")]
+    with pytest.raises(rpq.InputError, match="not as both"):
+        engine.push(COLUMNS, **COLUMNS)
+
+
+def test_a_reader_is_run_batch_by_batch(engine: rpq.Engine) -> None:
+    table = pa.table(COLUMNS)
+    assert [changes.rows() for changes in engine.run([table[:1], table[1:]])] == [EXPECTED[:1], EXPECTED[1:]]
+
+
+def test_empty_batches(engine: rpq.Engine) -> None:
+    for data in (pa.table(COLUMNS)[:0], {name: [] for name in COLUMNS}, pd.DataFrame(COLUMNS)[:0]):
+        changes = engine.push(data)
+        assert len(changes) == 0 and changes.rows() == []
+        assert changes.to_arrow().num_rows == 0
+    assert engine.push_rows([]).rows() == []
+    assert engine.time is None
+    assert len(engine.answers()) == 0
+    assert engine.witness("x", "y") is None
+    assert engine.push(COLUMNS).rows() == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("unit", "seconds"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)]
+)
+def test_dates_and_times_become_integers(unit: str, seconds: int) -> None:
+    day = 86_400 * seconds
+    asked = ask(window=rpq.Window(size=2 * day, slide=day))
+    moment = datetime.datetime(2020, 1, 1, 12, 0, 0, 999_999)
+    for given in (
+        [moment, moment],
+        [moment.replace(tzinfo=datetime.UTC)] * 2,
+        pd.Series([moment, moment]),
+        pa.array([moment, moment], pa.timestamp("ns")),
+    ):
+        engine = rpq.Engine(asked, time_unit=unit)
+        changes = engine.push({**COLUMNS, "timestamp": given})
+        whole = int(datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC).timestamp()) * seconds
+        assert {change.timestamp for change in changes} == {whole + seconds * 999_999 // 10**6}
+    engine = rpq.Engine(asked, time_unit=unit)
+    engine.push({**COLUMNS, "timestamp": [datetime.date(1969, 12, 31)] * 2})
+    assert engine.time == -day
+    engine.advance(datetime.date(1970, 1, 2))
+    assert engine.time == day
+    assert len(engine.answers()) == 0
+
+
+# --- what comes back --------------------------------------------------------------------------------------
+
+
+def test_changes_as_tables_and_rows(engine: rpq.Engine) -> None:
+    changes = engine.push(COLUMNS)
+    table = changes.to_arrow()
+    text, number = pa.string(), pa.int64()
+    assert table.schema == pa.schema(
+        {"query": text, "source": text, "target": text, "timestamp": number, "op": text}
+    )
+    assert table.to_pylist()[1] == {"query": "q", "source": "x", "target": "z", "timestamp": 2, "op": "+"}
+    frame = changes.to_pandas()
+    assert list(frame.columns) == ["query", "source", "target", "timestamp", "op"]
+    assert frame["timestamp"].dtype == np.int64
+    assert list(changes) == changes.rows() == EXPECTED
+    assert changes.rows()[0].target == "y"
+    assert (len(changes), changes.added, changes.removed) == (2, 2, 0)
+    assert "2 added" in repr(changes)
+    answers = engine.answers()
+    assert answers.to_arrow().schema == pa.schema({"source": text, "target": text})
+    assert answers.pairs() == {("x", "y"), ("x", "z")}
+    assert sorted(answers.to_pandas().itertuples(index=False, name=None)) == [("x", "y"), ("x", "z")]
+
+
+def test_integer_vertices_stay_integers() -> None:
+    engine = rpq.Engine(ask(), witness=True)
+    changes = engine.push(source=np.array([-(2**63), 5], np.int64), target=[5, 2**63 - 1], label=["a", "b"], timestamp=[1, 2])
+    assert changes.to_arrow().schema.field("source").type == pa.int64()
+    assert changes.to_pandas()["target"].dtype == np.int64
+    assert [tuple(c)[1:3] for c in changes] == [(-(2**63), 5), (-(2**63), 2**63 - 1)]
+    assert json.loads(changes.to_arrow(witness=True)["path"][1].as_py()) == [-(2**63), "a", 5, "b", 2**63 - 1]
+    assert engine.answers().to_arrow().schema.field("target").type == pa.int64()
+    assert engine.witness(-(2**63), 5) == rpq.Path((-(2**63), 5), ("a",))
+    assert engine.witness("5", 5) is None
+    small = rpq.Engine(ask())
+    small.push(source=np.array([1], np.int8), target=np.array([2], np.uint32), label=["a"], timestamp=np.array([3], np.uint16))
+    assert small.answers().pairs() == {(1, 2)}
+
+
+def test_texts_are_themselves(engine: rpq.Engine) -> None:
+    texts = ["", "7", "007", " 7", "ü", "u\u0308", "日本", "\x00", "a\nb", "x" * 100_000]
+    engine.push(source=texts, target=texts[::-1], label=["a"] * len(texts), timestamp=[1] * len(texts))
+    assert engine.answers().pairs() == set(zip(texts, texts[::-1], strict=True))
+    assert engine.witness("", "x" * 100_000) is not None
+
+
+def test_without_collecting_changes_are_counted() -> None:
+    engine = rpq.Engine(ask(semantics="explicit"))
+    changes = engine.push(COLUMNS, collect=False)
+    assert (len(changes), changes.added, changes.rows()) == (2, 2, [])
+    assert engine.statistics().rows_added == 2
+
+
+def test_late_rows(engine: rpq.Engine) -> None:
+    # window of 10, slide 1:   . . . [11 ............ 20]      at 20: 10 is late, 11 is not; c is irrelevant
+    rows = [("x", "y", "a", 20), ("x", "z", "a", 10), ("x", "w", "a", 11), ("x", "y", "c", 1), ("x", "y", "a", 0)]
+    assert engine.push_rows(rows).late_rows.tolist() == [1, 4]
+    assert engine.push_rows([("x", "v", "a", 5)]).late_rows.tolist() == [0]
+    statistics = engine.statistics()
+    assert (statistics.late, statistics.irrelevant, statistics.inserted, statistics.tuples) == (3, 1, 2, 6)
+
+
+def test_paths_need_an_engine_that_keeps_them(engine: rpq.Engine) -> None:
+    changes = engine.push(COLUMNS)
+    with pytest.raises(ValueError, match="witness=True"):
+        changes.to_arrow(witness=True)
+
+
+def test_paths_end_with_deletions_in_the_batch() -> None:
+    engine = rpq.Engine(ask("a|^b"), witness=True)
+    rows = [("x", "y", "a", 1), ("u", "v", "b", 1), ("x", "y", "a", 2, "-"), ("x", "z", "a", 2), ("v", "u", "b", 3, "-"), ("u", "v", "b", 3, "-")]
+    table = engine.push_rows(rows).to_arrow(witness=True)
+    assert table["path"].to_pylist() == ['["x", "a", "y"]', '["v", "^b", "u"]', "", '["x", "a", "z"]', ""]
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------
+
+#   row      0               1               2               3
+GOOD = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "b", 3), ("w", "v", "b", 4)]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("source", None),
+        ("target", None),
+        ("label", None),
+        ("timestamp", None),
+        ("op", None),
+        ("op", "*"),
+        ("op", ""),
+        ("op", 1),
+        ("source", 7),
+        ("target", 7),
+        ("source", 7.5),
+        ("target", b"z"),
+        ("source", "\ud800"),
+        ("label", 7),
+        ("timestamp", 3.0),
+        ("timestamp", "3"),
+        ("timestamp", datetime.datetime(2020, 1, 1)),
+        ("timestamp", 2**63),
+        ("timestamp", 2**63 - 10),
+        ("timestamp", -(2**63)),
+        ("timestamp", -(2**63) - 1),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_a_bad_value_ends_the_batch_there(column: str, value: Any, place: int) -> None:
+    engine = rpq.Engine(ask())
+    names = ("source", "target", "label", "timestamp", "op")
+    rows = [dict(zip(names, (*good, "+"), strict=True)) for good in GOOD]
+    rows[place][column] = value
+    with pytest.raises(rpq.InputError) as caught:
+        engine.push_rows([tuple(r.values()) for r in rows])
+    error = caught.value
+    if place == 0 and error.row != 0:
+        # Of a column that begins with another type either value may be called the bad one.
+        assert error.row in (None, 1)
+        assert len(error.changes) == (error.row or 0)
+        return
+    assert (error.row, error.column) == (place, column)
+    assert f"row {place}" in str(error) and repr(column) in str(error)
+    expected = rpq.Engine(ask()).push_rows(GOOD[:place]).rows()
+    assert error.changes.rows() == expected
+    # The engine goes on.
+    assert [*expected, *engine.push_rows(GOOD[place:])] == rpq.Engine(ask()).push_rows(GOOD).rows()
+    engine._check()
+
+
+def test_a_row_that_is_none(engine: rpq.Engine) -> None:
+    for number, bad in enumerate([("x", "y", "a"), ("x", "y", "a", 1, "+", 0), "xyab", None, 7]):
+        with pytest.raises(rpq.InputError, match="row 1: a tuple is") as caught:
+            engine.push_rows([(f"r{number}", "y", "a", 1), bad, ("no", "more", "a", 1)])
+        assert caught.value.row == 1
+        assert caught.value.changes.rows() == [("q", f"r{number}", "y", 1, "+")]
+
+
+def test_the_first_of_several_mistakes_is_told(engine: rpq.Engine) -> None:
+    with pytest.raises(rpq.InputError) as caught:
+        engine.push_rows([GOOD[0], ("x", None, "a", 1), (7, "y", None, 1), ("x", "y", "a", 1, "?")])
+    assert (caught.value.row, caught.value.column) == (1, "target")
+
+
+@pytest.mark.parametrize(
+    ("data", "column", "message"),
+    [
+        ({name: c for name, c in COLUMNS.items() if name != "label"}, "label", "no column 'label'"),
+        (pa.table({"a": [1]}), "source", "source, target, label, timestamp"),
+        (None, "source", "no column 'source'"),
+        ({**COLUMNS, "timestamp": pa.array([1.0, 2.0])}, "timestamp", "double"),
+        ({**COLUMNS, "timestamp": np.array([1.0, 2.0])}, "timestamp", "double"),
+        ({**COLUMNS, "source": pa.array([1.0, 2.0])}, "source", "double"),
+        ({**COLUMNS, "source": [True, False]}, "source", "bool"),
+        ({**COLUMNS, "source": [1, 2]}, "target", "integers or text"),
+        ({**COLUMNS, "source": pa.array([1, 2**64 - 1], pa.uint64()), "target": [1, 2]}, "source", "64 bits"),
+        ({**COLUMNS, "label": pa.array([1, 2])}, "label", "labels are text"),
+        ({**COLUMNS, "label": pa.array([1, 2]).dictionary_encode()}, "label", "labels are text"),
+        ({**COLUMNS, "delete": [0, 1]}, "delete", "true or false"),
+        ({**COLUMNS, "source": ["x"]}, None, "length"),
+        ([("x", "y", "a", 1)], None, "list"),
+        ("text", None, "str"),
+    ],
+)
+def test_tables_that_are_none(engine: rpq.Engine, data: Any, column: str | None, message: str) -> None:
+    with pytest.raises(rpq.InputError, match=message) as caught:
+        engine.push(data)
+    assert caught.value.column == column
+    assert caught.value.changes.rows() == []
+    assert engine.push(COLUMNS).rows() == EXPECTED
+
+
+def test_mistakes_in_typed_columns(engine: rpq.Engine) -> None:
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    for data, column in (
+        ({**COLUMNS, "label": coded}, "label"),
+        ({**COLUMNS, "source": pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x", None]))}, "source"),
+        ({**COLUMNS, "op": coded.cast(pa.string()).fill_null("?").dictionary_encode()}, "op"),
+        ({**COLUMNS, "timestamp": pa.array([1, 2**63], pa.uint64())}, "timestamp"),
+        (pd.DataFrame({**COLUMNS, "source": ["x", 1]}), "source"),
+        (pd.DataFrame({**COLUMNS, "label": ["a", None]}), "label"),
+        (pd.DataFrame({**COLUMNS, "timestamp": pd.array([1, None], "Int64")}), "timestamp"),
+    ):
+        with pytest.raises(rpq.InputError) as caught:
+            rpq.Engine(ask("a/b*")).push(data)
+        assert caught.value.column == column
+        if column != "op":
+            assert caught.value.row == 1
+            assert caught.value.changes.rows() == EXPECTED[:1]
+
+
+def test_times_that_do_not_fit_their_unit() -> None:
+    engine = rpq.Engine(ask(), time_unit="ns")
+    with pytest.raises(rpq.InputError, match="unit ns") as caught:
+        engine.push({**COLUMNS, "timestamp": [datetime.datetime(2020, 1, 1), datetime.datetime(1, 1, 1)]})
+    assert (caught.value.row, caught.value.column) == (1, "timestamp")
+    assert len(caught.value.changes) == 1
+
+
+def test_one_engine_takes_integers_or_text(engine: rpq.Engine) -> None:
+    engine.push(COLUMNS)
+    with pytest.raises(rpq.InputError, match="int64 in a stream whose vertices are of type string") as caught:
+        engine.insert(1, 2, "a", 3)
+    assert (caught.value.column, len(caught.value.changes)) == ("source", 0)
+    assert engine.insert("1", "2", "a", 3).rows() == [("q", "1", "2", 3, "+")]
+
+
+@pytest.mark.parametrize("time", [1.5, "1", None, 2**63, 2**63 - 10, -(2**63)])
+def test_times_to_which_nothing_advances(engine: rpq.Engine, time: Any) -> None:
+    engine.push(COLUMNS)
+    with pytest.raises(rpq.InputError, match="stream time"):
+        engine.advance(time)
+    assert engine.time == 2
+    engine.advance(2**63 - 11)
+    assert len(engine.answers()) == 0
+
+
+# --- queries ------------------------------------------------------------------------------------------------
+
+
+def test_windows_are_checked() -> None:
+    for size, slide in ((0, 1), (1, 0), (-1, 1), (1, -1), (2**63, 1), (1, 2**63), (1.0, 1), ("1", 1), (True, 1), (1, None)):
+        with pytest.raises(rpq.QueryError, match="window"):
+            rpq.Window(size=size, slide=slide)
+    assert rpq.Window(size=np.int64(3), slide=np.uint8(2)) == rpq.Window(size=3, slide=2)
+    assert hash(ask()) == hash(ask())
+
+
+def test_queries_are_checked() -> None:
+    for wrong in (
+        {"window": 10},
+        {"paths": "trail"},
+        {"semantics": "both"},
+        {"sources": "xy"},
+        {"targets": [1.5]},
+        {"sources": [True]},
+        {"targets": [None]},
+    ):
+        with pytest.raises(rpq.QueryError):
+            ask(**wrong)
+    with pytest.raises(rpq.QueryError, match="simple"):
+        ask(paths="simple")
+    with pytest.raises(ValueError, match="\\^"):
+        ask("a/(b")
+    assert ask(sources=np.array([1, 2])).sources == frozenset({1, 2})
+    assert ask(targets=pd.Series(["x"])).targets == frozenset({"x"})
+    with pytest.raises(rpq.QueryError, match="Query"):
+        rpq.Engine("a/b")  # type: ignore[arg-type]
+    with pytest.raises(rpq.QueryError, match="thread"):
+        rpq.Engine(ask(), threads=0)
+    with pytest.raises(rpq.QueryError, match="share"):
+        rpq.Engine(ask(), share=(2, 2))
+
+
+def test_names_of_queries(engine: rpq.Engine) -> None:
+    assert rpq.Query("a/b", window=WINDOW).name == "a/b"
+    with pytest.raises(rpq.QueryError, match="already"):
+        engine.register(ask("b"))
+    with pytest.raises(rpq.QueryError, match="already"):
+        rpq.Engine(ask(), ask("b"))
+    for call in (engine.answers, engine.statistics, engine.unregister, lambda name: engine.witness("x", "y", name)):
+        with pytest.raises(rpq.QueryError, match="no query named 'r'.*'q'"):
+            call("r")
+    engine.register(ask("b", name="r"))
+    with pytest.raises(rpq.QueryError, match="'q', 'r'"):
+        engine.answers()
+    engine.unregister("q")
+    engine.unregister("r")
+    assert engine.queries == ()
+    assert engine.push(COLUMNS).rows() == []
+    with pytest.raises(rpq.QueryError, match="none"):
+        engine.answers()
+
+
+def test_registering_while_the_stream_runs(engine: rpq.Engine) -> None:
+    #  time     1    2                      5                        12
+    #          x-a>y y-b>z  x-c>y          c is asked for           the c of 2 has left, and the c of 5
+    engine.push(COLUMNS)
+    engine.insert("x", "y", "c", 2)
+    first = engine.register(ask("b", name="r", semantics="explicit"))
+    assert first.rows() == [("r", "y", "z", 2, "+")]
+    assert first.added == 1
+    engine.advance(5)
+    with pytest.raises(rpq.RegistrationError, match="from 12 on") as caught:
+        engine.register(ask("c", name="s"))
+    assert caught.value.available_from == 12
+    assert 'start="empty"' in str(caught.value)
+    assert engine.register(ask("c", name="s"), start="empty").rows() == []
+    assert engine.insert("x", "y", "c", 5).rows() == [("s", "x", "y", 5, "+")]
+    with pytest.raises(rpq.QueryError, match="start"):
+        engine.register(ask("d", name="t"), start="now")  # type: ignore[arg-type]
+    assert engine.advance(12).rows() == [("r", "y", "z", 12, "-")]
+    engine.unregister("s")
+    assert [query.name for query in engine.queries] == ["q", "r"]
+    engine.advance(2**63 - 20)
+    with pytest.raises(rpq.InputError, match="exceed 64 bits"):
+        engine.register(ask("b", name="u", window=rpq.Window(size=100, slide=1)))
+    assert [query.name for query in engine.queries] == ["q", "r"]
+
+
+# --- memory ---------------------------------------------------------------------------------------------------
+
+
+def dense(count: int) -> list[tuple[int, int, str, int]]:
+    return [(7 * i % 61, 13 * i % 59, "a", i // 50) for i in range(count)]
+
+
+@pytest.mark.parametrize(("threads", "limit"), [(1, 150_000), (1, 190_000), (3, 360_000)])
+@pytest.mark.parametrize("collect", [True, False])
+def test_the_memory_limit(threads: int, limit: int, collect: bool) -> None:
+    asked = [
+        ask("a/a*", semantics="explicit"),
+        rpq.Query("a", window=WINDOW, name="small"),
+    ]
+    engine = rpq.Engine(*asked, memory_limit=limit, threads=threads)
+    tuples = dense(600)
+    rows: list[rpq.Change] = []
+    added = 0
+    begin = 0
+    with pytest.raises(rpq.MemoryLimitError) as caught:
+        while begin < len(tuples):
+            changes = engine.push_rows(tuples[begin : begin + 40], collect=collect)
+            rows += changes
+            added += changes.added
+            begin += 40
+    error = caught.value
+    rows += error.changes
+    assert error.query == "q"
+    assert error.limit == limit < error.size
+    assert "'q'" in str(error) and f"tuple {error.row} " in str(error) and f"{error.size:,}" in str(error)
+    reference = ReferenceEngine(*map(reference_query, asked))
+    expected = [r for one in tuples[: begin + error.row] for r in reference.push(*one)]
+    assert added + error.changes.added == sum(r.op == "+" for r in expected)
+    if collect:
+        assert sorted(map(row, rows)) == sorted(expected)
+    with pytest.raises(rpq.RpqError, match="memory limit"):
+        engine.insert(1, 2, "a", 100)
+
+
+def test_a_query_that_does_not_fit_is_not_registered() -> None:
+    engine = rpq.Engine(ask("a"), memory_limit=120_000)
+    rows = dense(450)
+    engine.push_rows(rows)
+    with pytest.raises(rpq.MemoryLimitError):
+        engine.register(ask("a/a/a/a*", name="large"))
+    assert [query.name for query in engine.queries] == ["q"]
+    assert len(engine.insert(1000, 1001, "a", 9)) == 1
+    engine._check()
+
+
+def test_a_witness_that_does_not_fit() -> None:
+    engine = rpq.Engine(ask("a/a*"))
+    engine.push_rows(dense(450))
+    engine._limit = 1
+    with pytest.raises(rpq.MemoryLimitError):
+        engine.witness(7, 26)
+    with pytest.raises(rpq.RpqError, match="memory limit"):
+        engine.insert(1, 2, "a", 100)
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def test_an_engine_without_tuples_or_queries_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    rpq.Engine().save(path)
+    assert rpq.Engine.restore(path).queries == ()
+    rpq.Engine(ask(sources=["x", "007"], targets=[1, 2])).save(path)
+    engine = rpq.Engine.restore(path)
+    assert engine.queries == (ask(sources=["x", "007"], targets=[1, 2]),)
+    assert engine.time is None
+    engine.advance(5)
+    engine.save(path, extra={"ü": "1"})
+    engine = rpq.Engine.restore(str(path), witness=True)
+    assert (engine.time, engine.extra) == (5, {"ü": "1"})
+    engine.push_rows([("x", "y", "a", 6), ("x", "y", "a", 6, "-")])
+    engine.unregister("q")
+    engine.save(path)
+    assert rpq.Engine.restore(path).statistics().deleted == 1
+    assert [name.name for name in tmp_path.iterdir()] == ["state"]
+
+
+def test_what_is_no_state(tmp_path: Path, engine: rpq.Engine) -> None:
+    engine.push(COLUMNS)
+    path = tmp_path / "state"
+    engine.save(path)
+    whole = path.read_bytes()
+    table = pa.ipc.open_file(path).read_all()
+    content = json.loads(table.schema.metadata[b"rpq"])
+
+    def refused(message: str) -> None:
+        with pytest.raises(rpq.StateFormatError, match=message):
+            rpq.Engine.restore(path)
+
+    for damaged in (b"", b"garbage", b"ARROW1" + b"\x00" * 100, whole[: len(whole) // 2], whole[:-1]):
+        path.write_bytes(damaged)
+        refused("no saved state|damaged")
+
+    def write(metadata: dict[bytes, bytes] | None) -> None:
+        other = table.replace_schema_metadata(metadata)
+        with pa.ipc.new_file(path, other.schema) as writer:
+            writer.write_table(other)
+
+    write(None)
+    refused("no saved state")
+    write({b"rpq": b"[1]"})
+    refused("no saved state|version")
+    write({b"rpq": b"not json"})
+    refused("no saved state")
+    write({b"rpq": json.dumps({**content, "version": 99}).encode()})
+    refused("version 99")
+    write({b"rpq": json.dumps({name: value for name, value in content.items() if name != "queries"}).encode()})
+    refused("no saved state|damaged")
+    write({b"rpq": json.dumps(content).encode()})
+    assert rpq.Engine.restore(path).answers().pairs() == {("x", "y"), ("x", "z")}
+    with pytest.raises(FileNotFoundError):
+        rpq.Engine.restore(tmp_path / "nothing")
+    with pytest.raises(OSError):
+        engine.save(tmp_path / "no" / "folder")
+
+
+# --- importing ----------------------------------------------------------------------------------------------------
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    script = "import sys, rpq; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
+    )
+    loaded = set(done.stdout.split())
+    assert "rpq" in loaded
+    assert not loaded & {"pyspark", "matplotlib", "pandas", "numba", "pyarrow", "numpy", "llvmlite"}
+
+
+def test_names_of_the_package() -> None:
+    for name in rpq.__all__:
+        assert getattr(rpq, name) is not None
+    with pytest.raises(AttributeError, match="nothing"):
+        rpq.nothing  # noqa: B018
