@@ -1,0 +1,163 @@
+"""The generators: the same stream from the same seed, bounded blocks, and the features that they promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from rpq.readers import open_reader
+from workloads.generate.batches import BLOCK
+from workloads.generate.command import generate
+from workloads.generate.figures import stream_figures
+from workloads.generate.interactions import like_stackoverflow
+from workloads.generate.kinds import KINDS
+from workloads.generate.ldbc import LABELS
+from workloads.gmark.schema import SOCIAL
+
+EDGES = 70_000  # more than a block
+
+
+def stream(kind: str, *, edges: int = EDGES, seed: int = 1) -> pa.Table:
+    return pa.Table.from_batches(KINDS[kind](edges=edges, seed=seed)).combine_chunks()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_tells_the_stream(kind):
+    first = stream(kind)
+    assert first.num_rows == EDGES
+    assert first.equals(stream(kind)) and not first.equals(stream(kind, seed=2))
+    times = first["timestamp"].to_numpy()
+    assert (np.diff(times) >= 0).all()
+    assert not any(column.null_count for column in first.columns)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("edges", [1, 2, 100])
+def test_short_streams_have_their_length(kind, edges):
+    assert stream(kind, edges=edges).num_rows == edges
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_are_bounded_however_long_the_stream(kind):
+    batches = KINDS[kind](edges=10**9, seed=1)
+    for batch in (next(batches), next(batches)):
+        assert 0 < batch.num_rows <= 2 * BLOCK
+
+
+def test_stackoverflow_has_the_figures_of_mathoverflow():
+    figures = stream_figures(pa.Table.from_batches(like_stackoverflow(edges=200_000, seed=5)))
+    near = {
+        "label a2q": 0.212,
+        "label c2a": 0.386,
+        "self-loops of a2q": 0.032,
+        "self-loops of c2q": 0.280,
+        "distinct pairs an edge": 0.58,
+        "reciprocal pairs": 0.35,
+        "out-edges of the top 1 %": 0.52,
+        "out-edges of the top 10 %": 0.88,
+        "in-edges of the top 1 %": 0.37,
+        "busiest hour, of the mean": 1.36,
+        "a month: edges a vertex": 3.35,
+        "a month: vertices in the largest cycle of cycles": 0.35,
+    }
+    for name, wanted in near.items():
+        assert 0.7 * wanted < figures[name] < 1.4 * wanted, (name, figures[name])
+
+
+def test_stackoverflow_grows():
+    times = stream("stackoverflow", edges=200_000)["timestamp"].to_numpy()
+    half = (times[0] + times[-1]) / 2
+    assert (times > half).mean() > 0.55
+
+
+def test_ldbc_deletes_edges_that_are_there_and_events_are_whole():
+    rows = stream("ldbc").to_pylist()
+    seen: set[tuple[str, str, str]] = set()
+    deletes = 0
+    created: dict[str, int] = {}
+    for row in rows:
+        edge = (row["source"], row["label"], row["target"])
+        if row["delete"]:
+            deletes += 1
+            assert edge in seen
+        else:
+            seen.add(edge)
+            if row["label"] == "hasCreator":
+                assert row["source"] not in created
+                created[row["source"]] = row["timestamp"]
+    assert 0.01 < deletes / len(rows) < 0.03
+    inserts = Counter(row["label"] for row in rows if not row["delete"])
+    assert {*inserts} == {*LABELS}
+    assert abs(inserts["hasCreator"] - inserts["isLocatedIn"]) < 0.01 * len(rows)
+    replies = [row for row in rows if row["label"] == "replyOf" and not row["delete"]]
+    assert all(int(row["target"][1:]) < int(row["source"][1:]) for row in replies)  # no reply to what comes later
+
+
+def test_yago_has_a_hundred_labels_and_is_sparse():
+    table = stream("yago")
+    labels = Counter(table["label"].to_pylist())
+    assert len(labels) == 100 and {"happenedIn", "hasCapital", "participatedIn"} <= {*labels}
+    assert all(source.startswith("Event_") for source, label in zip(*_columns(table)) if label == "happenedIn")
+    assert labels.most_common(1)[0][1] > 0.05 * EDGES
+    assert len({*table["source"].to_pylist()}) > EDGES / 5
+
+
+def test_gmark_keeps_to_its_schema():
+    table = stream("gmark")
+    count = SOCIAL.vertices_for(EDGES)
+    types = list(SOCIAL.types)
+    allowed = {(r.source, r.label, r.target) for r in SOCIAL.relations}
+    size = round(count / len(types))
+    for row in table.slice(0, 2_000).to_pylist():
+        ends = [types[min(int(row[end]) // size, len(types) - 1)] for end in ("source", "target")]
+        assert (ends[0], row["label"], ends[1]) in allowed
+    moderators = Counter(s for s, label in zip(*_columns(table)) if label == "2")
+    assert max(moderators.values()) <= 2  # one to one, up to rounding
+    knows = Counter(s for s, label in zip(*_columns(table)) if label == "0")
+    assert max(knows.values()) > 8  # a tail
+
+
+def _columns(table: pa.Table) -> tuple[list[str], list[str]]:
+    return table["source"].to_pylist(), table["label"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["s.tsv", "s.csv", "s.tsv.gz", "s.parquet"])
+@pytest.mark.parametrize("kind", ["ldbc", "yago"])
+def test_what_is_written_is_read_again(tmp_path, name, kind):
+    path = str(tmp_path / name)
+    ran = CliRunner().invoke(generate, [kind, "--edges", "500", "--seed", "3", "--output", path])
+    assert ran.exit_code == 0, ran.output
+    read = pa.Table.from_batches([batch.columns for batch in open_reader("edges", [path])])
+    wanted = stream(kind, edges=500, seed=3)
+    for column in wanted.column_names:
+        assert read[column].to_pylist() == wanted[column].to_pylist()
+
+
+def test_options_that_make_no_sense_are_refused(tmp_path):
+    for args in (["yago"], ["yago", "--output", "x.txt"], ["ldbc", "--schema", __file__], ["gmark", "--compare", __file__]):
+        ran = CliRunner().invoke(generate, args)
+        assert ran.exit_code == 2, args
+    ran = CliRunner().invoke(generate, ["gmark", "--schema", __file__, "--output", str(tmp_path / "s.tsv")])
+    assert ran.exit_code == 2 and "no gMark schema" in ran.output
+
+
+def test_figures_are_shown_beside_those_of_files(tmp_path):
+    for number, label in enumerate(("a2q", "c2q")):
+        lines = [f"{i % 37} {i * 7 % 31} {i * 3_600 * 12 + number}\n" for i in range(400)]
+        (tmp_path / f"sx-small-{label}.txt").write_text("".join(lines))
+    args = ["stackoverflow", "--compare", str(tmp_path / "sx-small-a2q.txt"), "--compare", str(tmp_path / "sx-small-c2q.txt")]
+    ran = CliRunner().invoke(generate, args)
+    assert ran.exit_code == 0, ran.output
+    assert "reciprocal pairs" in ran.output and "800" in ran.output
+
+
+def test_the_largest_component_is_found():
+    from workloads.generate.figures import _largest_component
+
+    edges = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (5, 0)]
+    source, target = (np.array(ends) for ends in zip(*edges))
+    assert _largest_component(source, target) == 3

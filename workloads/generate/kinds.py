@@ -1,0 +1,19 @@
+"""The generators by name: each a function (edges, seed) → batches of source, target, label, timestamp[, delete]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+
+from workloads.generate.gmark import like_gmark
+from workloads.generate.interactions import like_stackoverflow
+from workloads.generate.ldbc import like_ldbc
+from workloads.generate.yago import like_yago
+
+KINDS: Mapping[str, Callable[..., Iterator[pa.RecordBatch]]] = {
+    "stackoverflow": like_stackoverflow,
+    "ldbc": like_ldbc,
+    "yago": like_yago,
+    "gmark": like_gmark,
+}
