@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from rpq.blocks import wraps_around
 from rpq.index.layout import Chunk
 from rpq.window import Window
 
@@ -220,6 +221,7 @@ def _advance(fields, horizons, time):
             _move_horizons(fields, horizons)
 
 
+@wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _key_hash(u, label, v):
     h = np.uint64(u) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(v) * np.uint64(0xC2B2AE3D27D4EB4F)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
+from rpq.blocks import wraps_around
 from rpq.errors import InputError
 
 # Fields of `Names.fields`.
@@ -192,6 +193,7 @@ def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return where, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
 
 
+@wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _mixed(h):
     h ^= h >> np.uint64(30)
@@ -201,6 +203,7 @@ def _mixed(h):
     return h ^ (h >> np.uint64(31))
 
 
+@wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _hash_text(data, start, length):
     h = _FNV_OFFSET
@@ -209,6 +212,7 @@ def _hash_text(data, start, length):
     return _mixed(h)
 
 
+@wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _hash_number(number):
     return _mixed(np.uint64(number) + np.uint64(0x9E3779B97F4A7C15))
