@@ -14,20 +14,31 @@ if TYPE_CHECKING:
 EXPERIMENTS = {
     "mathoverflow": ("workloads.bench.mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
     "ldbc": ("workloads.bench.ldbc", "Speed on LDBC's updates, beside other engines'."),
+    "throughput": ("workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
+    "index": ("workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),
+    "windows": ("workloads.bench.windows", "Window and slide, and the time in expiry (Fig. 6)."),
+    "automata": ("workloads.bench.automaton_size", "States of 100 minimal automata (Fig. 7)."),
+    "states": ("workloads.bench.states", "Throughput against states and index size (Fig. 8, 9)."),
+    "deletes": ("workloads.bench.deletes", "Explicit deletes of 2 to 10 % (Fig. 10)."),
+    "reevaluation": ("workloads.bench.reevaluation", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
 }
 """Name → module with an `EXPERIMENT`, and a line of help."""
+
+SIMPLE = {"simple": ("workloads.bench.simple", "Simple path semantics (Table 4).")}
+"""The same, for engines that evaluate simple paths."""
 
 
 class BenchGroup(click.Group):
     """Experiments are commands, imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*EXPERIMENTS]
+        return [*available(), "report"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in EXPERIMENTS:
-            return None
-        return _command(cmd_name)
+        if cmd_name == "report":
+            return report
+        known = available().get(cmd_name)
+        return None if known is None else _command(cmd_name, known[1])
 
 
 @click.group("bench", cls=BenchGroup, short_help="Repeat the experiments and measure this machine.")
@@ -39,13 +50,49 @@ def bench() -> None:
     """
 
 
+def available() -> dict[str, tuple[str, str]]:
+    """The experiments that this engine can be put to."""
+    from workloads.bench.simple import is_available
+
+    return EXPERIMENTS | (SIMPLE if is_available() else {})
+
+
 def load(name: str) -> Experiment:
-    """An experiment by name."""
-    experiment: Experiment = import_module(EXPERIMENTS[name][0]).EXPERIMENT
+    """An experiment by name; `KeyError` for another."""
+    experiment: Experiment = import_module((EXPERIMENTS | SIMPLE)[name][0]).EXPERIMENT
     return experiment
 
 
-def _command(name: str) -> click.Command:
+@click.command("report", short_help="Fill a text's tables and figures in from the results.")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--results", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+              help="Where the results are.  [default: workloads/results of a checkout, or results]")  # fmt: skip
+@click.option("--check", is_flag=True, help="Change nothing; fail if something would be changed.")
+def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
+    """Make the tables and figures in FILES (by default README.md) from the results, between markers.
+
+    \b
+    <!-- bench mathoverflow -->   … a whole section …   <!-- /bench -->
+    <!-- bench mathoverflow columns=query,engine_seconds where=query:Q1 -->   … a table …   <!-- /bench -->
+    <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench -->
+    """
+    from workloads.bench.report import ReportError, filled
+    from workloads.bench.results import default_directory
+
+    for file in files or (Path("README.md"),):
+        try:
+            text = file.read_text(encoding="utf-8")
+            made = filled(text, results=results or default_directory(), file=file, load=load)
+        except (ReportError, OSError) as error:
+            raise click.ClickException(str(error)) from error
+        if check and made != text:
+            raise click.ClickException(f"{file} differs from the results: rpq bench report {file} brings it up to date")
+        if made != text:
+            file.write_text(made, encoding="utf-8")
+        click.echo(f"{file}: {'unchanged' if made == text else 'filled in'}", err=True)
+
+
+def _command(name: str, help_text: str) -> click.Command:
     options: list[click.Parameter] = [
         click.Option(["--data"], type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
                      help="Where real data sets are: stackoverflow/, ldbc/, yago/, gmark/, or their files directly."),
@@ -65,8 +112,9 @@ def _command(name: str) -> click.Command:
         click.Option(["--output"], type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                      help="Where results go.  [default: workloads/results of a checkout, or results]"),
     ]  # fmt: skip
-    return click.Command(name, params=options, callback=lambda **values: _run(name, values), short_help=EXPERIMENTS[name][1],
-                         help=EXPERIMENTS[name][1])  # fmt: skip
+    return click.Command(
+        name, params=options, callback=lambda **values: _run(name, values), short_help=help_text, help=help_text
+    )
 
 
 def _run(name: str, values: dict[str, Any]) -> None:

@@ -172,9 +172,3 @@ def queries_of(
         if name in wanted and name in available:
             yield name, rpq.Query(queries.named_query(name, stream.queries), window=window or stream.window)
 
-
-def legend_above(figure: Figure) -> None:
-    """One legend for all axes of a figure, above them."""
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(6, len(labels)), fontsize="small")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.deletions import Deletions
+from rpq.index import layout
 from rpq.program import Compiled
 from workloads.bench.streams import Stream
 
@@ -38,6 +39,7 @@ class Peak:
     """The index at its fullest: the tuple after which that was, and what it held then."""
 
     tuple: int
+    trees: int
     cells: int
     index_bytes: int
     edges: int
@@ -96,6 +98,7 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
         if fullest is None or held.index_cells > fullest.cells:
             fullest = Peak(
                 tuple=done,
+                trees=_trees(engine),
                 cells=held.index_cells,
                 index_bytes=held.index_bytes,
                 edges=held.edges_live,
@@ -104,6 +107,12 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
             )
     assert fullest is not None
     return fullest
+
+
+def _trees(engine: rpq.Engine) -> int:
+    """Roots that have a column in the index; statistics do not tell them."""
+    indexes = [index for running in engine._running.values() for index in running.indexes]
+    return sum(int(index.state[layout.SLOTS] - index.state[layout.FREE_SLOTS]) for index in indexes)
 
 
 def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float | None:
@@ -149,19 +158,31 @@ def warm_up(query: rpq.Query, stream: Stream) -> float:
     return rpq.warm_up(query, vertices=kind)
 
 
-def push_latencies(engine: rpq.Engine, tuples: pa.Table) -> list[float]:
-    """Microseconds of each relevant tuple pushed by itself through the API, with everything that a push costs."""
+@dataclass(frozen=True, kw_only=True)
+class SinglePushes:
+    """Relevant tuples that were pushed by themselves: microseconds of each, and the rows that all pushes gave."""
+
+    microseconds: list[float]
+    rows: int
+
+
+def push_singly(engine: rpq.Engine, tuples: pa.Table, relevant: int) -> SinglePushes:
+    """Push tuples one by one through the API, with everything that a push costs, up to that many relevant ones."""
     (query,) = engine.queries
     is_relevant = Compiled(query.dfa).is_relevant
-    seconds = []
+    microseconds: list[float] = []
+    rows = 0
     for row in range(tuples.num_rows):
+        if len(microseconds) == relevant:
+            break
         one = tuples.slice(row, 1)
         started = time.perf_counter()
-        engine.push(one)
+        changes = engine.push(one)
         elapsed = time.perf_counter() - started
+        rows += changes.to_arrow().num_rows
         if is_relevant(one["label"][0].as_py()):
-            seconds.append(elapsed * 1e6)
-    return seconds
+            microseconds.append(elapsed * 1e6)
+    return SinglePushes(microseconds=microseconds, rows=rows)
 
 
 def quantile(values: list[float], part: float) -> float | None:

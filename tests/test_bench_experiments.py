@@ -1,0 +1,124 @@
+"""The experiments at small scale: what must hold of what they write."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+import rpq
+from workloads import queries
+from workloads.bench import measure, simple
+from workloads.bench.command import EXPERIMENTS, bench
+from workloads.bench.deletes import PERCENT
+from workloads.bench.streams import DATA_SETS, generate
+from workloads.bench.windows import FACTORS, expiry_of
+
+SPEED = ("mathoverflow", "ldbc")  # tests of their own
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run an experiment on small generated streams; what its JSON holds."""
+
+    def call(name: str, *args: object, edges: int = 3_000) -> dict:
+        pytest.importorskip("matplotlib")
+        options = ["--edges", edges, "--repeat", 1, "--sample", 8, "--seconds", 2, "--output", tmp_path, *args]
+        ran = CliRunner().invoke(bench, [name, *map(str, options)], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        assert (tmp_path / f"{name}.png").stat().st_size > 5_000
+        result = json.loads((tmp_path / f"{name}.json").read_text())
+        assert result["checks"] and all(result["checks"].values())
+        assert {"commit", "numba", "calibration_ns_per_step", "date"} <= {*result["machine"]}
+        assert result["settings"]["seed"] == 1 and result["paper"]
+        return result
+
+    return call
+
+
+def test_throughput_has_all_queries_of_all_data_sets(run):
+    records = run("throughput")["records"]
+    for name in ("yago", "ldbc", "stackoverflow"):
+        assert [r["query"] for r in records if r["data"] == name] == queries.names(name)
+    for record in records:
+        assert record["tuples"] > 2_900 and record["relevant"] <= record["tuples"]
+        assert record["push_p99_us"] >= record["push_p50_us"] > 0 and record["pushed"] == 8
+        assert math.isclose(record["tuples_per_second"], record["tuples"] / record["engine_seconds"], rel_tol=1e-3)
+
+
+def test_the_index_is_counted_as_the_engine_counts_it(run):
+    (record,) = run("index", "--queries", "q2")["records"]
+    stream = generate(DATA_SETS["stackoverflow"], edges=3_000, seed=1)
+    peak = measure.find_peak(rpq.Query(record["expression"], window=stream.window), stream)
+    assert (record["cells"], record["trees"]) == (peak.cells, peak.trees)
+
+
+def test_windows_and_slides_are_swept(run):
+    records = run("windows", "--queries", "Q1,Q2")["records"]
+    assert len(records) == 2 * 2 * len(FACTORS)
+    assert {record["window"] for record in records if record["sweep"] == "slide"} == {750}
+    assert {record["slide"] for record in records if record["sweep"] == "window"} == {75}
+    assert all(0 < record["expiry_share"] < 1 for record in records)
+
+
+def test_moving_the_time_first_changes_no_rows():
+    stream = generate(DATA_SETS["stackoverflow"], edges=4_000, seed=2)
+    query = rpq.Query("a2q/c2a*", window=rpq.Window(size=5 * 86_400, slide=40_000))
+    assert expiry_of(query, stream)["rows_added"] == measure.run_once(query, stream.batches()).rows_added
+
+
+def test_automata_stay_small(run):
+    records = run("automata")["records"]
+    assert [record["size"] for record in records] == [*range(2, 21)]
+    assert sum(record["queries"] for record in records) == 100
+
+
+def test_states_are_those_of_gmarks_queries(run):
+    result = run("states", "--scale", 0.1, edges=30_000)
+    assert len(result["records"]) == 10
+    assert sum(record["rows_added"] > 0 for record in result["records"]) >= 5
+
+
+def test_deletes_grow(run):
+    records = run("deletes", "--queries", "Q1,Q4")["records"]
+    assert [record["percent"] for record in records] == [*PERCENT] * 2
+    for record in records:
+        if record["percent"]:
+            inserted = record["relevant"] - record["deletes"]
+            assert record["deletes"] < 2.5 * record["percent"] / 100 * inserted + 5
+
+
+def test_baselines_agree_with_the_engine(run):
+    pytest.importorskip("pyoxigraph")
+    records = run("reevaluation", "--queries", "Q1,Q4,Q8,Q11", edges=1_500)["records"]
+    assert len(records) == 2 * 2 * 4
+    for record in records:
+        assert record["sampled"] == 8 and record["evaluated"] >= 1 and record["compared"] >= 1
+        assert math.isclose(record["throughput_ratio"], record["baseline_mean_us"] / record["push_mean_us"], rel_tol=1e-3)
+
+
+@pytest.mark.skipif(not simple.is_available(), reason="this engine evaluates no simple paths")
+def test_simple_paths_are_compared_with_walks(run):
+    records = run("simple", "--queries", "Q1,Q2,Q11", edges=1_000)["records"]
+    assert any(record["succeeded"] for record in records)
+
+
+def test_every_experiment_has_a_test_and_helps():
+    ran = CliRunner().invoke(bench, ["--help"])
+    assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
+    assert ("simple" in ran.output) == simple.is_available()
+    tested = {"throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", *SPEED}
+    assert tested == {*EXPERIMENTS}
+    assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
+
+
+def test_without_the_extra_there_is_no_plot_and_no_store(run, tmp_path, monkeypatch):
+    import sys
+
+    for name in ("matplotlib", "matplotlib.figure", "pyoxigraph"):
+        monkeypatch.setitem(sys.modules, name, None)
+    args = ["automata", "--output", str(tmp_path)]
+    ran = CliRunner().invoke(bench, args, catch_exceptions=False)
+    assert ran.exit_code == 0 and "streaming-rpq[bench]" in ran.output

@@ -1,0 +1,82 @@
+"""The baselines against each other and against the engine."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import rpq
+from workloads import queries
+from workloads.baselines.search import ProductSearch
+from workloads.baselines.window import WindowEdges
+
+
+def random_edges(seed: int, count: int = 25) -> list[tuple[str, str, str]]:
+    chance = random.Random(seed)
+    return [(chance.choice("uvwxyz"), chance.choice("abc"), chance.choice("uvwxyz")) for _ in range(count)]
+
+
+def engine_pairs(expression: str, edges: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
+    engine = rpq.Engine(rpq.Query(expression, window=rpq.Window(size=10, slide=1)))
+    engine.push_rows([(source, target, label, 1) for source, label, target in edges])
+    return engine.answers().pairs()
+
+
+@pytest.mark.parametrize("expression", [*queries.TEMPLATES.values(), "a/^b*", "!a/b", "^(a|b)+"])
+def test_the_search_finds_the_engines_answers(expression):
+    for seed in range(5):
+        edges = random_edges(seed)
+        search = ProductSearch(expression)
+        search.change(edges, [])
+        wanted = engine_pairs(expression, edges)
+        assert search.pairs() == wanted and search.count() == len(wanted)
+        gone = edges[::2]
+        search.change([], gone)
+        assert search.pairs() == engine_pairs(expression, [edge for edge in edges if edge not in gone])
+
+
+@pytest.mark.parametrize("name", queries.TEMPLATES)
+def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
+    pytest.importorskip("pyoxigraph")
+    from workloads.baselines.sparql import SparqlStore
+
+    for seed in range(3):
+        edges = random_edges(seed, 12)
+        store = SparqlStore(queries.TEMPLATES[name], ("a", "b", "c"))
+        store.change(edges, [])
+        pairs = store.pairs()
+        wanted = engine_pairs(queries.TEMPLATES[name], edges)
+        query = rpq.Query(queries.TEMPLATES[name], window=rpq.Window(size=1, slide=1))
+        assert store.count() == len(pairs)
+        if query.dfa.accepts_empty:
+            vertices = {end for source, _, target in edges for end in (source, target)}
+            assert pairs == wanted | {(vertex, vertex) for vertex in vertices}
+        else:
+            assert pairs == wanted
+
+
+def test_names_survive_the_store():
+    pytest.importorskip("pyoxigraph")
+    from workloads.baselines.sparql import SparqlStore
+
+    store = SparqlStore("a/b*", ("is a", "<7>"))
+    edges = [("x y", "is a", 'z"<é>'), ('z"<é>', "<7>", "w%20")]
+    store.change(edges, [])
+    assert store.pairs() == {("x y", 'z"<é>'), ("x y", "w%20")}
+
+
+def test_the_window_is_the_engines():
+    chance = random.Random(4)
+    window = rpq.Window(size=13, slide=4)
+    edges, engine = WindowEdges(window), rpq.Engine(rpq.Query("!(none)", window=window))
+    time = -20
+    held: set[tuple[str, str, str]] = set()
+    for _ in range(400):
+        time += chance.choice((0, 0, 1, 1, 2, 9))
+        (edge,) = random_edges(chance.randrange(50), 1)
+        is_new, left = edges.insert(edge, time)
+        assert is_new == (edge not in held - {*left})
+        held = (held - {*left}) | {edge}
+        engine.insert(edge[0], edge[2], edge[1], time)
+        assert {*edges} == held and engine.statistics().edges_live == len(edges)

@@ -1,0 +1,53 @@
+"""Plots of records: panels, bars, lines, points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from workloads.bench.experiment import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def panels(figure: Figure, count: int) -> list[Axes]:
+    """Axes side by side."""
+    figure.set_size_inches(max(6.0, 4.8 * count), 4.2)
+    return list(figure.subplots(1, count, squeeze=False)[0])
+
+
+def values(records: Sequence[Record], key: str) -> list[Any]:
+    """The different values of a key, in the order of the records.
+
+    >>> values([{"x": 2}, {"x": 1}, {"x": 2}], "x")
+    [2, 1]
+    """
+    return list(dict.fromkeys(record[key] for record in records))
+
+
+def bars(axes: Axes, records: Sequence[Record], x: str, y: str, *, label: str) -> None:
+    """A bar a record."""
+    axes.bar([str(record[x]) for record in records], [record[y] or 0 for record in records], label=label, color="C0")
+    axes.set_ylabel(label)
+
+
+def lines(axes: Axes, records: Sequence[Record], x: str, y: str, *, by: str) -> None:
+    """A line for each value of `by`, points joined in the order of x."""
+    for name in values(records, by):
+        chosen = sorted((r for r in records if r[by] == name and r[y] is not None), key=lambda r: r[x])
+        axes.plot([r[x] for r in chosen], [r[y] for r in chosen], "o-", markersize=3, label=str(name))
+
+
+def points(axes: Axes, records: Sequence[Record], x: str, y: str) -> None:
+    """A point a record."""
+    chosen = [record for record in records if record[y] is not None]
+    axes.plot([record[x] for record in chosen], [record[y] for record in chosen], "o", markersize=4, alpha=0.7)
+
+
+def legend_above(figure: Figure) -> None:
+    """One legend for all axes of a figure, above them."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(11, len(labels)), fontsize="small")

@@ -1,0 +1,123 @@
+"""Texts whose figures come from the results: what stands between markers is made from the JSON.
+
+    <!-- bench mathoverflow -->            the table of an experiment, how and where it was measured, its plot
+    <!-- /bench -->
+    <!-- bench mathoverflow columns=query,engine_seconds where=data:yago -->      some columns, some records
+    … in <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench --> seconds …
+
+A value is written as its column writes it, or by `format=.1f`. `value=max:KEY` and `value=min:KEY` take the largest
+and the smallest of the records, `value=machine:KEY`, `value=fact:KEY` what the result says besides.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workloads.bench.experiment import Column, Experiment
+from workloads.bench.results import read_result
+
+_BLOCK = re.compile(r"(<!-- bench (?P<name>\w+)(?P<options>[^>]*?) -->)(?P<body>.*?)(<!-- /bench -->)", re.DOTALL)
+_PLACES = {"machine": "machine", "fact": "facts", "setting": "settings"}
+
+
+class ReportError(Exception):
+    """A marker that cannot be filled."""
+
+
+def filled(text: str, *, results: Path, file: Path, load: Callable[[str], Experiment]) -> str:
+    """The text with everything between markers made anew. Raises `ReportError`."""
+
+    def replace(match: re.Match[str]) -> str:
+        name, options = match["name"], dict(option.split("=", 1) for option in match["options"].split())
+        try:
+            result = read_result(results, name)
+            experiment = load(name)
+        except (FileNotFoundError, KeyError) as error:
+            raise ReportError(f"{file}: there is no result of {name!r} in {results}") from error
+        if "value" in options:
+            return f"{match[1]}{_value(experiment, result, options, file)}{match[5]}"
+        body = _section(experiment, result, options, results=results, file=file)
+        return f"{match[1]}\n{body}\n{match[5]}"
+
+    if text.count("<!-- bench ") != text.count("<!-- /bench -->"):
+        raise ReportError(f"{file}: a marker <!-- bench … --> lacks its <!-- /bench -->, or the other way round")
+    return _BLOCK.sub(replace, text)
+
+
+def markdown_table(columns: list[Column], records: list[Mapping[str, Any]]) -> str:
+    """Records as a Markdown table.
+
+    >>> print(markdown_table([Column(key="q", heading="query"), Column(key="s", heading="s", format=".1f")], [{"q": "a|b", "s": 2}]))
+    | query | s |
+    |---|---:|
+    | a\\|b | 2.0 |
+    """
+    lines = [[column.heading for column in columns]]
+    lines += [[column.text(record).replace("|", "\\|") for column in columns] for record in records]
+    rows = ["| " + " | ".join(line) + " |" for line in lines]
+    rule = "|" + "|".join("---:" if column.format else "---" for column in columns) + "|"
+    return "\n".join([rows[0], rule, *rows[1:]])
+
+
+def _section(
+    experiment: Experiment, result: Mapping[str, Any], options: Mapping[str, str], *, results: Path, file: Path
+) -> str:
+    records = _chosen(result, options, file)
+    wanted = options.get("columns")
+    columns = experiment.present_columns(records)
+    if wanted:
+        columns = [_column(experiment, key) for key in wanted.split(",")]
+    parts = [markdown_table(columns, records)]
+    if not wanted:
+        parts += [f"{result['how']}", measured_on(result)]
+    picture = results / f"{experiment.name}.png"
+    if picture.exists() and not wanted:
+        parts.append(f"![{experiment.title}]({os.path.relpath(picture, file.parent).replace(os.sep, '/')})")
+    return "\n\n".join(parts)
+
+
+def measured_on(result: Mapping[str, Any]) -> str:
+    """Where, when, with what and on what an experiment was run, in a line or two."""
+    machine, settings = result["machine"], result["settings"]
+    streams = "; ".join(
+        f"{one['name']}: {one['tuples']:,} tuples ({one['origin']}), window {one['window']:,}, slide {one['slide']:,}"
+        for one in result["streams"]
+    )
+    return (
+        f"Measured on {machine['cpu']}, {machine['cores']} cores, calibration {machine['calibration_ns_per_step']} ns a "
+        f"step, Python {machine['python']}, numba {machine['numba']}, commit {machine['commit']}, {machine['date']}, "
+        f"seed {settings['seed']}, runs {settings['repeat']}." + (f" Streams: {streams}." if streams else "")
+    )
+
+
+def _value(experiment: Experiment, result: Mapping[str, Any], options: Mapping[str, str], file: Path) -> str:
+    place, _, key = options["value"].rpartition(":")
+    if place in _PLACES:
+        found = result[_PLACES[place]].get(key)
+    else:
+        values = [record[key] for record in _chosen(result, options, file) if record.get(key) is not None]
+        if not values or (len(values) > 1 and place not in ("min", "max")):
+            raise ReportError(f"{file}: {options['value']} of {experiment.name}: {len(values)} records, expected one")
+        found = min(values) if place == "min" else max(values) if place == "max" else values[0]
+    if found is None:
+        raise ReportError(f"{file}: the result of {experiment.name} has no {options['value']}")
+    if "format" in options:
+        return format(found, options["format"])
+    return _column(experiment, key).text({key: found})
+
+
+def _column(experiment: Experiment, key: str) -> Column:
+    return next((column for column in experiment.columns if column.key == key), Column(key=key, heading=key))
+
+
+def _chosen(result: Mapping[str, Any], options: Mapping[str, str], file: Path) -> list[Mapping[str, Any]]:
+    """The records that have the values of `where=key:value,key:value`."""
+    wanted = [pair.split(":", 1) for pair in filter(None, options.get("where", "").split(","))]
+    records = [record for record in result["records"] if all(str(record.get(key)) == value for key, value in wanted)]
+    if not records:
+        raise ReportError(f"{file}: no record of {result['experiment']} where {options.get('where')}")
+    return records
