@@ -188,6 +188,28 @@ def _reaching(typingctx, values, target, source, slide, now):
 
 
 @intrinsic
+def _lowest(typingctx, values, block, now):
+    """The smallest cell above `now`; the largest number of the cell's type where there is none."""
+    if not _is_cells(values):
+        return None
+    unsigned = types.Integer.from_bitwidth(values.dtype.bitwidth, False)
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        held = cells.load(args[1])
+        alive = builder.icmp_unsigned(">", held, cells.splat(args[2]))
+        kept = builder.select(alive, held, cells.constant(signature.args[0].dtype.maxval))
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(cells.element, [cells.vector_type]),
+            f"llvm.vector.reduce.umin.v{LANES}i{cells.element.width}",
+        )
+        return context.cast(builder, builder.call(function, [kept]), unsigned, types.int64)
+
+    return types.int64(values, types.int64, types.int64), codegen
+
+
+@intrinsic
 def _clear(typingctx, values, block, mask):
     """Set the lanes of `mask` to zero."""
     if not _is_cells(values):
@@ -257,9 +279,6 @@ def _cycles(typingctx):
 
 # --- the same in plain Python, for NUMBA_DISABLE_JIT=1 ---------------------------------------------------
 
-wraps_around = np.errstate(over="ignore") if config.DISABLE_JIT else lambda function: function
-"""Decorates a hash function, whose products are meant to overflow; numpy would warn."""
-
 
 def _block(array, number):
     return array[LANES * number : LANES * number + LANES]
@@ -307,6 +326,11 @@ def _python_reaching(values, target, source, slide, now):
     return _bits((held > now) & (held <= slide) & (_block(values, source) >= held))
 
 
+def _python_lowest(values, block, now):
+    held = _block(values, block)
+    return np.int64(np.min(held, where=held > now, initial=np.iinfo(values.dtype).max))
+
+
 def _python_clear(values, block, mask):
     _block(values, block)[_lanes(mask)] = 0
 
@@ -330,6 +354,7 @@ if config.DISABLE_JIT:
     supported = _python_supported
     live = _python_live
     reaching = _python_reaching
+    lowest = _python_lowest
     clear = _python_clear
     prefetch = _python_prefetch
     trailing_zeros = _python_trailing_zeros
@@ -341,6 +366,7 @@ else:
     supported = _supported
     live = _live
     reaching = _reaching
+    lowest = _lowest
     clear = _clear
     prefetch = _prefetch
     trailing_zeros = _trailing_zeros

@@ -5,11 +5,11 @@ from numba import njit
 
 from rpq.blocks import cycles
 from rpq.index.delete import refill, report_lost, suspect_step, take_out
-from rpq.index.expiry import anything_expires, cross
+from rpq.index.events import end_event
+from rpq.index.expiry import cross, expire
 from rpq.index.insert import fixpoint, raise_step
 from rpq.index.layout import (
     ABSENT,
-    ADDED,
     BASE,
     DELETED,
     DONE,
@@ -22,7 +22,6 @@ from rpq.index.layout import (
     IRRELEVANT,
     LATE,
     LATENCY_BUCKETS,
-    NEED_EXPIRED,
     NEED_LINKS,
     NEED_OUTPUT,
     NEED_PATHS,
@@ -36,7 +35,6 @@ from rpq.index.layout import (
     PHASE,
     QUIET,
     REFRESHED,
-    REMOVED,
     RESUME,
     SIZE,
     SLIDE,
@@ -69,8 +67,8 @@ def start_clock(index, time):
 
 
 @njit(cache=True, nogil=True)
-def move_clock(index, time):
-    """Make `time` the stream time if it is larger, crossing boundaries; NEED_EXPIRED if answers leave with a row."""
+def move_clock(index, time, order):
+    """Make `time` the stream time if it is larger, crossing boundaries, whose events have this place in the chunk."""
     fields, settings = index.state, index.settings
     if not fields[HAS_TIME]:
         start_clock(index, time)
@@ -78,10 +76,11 @@ def move_clock(index, time):
         if time >= fields[NEXT_BOUNDARY]:
             slide = time // settings[SLIDE]
             if settings[EXPLICIT]:
-                passed = slide - fields[BASE]
-                if passed < 0 or anything_expires(index, passed):
-                    return np.int64(NEED_EXPIRED)
-            cross(index, slide)
+                code = expire(index, slide, order)
+                if code != DONE:
+                    return code
+            else:
+                cross(index, slide)
         fields[TIME] = time
     return np.int64(DONE)
 
@@ -226,22 +225,6 @@ def write_paths(index):
 
 
 @njit(cache=True, nogil=True)
-def end_event(index, time, kind, order):
-    """Bind the rows since the last event to a time and an operation; there is room for one event."""
-    fields, output = index.state, index.output
-    rows = fields[OUT] - fields[EVENT_OUT]
-    if rows > 0:
-        event = fields[EVENTS]
-        output.event_time[event] = time
-        output.event_end[event] = fields[OUT]
-        output.event_kind[event] = kind
-        output.event_tuple[event] = order
-        fields[EVENTS] += 1
-        fields[EVENT_OUT] = fields[OUT]
-        fields[ADDED if kind > 0 else REMOVED] += rows
-
-
-@njit(cache=True, nogil=True)
 def _count_latency(index):
     spent = cycles() - index.state[STARTED]
     # 16 buckets an octave.
@@ -268,7 +251,7 @@ def apply_tuples(index, chunk, count):
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
                 fields[STARTED] = cycles()
-            code = move_clock(index, chunk.timestamp[i])
+            code = move_clock(index, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
             if not relevant:

@@ -235,10 +235,7 @@ class DeltaIndex:
         self.state[layout.TUPLE] = 0
         tuples = view(chunk)
         while (code := int(kernels.apply_chunk(self._view, tuples, len(chunk.timestamp)))) != layout.DONE:
-            if code == layout.NEED_EXPIRED:
-                i = int(self.state[layout.TUPLE])
-                self._expire(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
-            elif code == layout.NEED_SUPPORTS:
+            if code == layout.NEED_SUPPORTS:
                 self.keep_supports(edges)
             else:
                 self._provide(code)
@@ -263,17 +260,8 @@ class DeltaIndex:
     def advance(self, time: int) -> Part:
         """Move the stream time without a tuple."""
         self._begin_output()
-        state = self.state
-        if not state[layout.HAS_TIME]:
-            kernels.start_clock(self._view, time)
-        elif time > state[layout.TIME]:
-            if time >= state[layout.NEXT_BOUNDARY]:
-                slide = time // self.window.slide
-                if self.index.settings[layout.EXPLICIT]:
-                    self._expire(slide, 0)
-                else:
-                    kernels.cross(self._view, slide)
-            state[layout.TIME] = time
+        while (code := int(kernels.advance(self._view, time))) != layout.DONE:
+            self._provide(code)
         return self.part()
 
     def load(self, chunk: Chunk, slides: np.ndarray, *, quiet: bool = False) -> Part:
@@ -305,7 +293,6 @@ class DeltaIndex:
     def keep_supports(self, edges: Edges) -> None:
         """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
         graph, table, state = self.index.graph, self.index.table, self.state
-        self.guard(self.nbytes + self.nbytes // 4, int(state[layout.TUPLE]))
         held = np.flatnonzero(graph.expiry > state[layout.NOW])
         relative = graph.expiry[held].astype(np.int64)
         blocks = len(table.values) // LANES
@@ -376,26 +363,6 @@ class DeltaIndex:
         for field in (layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS):
             self.state[field] = 0
         self.state[layout.RESUME] = 0
-
-    def _expire(self, slide: int, order: int) -> None:
-        """Cross to an absolute slide, reporting the answers that leave on the way, boundary by boundary."""
-        state = self.state
-        base = int(state[layout.BASE])
-        last = min(slide - base, int(self.index.settings[layout.CEILING]))
-        slides, pairs = kernels.expiring_pairs(self._view, last)
-        sequence = np.argsort(slides, kind="stable")
-        slides, pairs = slides[sequence], pairs[sequence]
-        boundaries, firsts = np.unique(slides, return_index=True)
-        while int(state[layout.OUT]) + len(pairs) > len(self.index.output.pairs):
-            self._provide(layout.NEED_OUTPUT)
-        while int(state[layout.EVENTS]) + len(boundaries) >= len(self.index.output.event_time):
-            self._provide(layout.NEED_OUTPUT)
-        start = int(state[layout.OUT])
-        self.index.output.pairs[start : start + len(pairs)] = pairs
-        for boundary, end in zip(boundaries, np.append(firsts, len(pairs))[1:], strict=True):
-            state[layout.OUT] = start + end
-            kernels.end_event(self._view, (base + int(boundary)) * self.window.slide, -1, order)
-        kernels.cross(self._view, slide)
 
     def _provide(self, code: int) -> None:
         """Do what a kernel asked for, by half of what there is; the guard may refuse."""

@@ -3,16 +3,23 @@
 import numpy as np
 from numba import njit
 
-from rpq.blocks import LANES, live
+from rpq.blocks import LANES, live, lowest, population
+from rpq.index.events import end_event
 from rpq.index.layout import (
     BASE,
     BLOCKS,
     CEILING,
+    DONE,
     EDGES,
+    EVENT_CAPACITY,
+    EVENTS,
     FREE_ROWS,
     FREE_SLOTS,
+    NEED_OUTPUT,
     NEXT_BOUNDARY,
     NOW,
+    OUT,
+    OUT_CAPACITY,
     POINTER,
     RANGE,
     ROWS,
@@ -26,6 +33,7 @@ from rpq.index.layout import (
 )
 from rpq.index.rows import (
     DENSE,
+    NEVER,
     ZERO,
     block_count,
     find,
@@ -35,11 +43,9 @@ from rpq.index.rows import (
     release_blocks,
     release_region,
     row_at,
+    write_pairs,
 )
 from rpq.lists import truncate
-
-_NEVER = np.iinfo(np.int64).max
-
 
 @njit(cache=True, nogil=True)
 def cross(index, slide):
@@ -50,10 +56,10 @@ def cross(index, slide):
     if passed < 0 or passed > settings[CEILING] - settings[RANGE]:
         _rebase(index, slide, passed)
     fields[NOW] = slide - fields[BASE]
-    if slide < _NEVER // settings[SLIDE]:
+    if slide < NEVER // settings[SLIDE]:
         fields[NEXT_BOUNDARY] = (slide + 1) * settings[SLIDE]
     else:
-        fields[NEXT_BOUNDARY] = _NEVER
+        fields[NEXT_BOUNDARY] = NEVER
     if slide - fields[SWEPT] >= settings[SWEEP_EVERY] or slide < fields[SWEPT]:
         sweep(index)
 
@@ -68,7 +74,7 @@ def _rebase(index, slide, passed):
     _subtract(table.values, fields[BLOCKS] * LANES, passed)
     _subtract(graph.expiry, fields[EDGES], passed)
     for row in range(fields[ROWS]):
-        if table.low[row] != _NEVER:
+        if table.low[row] != NEVER:
             table.low[row] = max(np.int64(0), table.low[row] - passed)
     fields[BASE] = slide
 
@@ -167,63 +173,82 @@ def _sweep_slots(index):
 
 
 @njit(cache=True, nogil=True)
-def anything_expires(index, now):
-    """Whether an accepting row may hold a cell that is alive and dies at `now` (relative)."""
-    for row in range(index.state[ROWS]):
-        if index.table.low[row] <= now and index.table.node[row] >= 0:
-            if index.program.accepting[index.table.node[row] & STATE_BITS]:
-                return True
-    return False
+def expire(index, slide, order):
+    """Cross to an absolute slide, with a removed row for every answer that dies on the way, boundary by boundary.
+
+    NEED_OUTPUT where there is no room for the rows of the next boundary (and for the event of the tuple after it);
+    what was reported is, and calling again goes on. Rows are scanned only when their lower bound is passed, which is then made exact.
+    """
+    fields = index.state
+    last = slide - fields[BASE]
+    if last < 0 or last > index.settings[CEILING]:
+        last = index.settings[CEILING]
+    while True:
+        dying = _next_death(index)
+        if dying > last:
+            break
+        if fields[OUT] + _count_dying(index, dying) > fields[OUT_CAPACITY] or fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
+            return np.int64(NEED_OUTPUT)
+        _report_dying(index, dying)
+        end_event(index, (fields[BASE] + dying) * index.settings[SLIDE], -1, order)
+    cross(index, slide)
+    return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def expiring_pairs(index, now):
-    """The answers that die with the slides up to `now` (relative): (relative slides, pairs), unsorted.
+def _next_death(index):
+    """No answer dies before this relative slide."""
+    table, accepting = index.table, index.program.accepting
+    first = np.int64(NEVER)
+    for row in range(index.state[ROWS]):
+        if table.low[row] < first and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
+            first = table.low[row]
+    return first
 
-    A pair dies with the largest cell among the accepting states of its target; of equal ones the lowest
-    state reports it.
-    """
-    program, table, fields = index.program, index.table, index.state
-    slides = np.empty(1024, np.int64)
-    pairs = np.empty(1024, np.int64)
-    found = 0
-    for row in range(fields[ROWS]):
-        if table.node[row] < 0 or table.low[row] > now:
+
+@njit(cache=True, nogil=True)
+def _dying_lanes(index, vertex, state, number, block, dying):
+    """The pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
+    program, table = index.program, index.table
+    lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
+    for i in range(program.classes[2]):
+        other = np.int64(program.accepting_states[i])
+        if other != state and lanes != ZERO:
+            row = row_at(index, vertex, other)
+            other_block = find(table, row, number) if row >= 0 else np.int64(-1)
+            if other_block >= 0:
+                lanes &= ~live(table.values, other_block, dying - 1 if other < state else dying)
+    return lanes
+
+
+@njit(cache=True, nogil=True)
+def _count_dying(index, dying):
+    """Room that the rows of one boundary may take."""
+    table, accepting = index.table, index.program.accepting
+    count = np.int64(0)
+    for row in range(index.state[ROWS]):
+        if table.low[row] <= dying and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
+            for i in range(block_count(table, row)):
+                _, block = nth_block(table, row, i)
+                count += population(live(table.values, block, dying - 1) & ~live(table.values, block, dying))
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _report_dying(index, dying):
+    """Write the pairs that die at a slide, and make the lower bounds of their rows exact."""
+    table, accepting = index.table, index.program.accepting
+    for row in range(index.state[ROWS]):
+        if table.low[row] > dying or table.node[row] < 0:
             continue
         vertex, state = node_of(table, row)
-        if not program.accepting[state]:
+        if not accepting[state]:
             continue
-        low = np.int64(_NEVER)
+        low = np.int64(NEVER)
         for i in range(block_count(table, row)):
             number, block = nth_block(table, row, i)
-            if found + LANES > len(pairs):
-                slides = np.concatenate((slides, np.empty_like(slides)))
-                pairs = np.concatenate((pairs, np.empty_like(pairs)))
-            first = block * LANES
-            for lane in range(LANES):
-                value = np.int64(table.values[first + lane])
-                if value > now:
-                    low = min(low, value)
-                elif value > fields[NOW] and table.is_target[vertex]:
-                    if _outlasts_others(index, vertex, state, number, lane, value):
-                        slides[found] = value
-                        source = np.int64(table.slot_vertex[number * LANES + lane])
-                        pairs[found] = source << 32 | vertex
-                        found += 1
+            if table.is_target[vertex]:
+                write_pairs(index, vertex, number, _dying_lanes(index, vertex, state, number, block, dying))
+            if live(table.values, block, dying) != ZERO:
+                low = min(low, lowest(table.values, block, dying))
         table.low[row] = low
-    return slides[:found], pairs[:found]
-
-
-@njit(cache=True, nogil=True)
-def _outlasts_others(index, vertex, state, number, lane, value):
-    table = index.table
-    for i in range(index.program.classes[2]):
-        other = np.int64(index.program.accepting_states[i])
-        if other != state:
-            row = row_at(index, vertex, other)
-            block = find(table, row, number) if row >= 0 else np.int64(-1)
-            if block >= 0:
-                held = np.int64(table.values[block * LANES + lane])
-                if held > value or (held == value and other < state):
-                    return False
-    return True

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from rpq.index import apply, expiry, report, witness
+from rpq.index import apply, events, expiry, report, witness
 
 
 @njit(cache=True, nogil=True)
@@ -27,31 +27,19 @@ def write_paths(index):
 @njit(cache=True, nogil=True)
 def end_event(index, time, kind, order):
     """End the current event."""
-    apply.end_event(index, time, kind, order)
+    events.end_event(index, time, kind, order)
 
 
 @njit(cache=True, nogil=True)
-def start_clock(index, time):
-    """Set the stream time for the first time."""
-    apply.start_clock(index, time)
-
-
-@njit(cache=True, nogil=True)
-def cross(index, slide):
-    """Make an absolute slide the current one."""
-    expiry.cross(index, slide)
+def advance(index, time):
+    """Move the stream time; codes as `apply_chunk`."""
+    return apply.move_clock(index, time, 0)
 
 
 @njit(cache=True, nogil=True)
 def sweep(index):
     """Collect what is dead."""
     expiry.sweep(index)
-
-
-@njit(cache=True, nogil=True)
-def expiring_pairs(index, now):
-    """(relative slides, pairs) of the answers that die up to `now`."""
-    return expiry.expiring_pairs(index, now)
 
 
 @njit(cache=True, nogil=True)

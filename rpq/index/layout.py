@@ -51,8 +51,7 @@ NEED_BLOCKS = 3
 NEED_DIRECTORY = 4
 NEED_OUTPUT = 5
 NEED_SUPPORTS = 6
-NEED_EXPIRED = 7
-NEED_PATHS = 8
+NEED_PATHS = 7
 
 # Fields of `Index.state`.
 BASE = 0  # absolute slide of cell value 0
