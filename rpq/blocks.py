@@ -279,6 +279,9 @@ def _cycles(typingctx):
 
 # --- the same in plain Python, for NUMBA_DISABLE_JIT=1 ---------------------------------------------------
 
+wraps_around = np.errstate(over="ignore") if config.DISABLE_JIT else lambda function: function
+"""Decorates a hash function, whose products are meant to overflow; numpy would warn."""
+
 
 def _block(array, number):
     return array[LANES * number : LANES * number + LANES]

@@ -293,6 +293,7 @@ class DeltaIndex:
     def keep_supports(self, edges: Edges) -> None:
         """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
         graph, table, state = self.index.graph, self.index.table, self.state
+        self.guard(self.nbytes + self.nbytes // 4, int(state[layout.TUPLE]))
         held = np.flatnonzero(graph.expiry > state[layout.NOW])
         relative = graph.expiry[held].astype(np.int64)
         blocks = len(table.values) // LANES
