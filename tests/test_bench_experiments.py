@@ -92,8 +92,8 @@ def test_deletes_grow(run):
 
 def test_baselines_agree_with_the_engine(run):
     pytest.importorskip("pyoxigraph")
-    records = run("reevaluation", "--queries", "Q1,Q4,Q8,Q11", edges=1_500)["records"]
-    assert len(records) == 2 * 2 * 4
+    records = run("reevaluation", "--queries", "Q4,Q8", edges=1_500)["records"]
+    assert len(records) == 2 * 2 * 2
     for record in records:
         assert record["sampled"] == 8 and record["evaluated"] >= 1 and record["compared"] >= 1
         assert math.isclose(record["throughput_ratio"], record["baseline_mean_us"] / record["push_mean_us"], rel_tol=1e-3)

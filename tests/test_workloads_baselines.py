@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
+from functools import partial
 
 import pytest
 
 import rpq
 from workloads import queries
+from workloads.baselines.confined import Confined, TimeIsUpError
 from workloads.baselines.search import ProductSearch
 from workloads.baselines.window import WindowEdges
 
@@ -80,3 +83,15 @@ def test_the_window_is_the_engines():
         held = (held - {*left}) | {edge}
         engine.insert(edge[0], edge[2], edge[1], time)
         assert {*edges} == held and engine.statistics().edges_live == len(edges)
+
+
+def test_a_baseline_is_ended_when_its_time_is_up():
+    with Confined(partial(ProductSearch, "a/b*")) as search:
+        search.change([("x", "a", "y")], [])
+        assert search.evaluate([("y", "b", "z")], [], seconds=60) > 0
+        assert search.pairs(seconds=60) == {("x", "y"), ("x", "z")}
+    with Confined(partial(ProductSearch, "a/b*")) as search:
+        started = time.perf_counter()
+        with pytest.raises(TimeIsUpError, match=r"not done in 0\.001 s"):
+            search.evaluate([], [], seconds=0.001)
+        assert time.perf_counter() - started < 20

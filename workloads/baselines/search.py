@@ -21,6 +21,7 @@ class ProductSearch:
         self._dfa = automata.compile(expression)
         self._ids: dict[str, int] = {}
         self._edges: dict[Edge, tuple[int, int, int, int]] = {}
+        self.pairs()  # compiles, so that no evaluation does
 
     def change(self, added: Iterable[Edge], removed: Iterable[Edge]) -> None:
         """Take edges out and in."""
@@ -39,22 +40,27 @@ class ProductSearch:
     def pairs(self) -> set[tuple[str, str]]:
         """The answers."""
         names = list(self._ids)
-        return {(names[pair >> 32], names[pair & 0xFFFFFFFF]) for pair in self._search(keep=True)[1].tolist()}
+        _, pairs, used = self._search(keep=True)
+        sources, targets = used[pairs >> 32].tolist(), used[pairs & 0xFFFFFFFF].tolist()
+        return {(names[source], names[target]) for source, target in zip(sources, targets, strict=True)}
 
-    def _search(self, *, keep: bool) -> tuple[int, np.ndarray]:
+    def _search(self, *, keep: bool) -> tuple[int, np.ndarray, np.ndarray]:
+        """How many answers there are, which if they are kept (numbers in the last array), and the ids of the vertices."""
         columns = np.array(list(self._edges.values()), np.int64).reshape(-1, 4)
         source, target, forward, backward = columns.T
         ahead, behind = forward >= 0, backward >= 0
         start = np.concatenate([source[ahead], target[behind]])
         end = np.concatenate([target[ahead], source[behind]])
         symbol = np.concatenate([forward[ahead], backward[behind]])
+        used, ends = np.unique(np.concatenate([start, end]), return_inverse=True)
+        start, end = ends[: len(start)], ends[len(start) :]
         order = np.argsort(start, kind="stable")
-        vertices = len(self._ids)
+        vertices = len(used)
         offsets = np.zeros(vertices + 1, np.int64)
         np.cumsum(np.bincount(start, minlength=vertices), out=offsets[1:])
         transitions = self._dfa.transitions.astype(np.int64)
         found, pairs = _search(offsets, end[order], symbol[order], transitions, self._dfa.accepting, keep)
-        return int(found), pairs
+        return int(found), pairs, used
 
 
 @njit(cache=True)

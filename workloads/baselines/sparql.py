@@ -40,12 +40,15 @@ class SparqlStore:
 
     def count(self) -> int:
         """How many pairs the path joins, zero-length paths with them. Evaluates anew."""
-        (row,) = self._store.query(self._count)
+        (row,) = self._store.query(self._count)  # type: ignore[misc]
         return int(row["n"].value)
 
     def pairs(self) -> set[tuple[str, str]]:
         """The pairs that the path joins, zero-length paths with them."""
-        return {(self._name(row["x"]), self._name(row["y"])) for row in self._store.query(self._pairs)}
+        return {(self._name(row["x"]), self._name(row["y"])) for row in self._rows()}
+
+    def _rows(self):  # type: ignore[no-untyped-def]
+        return self._store.query(self._pairs)
 
     def _quad(self, edge: Edge):  # type: ignore[no-untyped-def]
         source, label, target = edge

@@ -63,7 +63,7 @@ class Column:
         if value is None:
             return "–"
         if isinstance(value, bool):
-            return "yes" if value else "NO"
+            return "yes" if value else "no"
         return format(value, self.format) if self.format and not isinstance(value, str) else str(value)
 
 
@@ -72,7 +72,7 @@ class Outcome:
     """What an experiment found: one record a measurement, its inputs, and checks (what must hold → whether it does)."""
 
     records: list[Record]
-    streams: list[Mapping[str, Any]]
+    streams: Sequence[Mapping[str, Any]]
     checks: dict[str, bool]
     facts: dict[str, Any] = field(default_factory=dict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workloads.bench import plots
 from workloads.bench.experiment import Experiment, Outcome, Record, Say, Settings
 from workloads.bench.speed import COLUMNS, HOW, measure_speed
 
@@ -25,12 +26,14 @@ def plot(figure: Figure, records: list[Record]) -> None:
         "LM-SRPQ (C++)": "LM-SRPQ_seconds",
         "S-PATH (C++; bars at 150 s: more)": "S-PATH_seconds",
     }
-    width = 0.8 / len(systems)
-    for number, (name, key) in enumerate(systems.items()):
+    present = {name: key for name, key in systems.items() if any(record.get(key) for record in records)}
+    width = 0.8 / len(present)
+    for number, (name, key) in enumerate(present.items()):
         values = [record.get(key) or 0.0 for record in records]
         heights = [150.0 if isinstance(value, str) else value for value in values]
-        axes.bar([place + (number - 1.5) * width for place in range(len(records))], heights, width, label=name)
-    axes.set_yscale("log")
+        places = [place + (number - (len(present) - 1) / 2) * width for place in range(len(records))]
+        axes.bar(places, heights, width, label=name)
+    plots.decades(axes)
     axes.set_xticks(range(len(records)), [record["expression"] for record in records], rotation=20)
     axes.set_ylabel("engine seconds")
     axes.legend(fontsize="small")

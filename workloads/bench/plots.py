@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,19 @@ def values(records: Sequence[Record], key: str) -> list[Any]:
 
 def bars(axes: Axes, records: Sequence[Record], x: str, y: str, *, label: str) -> None:
     """A bar a record."""
-    axes.bar([str(record[x]) for record in records], [record[y] or 0 for record in records], label=label, color="C0")
+    axes.bar([str(record[x]) for record in records], [record[y] or 0 for record in records], label=label)
     axes.set_ylabel(label)
+    axes.tick_params(axis="x", labelsize="small")
+
+
+def decades(axes: Axes) -> None:
+    """A logarithmic axis from one power of ten to another: bars need a foot that means something."""
+    heights = [patch.get_height() for patch in axes.patches]  # type: ignore[attr-defined]
+    heights = [height for height in heights if height > 0]
+    axes.set_yscale("log")
+    if heights:
+        low, high = math.floor(math.log10(min(heights))), math.ceil(math.log10(max(heights)))
+        axes.set_ylim(10.0**low * 0.9, 10.0 ** max(high, low + 1))
 
 
 def lines(axes: Axes, records: Sequence[Record], x: str, y: str, *, by: str) -> None:

@@ -51,7 +51,8 @@ def filled(text: str, *, results: Path, file: Path, load: Callable[[str], Experi
 def markdown_table(columns: list[Column], records: list[Mapping[str, Any]]) -> str:
     """Records as a Markdown table.
 
-    >>> print(markdown_table([Column(key="q", heading="query"), Column(key="s", heading="s", format=".1f")], [{"q": "a|b", "s": 2}]))
+    >>> columns = [Column(key="query", heading="query"), Column(key="seconds", heading="s", format=".1f")]
+    >>> print(markdown_table(columns, [{"query": "a|b", "seconds": 2}]))
     | query | s |
     |---|---:|
     | a\\|b | 2.0 |

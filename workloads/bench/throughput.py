@@ -63,18 +63,17 @@ def single_pushes(query: rpq.Query, stream: Stream, sample: int) -> Record:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Throughput and p99 a query, a panel a data set."""
+    """Throughput above, p99 below, a panel a data set."""
     names = plots.values(records, "data")
-    for axes, name in zip(plots.panels(figure, len(names)), names, strict=True):
+    figure.set_size_inches(4.6 * len(names), 6.5)
+    rows = figure.subplots(2, len(names), squeeze=False)
+    for place, name in enumerate(names):
         chosen = [record for record in records if record["data"] == name]
-        plots.bars(axes, chosen, "query", "relevant_per_second", label="relevant tuples a second")
-        axes.set(title=name, yscale="log", ylabel="tuples a second")
-        other = axes.twinx()
-        other.plot(
-            [r["query"] for r in chosen], [r["latency_p99_us"] for r in chosen], "o", color="C1", label="p99 latency, µs"
-        )
-        other.set(yscale="log", ylabel="µs")
-        axes.tick_params(axis="x", labelsize="small")
+        plots.bars(rows[0][place], chosen, "query", "relevant_per_second", label="relevant tuples a second")
+        plots.bars(rows[1][place], chosen, "query", "latency_p99_us", label="p99 latency, µs")
+        rows[0][place].set_title(name)
+        plots.decades(rows[0][place])
+        plots.decades(rows[1][place])
 
 
 EXPERIMENT = Experiment(
