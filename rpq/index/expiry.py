@@ -203,7 +203,8 @@ def _next_death(index):
     for row in range(index.state[ROWS]):
         if table.low[row] < first and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
             first = table.low[row]
-    return first
+    # A bound may be out of date, and what it stands for dead and reported.
+    return max(first, index.state[NOW] + 1)
 
 
 @njit(cache=True, nogil=True)
