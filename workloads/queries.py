@@ -30,17 +30,23 @@ TEMPLATES: Mapping[str, str] = {
 WIKIDATA_SHAPES: Mapping[str, str] = {
     "W1": "P131*",
     "W2": "P31/P279*",
-    "W3": "P31/P279+",
-    "W4": "P31/P279?/P279?/P279?",
-    "W5": "P31/P279/P279+",
-    "W6": "(P31|P279)/(P279*|P31*)",
-    "W7": "^P31",
-    "W8": "P31?/P279*",
-    "W9": "(P31|P279)*",
-    "W10": "P31*/P279*",
+    "W3": "P279+",
+    "W4": "(P31|P279)*",
+    "W5": "P31/P279",
+    "W6": "P31|P279",
+    "W7": "P31*/P279*",
+    "W8": "P31/P279+",
+    "W9": "P279/P279*",
+    "W10": "(P31|P279)+",
+    "W11": "P31?/P279*",
+    "W12": "^(P31|P279)+",
+    "W13": "(P31|P279)/(P31*|P279*)",
+    "W14": "P31/P279?/P279?/P279?/P279?",
+    "W15": "(P31/P279)*",
 }
-"""Shapes of property paths in the Wikidata query logs (Bonifati, Martens, Timm 2019), with the properties found there
-most often: P31 instance of, P279 subclass of, P131 located in."""
+"""Shapes of property paths in the Wikidata query logs (Bonifati, Martens, Timm 2019), the commonest first: 240, 181, 47,
+28, 22 and 13 of 660 recorded paths have the first six. The properties are the commonest there: P31 instance of, P279
+subclass of, P131 located in."""
 
 
 T = TypeVar("T")

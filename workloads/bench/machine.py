@@ -33,7 +33,7 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def calibrate(repeat: int = 5) -> float:
+def calibrate(repeat: int = 25) -> float:
     """Nanoseconds of a step of a fixed vector loop, the best of `repeat`: 64 bytes, b = max(b, min(a, w)).
 
     The step of the index on a dense block, in the first-level cache: two machines compare by it.
