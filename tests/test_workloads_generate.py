@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from rpq.readers import open_reader
 from workloads.generate.batches import BLOCK
-from workloads.generate.command import generate
+from workloads.generate.command import NAMES, generate
 from workloads.generate.figures import stream_figures
 from workloads.generate.interactions import like_stackoverflow
 from workloads.generate.kinds import KINDS
@@ -23,6 +23,10 @@ EDGES = 70_000  # more than a block
 
 def stream(kind: str, *, edges: int = EDGES, seed: int = 1) -> pa.Table:
     return pa.Table.from_batches(KINDS[kind](edges=edges, seed=seed)).combine_chunks()
+
+
+def test_the_command_knows_every_generator():
+    assert {*NAMES} == {*KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS)

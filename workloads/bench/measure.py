@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -143,13 +143,7 @@ def with_deletes(query: rpq.Query, stream: Stream, percent: float, *, seed: int)
         is_relevant=Compiled(query.dfa).is_relevant,
     )
     table = pa.Table.from_batches([deletions.extend(batch) for batch in stream.batches()])
-    return Stream(
-        name=stream.name,
-        queries=stream.queries,
-        table=table,
-        window=stream.window,
-        origin=f"{stream.origin}, {percent:g} % deletes, seed {seed}",
-    )
+    return replace(stream, table=table, origin=f"{stream.origin}, {percent:g} % deletes, seed {seed}")
 
 
 def warm_up(query: rpq.Query, stream: Stream) -> float:

@@ -10,16 +10,12 @@ import click
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KIND_HELP = {
-    "stackoverflow": "questions, answers and comments between users; seconds",
-    "ldbc": "a social network's updates with deletions; milliseconds",
-    "yago": "facts of a hundred labels; positions",
-    "gmark": "a graph of a gMark schema; positions",
-}
+NAMES = ("stackoverflow", "ldbc", "yago", "gmark")
+"""Of the generators in `workloads.generate.kinds`, which is imported when one is called."""
 
 
 @click.command("generate", short_help="Make a stream like Stack Overflow's, LDBC's, YAGO's or gMark's.")
-@click.argument("kind", type=click.Choice([*KIND_HELP]))
+@click.argument("kind", type=click.Choice(NAMES))
 @click.option("--edges", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Length of the stream.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
 @click.option(
