@@ -75,8 +75,8 @@ def test_an_interrupt_leaves_whole_files_and_a_summary(start, tmp_path, number):
     feed(process, "x y a 500\ny z a 1\nx z a 500\n")
     assert {read_line(process), read_line(process)} == {"x,y,500,+", "x,z,500,+"}
     process.send_signal(number)
-    err = process.stderr.read().decode()
     assert process.wait(PATIENCE) == 128 + number
+    err = process.stderr.read().decode()
     assert "interrupted" in err and "3: 2 inserted, 1 late" in err and "Traceback" not in err
     assert files["late.csv"].read_text().splitlines() == ["source,target,label,timestamp,op", "y,z,a,1,+"]
     assert json.loads(files["stats.json"].read_text())["exit_code"] == 128 + number
@@ -101,8 +101,8 @@ def test_a_closed_output_pipe_ends_cleanly(start, tmp_path):
     assert read_line(process) == "source,target,timestamp,op"
     process.stdout.close()
     feed(process, "x y a 1\n")  # its row finds nobody; the input stays open
+    assert process.wait(PATIENCE) == 0
     err = process.stderr.read().decode()
-    assert process.wait(PATIENCE) == 0, err
     assert "nobody reads" in err and "Traceback" not in err and "Exception" not in err
     assert (tmp_path / "stats.json").exists()
 

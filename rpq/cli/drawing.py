@@ -114,11 +114,13 @@ def _arrow(
     length = math.dist(start, end)
     along = ((end[0] - start[0]) / length, (end[1] - start[1]) / length)
     ends = [
-        tuple(point[axis] + sign * _RADIUS * near * along[axis] for axis in (0, 1))
+        (point[0] + sign * _RADIUS * near * along[0], point[1] + sign * _RADIUS * near * along[1])
         for point, sign, near in ((start, 1, shrink[0]), (end, -1, shrink[1]))
     ]
     axes.add_patch(
-        FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle=f"arc3,rad={-bend}")
+        FancyArrowPatch(
+            ends[0], ends[1], arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle=f"arc3,rad={-bend}"
+        )
     )
     middle = [(start[axis] + end[axis]) / 2 for axis in (0, 1)]
     off = bend * length / 2 + 0.1

@@ -120,7 +120,7 @@ def execute(settings: RunSettings) -> int:
     """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
     _check(settings)
     import rpq
-    from rpq.cli.interrupts import Interrupts
+    from rpq.cli.interrupts import Interrupts, watched
     from rpq.cli.progress import ProgressLine, notice_after
     from rpq.cli.session import Session
     from rpq.cli.summary import summary_text, write_stats
@@ -141,42 +141,42 @@ def execute(settings: RunSettings) -> int:
         raise InputFailure(str(error)) from error
     query = _query(settings, _time_unit(settings, reader))
     identity = settings.identity(window=query.window.size, slide=query.window.slide)
-    with Interrupts() as interrupts:
-        batches: Iterator[Batch] = iter(reader)
-        integers = False
-        if all(map(_is_file, settings.inputs)):  # whoever types into a pipe types text
-            batches, integers = _peek(batches)
-        if integers:
-            query = _query(settings, _time_unit(settings, reader), integers=True)
-        with notice_after(1.0, "compiling kernels (once) …", shown=not settings.quiet):
-            compile_seconds = warm_up(query, vertices="int64" if integers else "string", witness=settings.witness)
-        resumed = _resumed(settings, identity)
-        engine = (
-            resumed.engine
-            if resumed
-            else rpq.Engine(
-                query, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness
-            )
-        )
-        session = Session(
-            settings,
-            engine=engine,
-            reader=reader,
-            batches=batches,
-            open_outputs=lambda position: _open_outputs(settings, position),
-            deletions=_deletions(settings, query),
-            identity=identity,
-            position=resumed.position if resumed else None,
-            started=started + compile_seconds,
-        )
-        is_shown = not settings.quiet and not (settings.output == "-" and sys.stdout.isatty())
+    interrupts = Interrupts()
+    are_files = all(map(_is_file, settings.inputs))
+    batches = watched(reader, interrupts, may_wait=not are_files)
+    integers = False
+    if are_files:  # what comes through a pipe is text
+        batches, integers = _peek(batches)
+    if integers:
+        query = _query(settings, _time_unit(settings, reader), integers=True)
+    with notice_after(1.0, "compiling kernels (once) …", shown=not settings.quiet):
+        compile_seconds = warm_up(query, vertices="int64" if integers else "string", witness=settings.witness)
+    resumed = _resumed(settings, identity)
+    engine = (
+        resumed.engine
+        if resumed
+        else rpq.Engine(query, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness)
+    )
+    session = Session(
+        settings,
+        engine=engine,
+        reader=reader,
+        batches=batches,
+        open_outputs=lambda position: _open_outputs(settings, position),
+        deletions=_deletions(settings, query),
+        identity=identity,
+        position=resumed.position if resumed else None,
+        started=started + compile_seconds,
+    )
+    is_shown = not settings.quiet and not (settings.output == "-" and sys.stdout.isatty())
+    with interrupts:
         try:
             session.run(interrupts, ProgressLine(shown=is_shown))
         except RpqError as error:  # an output or a checkpoint that cannot be gone on with
             raise click.UsageError(str(error)) from error
-        if session.is_output_gone:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
-        figures = session.figures(compile_seconds=compile_seconds, window=query.window.size, slide=query.window.slide)
+    if session.is_output_gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
+    figures = session.figures(compile_seconds=compile_seconds, window=query.window.size, slide=query.window.slide)
     if not settings.quiet:
         click.echo(summary_text(figures), err=True)
     if settings.stats:

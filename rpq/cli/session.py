@@ -102,14 +102,14 @@ class Session:
             closing.callback(self._close_outputs)
             closing.callback(progress.close)
             try:
-                self._skip(interrupts)
+                self._skip()
                 self._outputs = self._open_outputs(self._resumed)
-                for batch in self._received(interrupts):
+                for batch in self._batches:
+                    self._bytes_read = batch.bytes_read
                     for columns in self._slices(batch.columns):
                         self._push(columns)
                         progress.update(self._engine, self._reading)
-                        if interrupts.received is not None:
-                            raise Interrupted
+                        interrupts.check()
             except Interrupted:
                 received = interrupts.received
                 self.ended = f"interrupted ({received.name if received else 'signal'})"
@@ -167,16 +167,6 @@ class Session:
 
     def _reading(self) -> Reading:
         return Reading(tuples=self._tuples, bytes_read=self._bytes_read, bytes_total=self._reader.bytes_total)
-
-    def _received(self, interrupts: Interrupts) -> Iterator[Batch]:
-        """The batches of the input; Ctrl-C is obeyed at once while waiting for one."""
-        while True:
-            with interrupts.waiting():
-                batch = next(self._batches, None)
-            if batch is None:
-                return
-            self._bytes_read = batch.bytes_read
-            yield batch
 
     def _slices(self, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         start = 0
@@ -251,7 +241,7 @@ class Session:
         values = " ".join(map(str, _row(tuples, error.row)))
         return f"at the tuple {values}: {text.removeprefix(f'row {error.row}: ')}"
 
-    def _skip(self, interrupts: Interrupts) -> None:
+    def _skip(self) -> None:
         """Pass over the tuples that the checkpoint has consumed; see that they are still the same."""
         if self._resumed is None:
             return
@@ -259,8 +249,7 @@ class Session:
         last: list[Any] | None = None
         self._clean = False
         while left:
-            with interrupts.waiting():
-                batch = next(self._batches, None)
+            batch = next(self._batches, None)
             if batch is None:
                 raise CheckpointError(
                     f"{self._settings.checkpoint}: has consumed {self._resumed.tuples:,} tuples, but the input has "
