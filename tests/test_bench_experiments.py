@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 import rpq
 from workloads import queries
-from workloads.bench import measure, simple
+from workloads.bench import measure, plots, simple
 from workloads.bench.command import EXPERIMENTS, bench
 from workloads.bench.deletes import PERCENT
-from workloads.bench.streams import DATA_SETS, generate
+from workloads.bench.streams import DATA_SETS, generate, load_files
 from workloads.bench.windows import FACTORS, expiry_of
 
 SPEED = ("mathoverflow", "ldbc")  # tests of their own
@@ -122,3 +122,19 @@ def test_without_the_extra_there_is_no_plot_and_no_store(run, tmp_path, monkeypa
     args = ["automata", "--output", str(tmp_path)]
     ran = CliRunner().invoke(bench, args, catch_exceptions=False)
     assert ran.exit_code == 0 and "streaming-rpq[bench]" in ran.output
+
+
+def test_plots_of_nothing_are_drawn(tmp_path):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    plots.points(figure.subplots(), [{"x": 1, "y": None}], "x", "y", log_x=True)
+    plots.decades(figure.axes[0])
+    figure.savefig(tmp_path / "empty.png")
+
+
+def test_a_graph_written_label_by_label_is_shuffled(tmp_path):
+    lines = [f"{edge} {edge // 100} {edge + 1}\n" for edge in range(1_000)]
+    (tmp_path / "social-graph.txt").write_text("".join(lines))
+    stream = load_files(DATA_SETS["gmark"], tmp_path, scale=0.2)
+    assert stream.table["timestamp"].to_pylist() == [*range(200)]
+    assert len({*stream.table["label"].to_pylist()}) == 10 and "shuffled" in stream.origin
+    assert (stream.window.size, stream.window.slide) == (50, 5)

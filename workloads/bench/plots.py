@@ -52,10 +52,13 @@ def lines(axes: Axes, records: Sequence[Record], x: str, y: str, *, by: str) -> 
         axes.plot([r[x] for r in chosen], [r[y] for r in chosen], "o-", markersize=3, label=str(name))
 
 
-def points(axes: Axes, records: Sequence[Record], x: str, y: str) -> None:
-    """A point a record."""
-    chosen = [record for record in records if record[y] is not None]
+def points(axes: Axes, records: Sequence[Record], x: str, y: str, *, log_x: bool = False) -> None:
+    """A point a record that has both values, y on a logarithmic axis."""
+    chosen = [record for record in records if record[x] and record[y]]
     axes.plot([record[x] for record in chosen], [record[y] for record in chosen], "o", markersize=4, alpha=0.7)
+    if chosen:
+        axes.set_yscale("log")
+        axes.set_xscale("log" if log_x else "linear")
 
 
 def legend_above(figure: Figure) -> None:

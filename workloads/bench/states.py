@@ -55,10 +55,11 @@ def plot(figure: Figure, records: list[Record]) -> None:
     """Throughput against states; against nodes, for the most common number of states."""
     left, right = plots.panels(figure, 2)
     plots.points(left, records, "states", "relevant_per_second")
-    left.set(xlabel="states", ylabel="relevant tuples a second", yscale="log")
+    left.set(xlabel="states", ylabel="relevant tuples a second")
     states = common(records)
-    plots.points(right, [r for r in records if r["states"] == states and r["cells"]], "cells", "relevant_per_second")
-    right.set(xlabel=f"nodes of the index, queries with {states} states", xscale="log", yscale="log")
+    alike = [record for record in records if record["states"] == states]
+    plots.points(right, alike, "cells", "relevant_per_second", log_x=True)
+    right.set_xlabel(f"nodes of the index, queries with {states} states")
 
 
 EXPERIMENT = Experiment(

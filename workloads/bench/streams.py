@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,7 @@ import rpq
 
 DAY_SECONDS = 86_400
 BATCH_ROWS = 1 << 16
+SHUFFLE_SEED = 1
 
 
 class StreamError(Exception):
@@ -24,7 +26,8 @@ class DataSet:
     """A data set by name: its files below a directory, how they are read, and the window that the paper gives it.
 
     `window` and `slide` are in the stream's unit, or parts of its length where timestamps are positions. `queries` is
-    the name under which `workloads.queries` binds it.
+    the name under which `workloads.queries` binds it. A static graph that is written label by label is shuffled, or a
+    window would hold one label.
     """
 
     name: str
@@ -37,6 +40,7 @@ class DataSet:
     by_position: bool = False
     drop_self_loops: bool = False
     inserts_only: bool = True
+    is_shuffled: bool = False
     generator: str = ""
 
 
@@ -84,6 +88,7 @@ DATA_SETS = {
             window=0.25,
             slide=0.025,
             by_position=True,
+            is_shuffled=True,
             generator="gmark",
         ),
     )
@@ -135,6 +140,11 @@ def load_files(dataset: DataSet, data: Path, *, scale: float = 1.0) -> Stream:
     if dataset.inserts_only and "delete" in table.column_names:
         table = table.filter(pc.invert(table["delete"])).drop_columns("delete")
         origin += ", insertions only"
+    if dataset.is_shuffled:
+        order = np.random.default_rng(SHUFFLE_SEED).permutation(table.num_rows)
+        place = table.schema.get_field_index("timestamp")
+        table = table.take(pa.array(order)).set_column(place, "timestamp", table["timestamp"])
+        origin += f", shuffled, seed {SHUFFLE_SEED}"
     if scale < 1:
         table = table.slice(0, max(1, round(table.num_rows * scale)))
     return _stream(dataset, dataset.queries, table, origin)

@@ -2,7 +2,7 @@
 
 Labels are grouped into concatenations and alternations of up to three; a group has `*` or `+` with probability one
 half. The size is the number of labels and of `*` and `+` (Pacaci et al. 2020, section 5.1.2). The labels follow the
-schema from type to type, so that paths which match can exist.
+schema from type to type, so that paths which match can exist; none of them leads to a dead end too early.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ def random_queries(
 
 def _query(schema: Schema, size: int, random: np.random.Generator) -> str:
     """Groups until the size is reached exactly."""
-    at = schema.relations[random.integers(len(schema.relations))].source
+    starts = [r.source for r in schema.relations if schema.longest_walk[r.source] >= size]
+    starts = starts or [relation.source for relation in schema.relations]
+    at = starts[random.integers(len(starts))]
     groups: list[str] = []
     left = size
     while left:
         closes = left > 1 and random.random() < 0.5
         labels = int(random.integers(1, min(LARGEST_GROUP, left - closes) + 1))
         build = _alternation if labels > 1 and random.random() < 0.5 else _concatenation
-        text, at = build(schema, at, labels, random)
+        text, at = build(schema, at, labels, left, random)
         if closes:
             text = (f"({text})" if labels > 1 else text) + ("*" if random.random() < 0.5 else "+")
         elif build is _alternation:
@@ -59,27 +61,29 @@ def _query(schema: Schema, size: int, random: np.random.Generator) -> str:
     return "/".join(groups)
 
 
-def _concatenation(schema: Schema, at: str, labels: int, random: np.random.Generator) -> tuple[str, str]:
+def _concatenation(schema: Schema, at: str, labels: int, left: int, random: np.random.Generator) -> tuple[str, str]:
     steps = []
-    for _ in range(labels):
-        relation = _step(schema, at, random)
+    for step in range(labels):
+        relation = _step(schema, at, left - step, random)
         steps.append(f"<{relation.label}>")
         at = relation.target
     return "/".join(steps), at
 
 
-def _alternation(schema: Schema, at: str, labels: int, random: np.random.Generator) -> tuple[str, str]:
-    """Different labels that leave the type, and others where those are too few."""
-    chosen = {relation.label: relation for relation in (_step(schema, at, random) for _ in range(labels))}
-    everything = list(schema.relations)
-    while len(chosen) < min(labels, len({relation.label for relation in everything})):
-        relation = everything[random.integers(len(everything))]
-        chosen.setdefault(relation.label, relation)
-    return "|".join(f"<{label}>" for label in chosen), next(iter(chosen.values())).target
+def _alternation(schema: Schema, at: str, labels: int, left: int, random: np.random.Generator) -> tuple[str, str]:
+    """Different labels that leave the type, and others where those are too few; the path goes on behind the first."""
+    first = _step(schema, at, left, random)
+    chosen = [first.label]
+    others = list(dict.fromkeys(r.label for r in schema.leaving[at] if r.label != first.label))
+    chosen += [others[place] for place in random.permutation(len(others))[: labels - 1]]
+    everything = [label for label in dict.fromkeys(r.label for r in schema.relations) if label not in chosen]
+    chosen += [everything[place] for place in random.permutation(len(everything))[: labels - len(chosen)]]
+    return "|".join(f"<{label}>" for label in chosen), first.target
 
 
-def _step(schema: Schema, at: str, random: np.random.Generator) -> Relation:
-    """A relation that leaves the type; from a type that nothing leaves, any."""
+def _step(schema: Schema, at: str, left: int, random: np.random.Generator) -> Relation:
+    """A relation that leaves the type and behind which as many labels can follow as are left; else one of the best."""
     choices = schema.leaving[at] or list(schema.relations)
-    going_on = [relation for relation in choices if schema.leaving[relation.target]] or choices
-    return going_on[random.integers(len(going_on))]
+    wanted = min(left - 1, max(schema.longest_walk[relation.target] for relation in choices))
+    fitting = [relation for relation in choices if schema.longest_walk[relation.target] >= wanted]
+    return fitting[random.integers(len(fitting))]

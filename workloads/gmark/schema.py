@@ -15,6 +15,9 @@ from xml.etree import ElementTree
 ZIPF_MEAN = 0.85
 """Edges a vertex that gMark gives with exponent 2.5, seen in its demo graph of 229,754 edges."""
 
+LONGEST_WALK = 64
+"""Longer walks through a schema are not told apart."""
+
 _BY_MULTIPLICITY = {"1": 1.0, "?": 0.5, "*": ZIPF_MEAN, "+": ZIPF_MEAN}
 
 
@@ -68,6 +71,16 @@ class Schema:
     def leaving(self) -> Mapping[str, list[Relation]]:
         """The relations that leave each type."""
         return {name: [r for r in self.relations if r.source == name] for name in self.types}
+
+    @cached_property
+    def longest_walk(self) -> Mapping[str, int]:
+        """How many relations can be followed one after the other from each type, at most `LONGEST_WALK`."""
+        lengths = dict.fromkeys(self.types, 0)
+        for _ in range(LONGEST_WALK):
+            lengths = {
+                name: max((1 + lengths[r.target] for r in leaving), default=0) for name, leaving in self.leaving.items()
+            }
+        return lengths
 
 
 def read_schema(path: str | os.PathLike[str]) -> Schema:
