@@ -267,7 +267,7 @@ def _timestamps(column: pa.ChunkedArray, unit: str, latest: int, problems: list[
         _problem(
             problems, row, "timestamp", f"{times[row]} and the size of the window exceed 64 bits; at most {latest} is possible"
         )
-    return np.ascontiguousarray(times)
+    return np.array(times)  # Arrow's are read-only, which is another type to the kernels
 
 
 def _deletes(table: pa.Table, problems: list[InputError]) -> np.ndarray:
@@ -276,7 +276,7 @@ def _deletes(table: pa.Table, problems: list[InputError]) -> np.ndarray:
         _nulls(array, "delete", problems)
         if not pa.types.is_boolean(array.type):
             raise InputError(f"column 'delete' is of type {array.type}; it is true or false", column="delete")
-        return _filled(array, False).cast(pa.uint8()).to_numpy()
+        return np.array(_filled(array, False).cast(pa.uint8()).to_numpy())
     if "op" not in table.column_names:
         return np.zeros(len(table), np.uint8)
     array = _flat(table["op"])

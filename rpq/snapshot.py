@@ -141,8 +141,7 @@ class SnapshotGraph:
             edge=np.empty(len(source), np.int32),
         )
         self._make_room(len(source), vertices)
-        for i in range(len(source)):
-            chunk.edge[i] = _insert(self.edges, self.horizons, source[i], target[i], label[i], timestamp[i])[0]
+        _enter(self.edges, self.horizons, chunk)
         return chunk.edge
 
     def wants_collection(self) -> bool:
@@ -274,6 +273,13 @@ def _insert(edges, horizons, u, v, label, time):
     edges.degree[v] += 1
     fields[_NEW] += 1
     return edge, False
+
+
+@njit(cache=True, nogil=True)
+def _enter(edges, horizons, chunk):
+    for i in range(len(chunk.timestamp)):
+        u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
+        chunk.edge[i], _ = _insert(edges, horizons, u, v, np.int64(chunk.label[i]), chunk.timestamp[i])
 
 
 @njit(cache=True, nogil=True)

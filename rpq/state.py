@@ -68,7 +68,7 @@ def save(engine: Engine, path: str, extra: dict[str, str]) -> None:
         "extra": extra,
     }
     table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(content)})
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.tmp"  # one name: what a killed save leaves, the next one takes
     try:
         with open(temporary, "wb") as file:
             with pa.ipc.new_file(file, table.schema) as writer:

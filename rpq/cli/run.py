@@ -150,7 +150,13 @@ def execute(settings: RunSettings) -> int:
     if integers:
         query = _query(settings, _time_unit(settings, reader), integers=True)
     with notice_after(1.0, "compiling kernels (once) …", shown=not settings.quiet):
-        compile_seconds = warm_up(query, vertices="int64" if integers else "string", witness=settings.witness)
+        compile_seconds = warm_up(
+            query,
+            vertices="int64" if integers else "string",
+            threads=settings.threads,
+            witness=settings.witness,
+            state=settings.checkpoint is not None,
+        )
     resumed = _resumed(settings, identity)
     engine = (
         resumed.engine
