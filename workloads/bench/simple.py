@@ -58,8 +58,10 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
     """Walks over the whole stream, then simple paths; why those did not succeed, if they did not."""
-    measuring.warm_up(query, stream)
-    walk, simple = rpq.Engine(query), rpq.Engine(replace(query, paths="simple"))
+    simply = replace(query, paths="simple")
+    for one in (query, simply):
+        measuring.warm_up(one, stream)
+    walk, simple = rpq.Engine(query), rpq.Engine(simply)
     for batch in stream.batches(SLICE):
         walk.push(batch, collect=False)
     failure = None
