@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -358,3 +359,23 @@ def test_an_empty_input_gives_empty_outputs(rpq, edges, tmp_path):
     path, out_path = edges(""), tmp_path / "rows.parquet"
     assert rpq("run", "a", "--input", path, "--window", 10, "--slide", 1, "--output", out_path)[0] == 0
     assert pq.read_table(out_path).num_rows == 0
+
+
+def test_what_is_skipped_is_told_with_its_place(tmp_path: Path) -> None:
+    stream = tmp_path / "stream.tsv"
+    stream.write_text("a\tb\tx\t1\na\tb\tx\tsoon\na\tc\tx\t3\na\t\tx\t4\n")
+    options = ["--input", str(stream), "--window", "5", "--slide", "1", "--on-error", "skip"]
+    result = CliRunner().invoke(main, ["run", "x", *options])
+    assert result.exit_code == 0
+    assert f"{stream}:2: column 'timestamp': 'soon'" in result.stderr
+    assert f"{stream}:4: column 'target'" in result.stderr
+
+
+def test_a_query_can_be_asked_by_its_name(tmp_path: Path) -> None:
+    stream = tmp_path / "stream.tsv"
+    stream.write_text("x\ty\ta2q\t1\ny\tz\tc2a\t2\n")
+    options = ["--window", "5", "--slide", "1", "--output", "-", "--quiet", "--input", str(stream), str(stream)]
+    named = CliRunner().invoke(main, ["run", "--query", "Q2", "--dataset", "stackoverflow", *options])
+    assert named.stdout.splitlines() == ["source,target,timestamp,op", "x,y,1,+", "x,z,2,+"]
+    for wrong in (["--query", "Q2"], ["--query", "Q99", "--dataset", "ldbc"], ["--query", "Q2", "--dataset", "moon"], ["a", "--query", "Q2", "--dataset", "ldbc"], []):
+        assert CliRunner().invoke(main, ["run", *wrong, *options]).exit_code == 2

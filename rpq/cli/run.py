@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ EPILOG = """\b
 after -- (then it may start with a -):
   rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
   rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
+  rpq run --query Q2 --dataset stackoverflow --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d
 
 \b
 Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 ended by Ctrl-C.
@@ -40,7 +42,9 @@ class InputFailure(click.ClickException):
 
 
 @click.command("run", cls=SeveralValuesCommand, epilog=EPILOG, short_help="Run a query over a stream.")
-@click.argument("expression")
+@click.argument("expression", required=False)
+@click.option("--query", metavar="NAME", help="In place of EXPRESSION: a query by its name, such as Q2.")
+@click.option("--dataset", help="Over whose labels the --query is asked: stackoverflow, ldbc, yago, …")
 @click.option(
     "--input", "inputs", multiple=True, required=True, metavar="FILE...", help="Files to read; - is standard input."
 )
@@ -102,18 +106,35 @@ class InputFailure(click.ClickException):
 )
 @click.option("--stats", metavar="FILE.json", help="Where the figures of the summary go.")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
-def run(**options: Any) -> None:
+def run(expression: str | None, query: str | None, dataset: str | None, **options: Any) -> None:
     """Run the query EXPRESSION over a stream of edges.
 
     Rows (source, target, timestamp, op) tell when a pair of vertices begins (+) and ceases (-) to be joined by a path
     in the window that spells a word of the expression.  Without --output they are only counted.
     """
     try:
-        status = execute(RunSettings(**options))
+        status = execute(RunSettings(expression=asked_expression(expression, query, dataset), **options))
     except KeyboardInterrupt:
         status = 130
     if status:
         sys.exit(status)
+
+
+def asked_expression(expression: str | None, query: str | None, dataset: str | None) -> str:
+    """The expression, given as such or by the name of a query and a data set."""
+    if (expression is None) == (query is None):
+        raise click.UsageError("give an EXPRESSION, or --query NAME with --dataset")
+    if (query is None) != (dataset is None):
+        raise click.UsageError("--query and --dataset go together: a query has a name, a data set its labels")
+    if query is None or dataset is None:
+        return str(expression)
+    known = entry_points(group="rpq.queries")
+    if dataset not in known.names:
+        raise click.UsageError(f"unknown data set {dataset!r}: expected one of {', '.join(sorted(known.names))}")
+    try:
+        return str(known[dataset].load()(query, dataset))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def execute(settings: RunSettings) -> int:

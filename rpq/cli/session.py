@@ -230,8 +230,8 @@ class Session:
 
     @property
     def rejections(self) -> list[str]:
-        """The first messages about tuples that the engine would not take."""
-        return list(self._first_rejections)
+        """The first messages about lines and tuples that were left out."""
+        return [*self._reader.rejections, *self._first_rejections]
 
     def _placed(self, tuples: pa.RecordBatch, error: InputError | MemoryLimitError) -> str:
         """The message, with the tuple that it is about instead of its number in the slice."""

@@ -22,10 +22,17 @@ _NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d+)?")
 
 
 class SeveralValuesCommand(click.Command):
-    """A command whose options with `multiple=True` take values repeated and in a row."""
+    """A command whose options with `multiple=True` take values repeated and in a row.
+
+    `instead_of_argument` are the options that take the place of its argument.
+    """
+
+    instead_of_argument = frozenset({"--query"})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, spread(args, self._names(several=True), self._names(several=False)))
+        has_argument = any(name.partition("=")[0] in self.instead_of_argument for name in args)
+        names = self._names(several=True), self._names(several=False)
+        return super().parse_args(ctx, spread(args, *names, has_argument=has_argument))
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the argument first, as the one order that is never ambiguous."""
@@ -44,8 +51,10 @@ class SeveralValuesCommand(click.Command):
         }
 
 
-def spread(args: list[str], several: set[str], single: set[str]) -> list[str]:
+def spread(args: list[str], several: set[str], single: set[str], *, has_argument: bool = False) -> list[str]:
     """Rewrite arguments so that each option has one value; `several` and `single` are the options that have values.
+
+    With `has_argument` no value is taken for the argument.
 
     >>> spread(["a/b", "--input", "x", "y", "--window", "-3"], {"--input"}, {"--window"})
     ['a/b', '--input=x', '--input=y', '--window', '-3']
@@ -55,7 +64,6 @@ def spread(args: list[str], several: set[str], single: set[str]) -> list[str]:
     ['--input=x', '--input=y', 'a/b']
     """
     out: list[str] = []
-    has_argument = False
     last_row: tuple[int, int] = (0, 0)  # where the row of values that ends the command line stands in `out`
     position = 0
     while position < len(args):

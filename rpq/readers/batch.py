@@ -41,6 +41,10 @@ class Reader(Protocol):
         """Lines (or rows) left out so far because they were not well formed; 0 unless errors are skipped."""
 
     @property
+    def rejections(self) -> list[str]:
+        """What was wrong with the first of them, and where."""
+
+    @property
     def bytes_total(self) -> int | None:
         """The size of the whole input in bytes, None where it cannot be known (a pipe)."""
 

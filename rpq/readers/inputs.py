@@ -16,12 +16,16 @@ BATCH_ROWS = 1 << 17
 
 ON_ERROR = ("stop", "skip")
 
+REJECTIONS_TOLD = 10
+"""The first bad lines of an input have their messages kept, all are counted."""
+
 
 class Input(Protocol):
     """One file (or pipe) of tuples in the order of its lines; iterating reads it from its beginning."""
 
     name: str
     rejected: int
+    rejections: list[str]
     time_unit: str | None
 
     @property
@@ -66,6 +70,10 @@ class InputsReader(Generic[One]):
     @property
     def rejected(self) -> int:
         return sum(one.rejected for one in self._inputs)
+
+    @property
+    def rejections(self) -> list[str]:
+        return [message for one in self._inputs for message in one.rejections][:REJECTIONS_TOLD]
 
     @property
     def bytes_total(self) -> int | None:

@@ -19,7 +19,7 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.inputs import BATCH_ROWS
+from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 
 MAGIC = b"PAR1"
 _REQUIRED = ("source", "target", "label", "timestamp")
@@ -49,6 +49,7 @@ class ParquetInput:
     def __init__(self, path: str, *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> None:
         self.name = path
         self.rejected = 0
+        self.rejections: list[str] = []
         self._stop = on_error == "stop"
         self._batch_rows = batch_rows
         self._files = _files(path)
@@ -97,6 +98,8 @@ class ParquetInput:
                 kept = int(np.argmax(bad))
             else:
                 self.rejected += int(np.count_nonzero(bad))
+                for place in np.flatnonzero(bad)[: REJECTIONS_TOLD - len(self.rejections)]:
+                    self.rejections.append(str(_row_error(batch, path, row, int(place))))
         good = _edges(columns)
         good = good.slice(0, kept) if self._stop else good.filter(pa.array(~bad)) if bad.any() else good
         if good.num_rows:

@@ -25,6 +25,10 @@ class _Wrapper:
         return self._reader.rejected
 
     @property
+    def rejections(self) -> list[str]:
+        return self._reader.rejections
+
+    @property
     def bytes_total(self) -> int | None:
         return self._reader.bytes_total
 

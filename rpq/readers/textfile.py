@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.inputs import BATCH_ROWS
+from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.layout import FieldError, Layout, is_ignored
 from rpq.readers.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.source import Block, ByteSource
@@ -66,6 +66,7 @@ class TextFile:
         self.bytes_total = self._source.size
         self.time_unit = time_unit
         self.rejected = 0
+        self.rejections: list[str] = []
         self.first_position = 0
         self.next_position = 0
 
@@ -123,6 +124,8 @@ class TextFile:
         if self._stop:
             raise line_error(self.name, bad)
         self.rejected += 1
+        if len(self.rejections) < REJECTIONS_TOLD:
+            self.rejections.append(str(line_error(self.name, bad)))
 
 
 def line_error(name: str, bad: LineError) -> InputError:
