@@ -122,8 +122,10 @@ def run(expression: str | None, query: str | None, dataset: str | None, **option
 
 def asked_expression(expression: str | None, query: str | None, dataset: str | None) -> str:
     """The expression, given as such or by the name of a query and a data set."""
-    if (expression is None) == (query is None):
-        raise click.UsageError("give an EXPRESSION, or --query NAME with --dataset")
+    if expression is not None and query is not None:
+        raise click.UsageError("EXPRESSION and --query are two queries; give one")
+    if expression is None and query is None:
+        raise click.UsageError("Missing argument 'EXPRESSION' (or --query NAME with --dataset).")
     if (query is None) != (dataset is None):
         raise click.UsageError("--query and --dataset go together: a query has a name, a data set its labels")
     if query is None or dataset is None:
