@@ -294,7 +294,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             edges_live=edges_live,
             vertices_live=self._vertices.live,
             index_cells=sum(index[0] for running in live for index in running),
-            index_bytes=sum(running.nbytes for running in chosen),
+            index_bytes=sum(running.index_bytes for running in chosen),
             engine_seconds=self._seconds,
             latency_p50_us=latency_quantile(latency, 0.5, rate),
             latency_p99_us=latency_quantile(latency, 0.99, rate),

@@ -81,9 +81,9 @@ class RunningQuery:
         return sum(self.count(getattr(layout, field)) for field in fields)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(index.nbytes for index in self.indexes)
+    def index_bytes(self) -> int:
+        """Bytes held by the index, without the buffers for rows."""
+        return sum(index.nbytes - index.buffer_bytes for index in self.indexes)
 
 
 def _among(vertices: VertexDictionary, ids: np.ndarray, names: frozenset[Vertex] | None) -> np.ndarray:

@@ -177,6 +177,11 @@ class DeltaIndex:
         return len(self.index.table.hops) > 0
 
     @property
+    def buffer_bytes(self) -> int:
+        """Of `nbytes`, those of the buffer for the rows of one chunk."""
+        return sum(array.nbytes for array in self.index.output)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held."""
         flat = [*self.index.table, *self.index.graph, *self.index.queue, *self.index.output]
