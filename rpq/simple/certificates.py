@@ -45,6 +45,7 @@ class Certificates(NamedTuple):
     length: np.ndarray  # int64 an entry: steps of its path
     born: np.ndarray  # int64 an entry: stamp at which it became an answer
     looked: np.ndarray  # int64 an entry: stamp at which it was last searched
+    origins: np.ndarray  # uint64 an entry: if blocked, bits of the vertices from which a path must come (`search.origins`)
     following: np.ndarray  # int64 an entry: next blocked entry of its root, -1 none
     listed: np.ndarray  # uint8 an entry: it is in the chain of its root
     step: np.ndarray  # int64 the pool: edge << 1 | against
@@ -75,6 +76,7 @@ def new_certificates(capacity: int, pool: int, vertices: int, edges: int, number
         length=np.zeros(capacity, np.int64),
         born=np.zeros(capacity, np.int64),
         looked=np.zeros(capacity, np.int64),
+        origins=np.zeros(capacity, np.uint64),
         following=none(capacity, -1, np.int64),
         listed=np.zeros(capacity, np.uint8),
         step=np.zeros(pool, np.int64),
@@ -152,6 +154,7 @@ def enter(certificates, key):
     certificates.length[place] = 0
     certificates.born[place] = 0
     certificates.looked[place] = 0
+    certificates.origins[place] = np.uint64(2**64 - 1)
     certificates.listed[place] = 0
     return place
 
@@ -211,6 +214,7 @@ def _copy(old, new):
         entry = enter(new, key)
         new.born[entry] = old.born[place]
         new.looked[entry] = old.looked[place]
+        new.origins[entry] = old.origins[place]
         if old.slide[place] == BLOCKED:
             root = key >> 32
             new.listed[entry] = 1

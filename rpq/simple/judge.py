@@ -45,7 +45,7 @@ from rpq.simple.certificates import (
     holds,
     remove,
 )
-from rpq.simple.search import FOUND, LENGTH, NONE, OVER, WORK, best_value, find_path
+from rpq.simple.search import FOUND, LENGTH, NONE, OVER, WORK, best_value, find_path, origins, vertex_bit
 
 NEED_ROOM = 32
 """The store is full."""
@@ -88,6 +88,7 @@ def _search(index, certificates, scratch, pair, budget):
     entry = enter(certificates, pair)
     certificates.looked[entry] = stamp
     if outcome == NONE:
+        certificates.origins[entry] = origins(scratch, index.program.classes[1])
         block(certificates, entry, slot >> 6, slot & 63)
         return np.int64(DONE)
     slide = np.int64(1 << 62)
@@ -164,18 +165,19 @@ def search_pairs(index, certificates, scratch, pairs, count, budget):
 
 
 @njit(cache=True, nogil=True)
-def _unblock_root(index, certificates, scratch, root, budget):
-    """Search the blocked pairs of a root again; those that have a path become rows of the event."""
+def _unblock_root(index, certificates, scratch, root, u, budget):
+    """Search the blocked pairs of a root again that a new edge out of u may help; those that have a path become rows of the event."""
     output, state = index.output, index.state
     stamp = certificates.fields[STAMP]
     slot = np.int64(index.table.slot_of[root])
     entry = certificates.root_chain[root]
     before = np.int64(-1)
     left = False
+    helped = vertex_bit(u)
     while entry >= 0:
         following = certificates.following[entry]
         counts = certificates.key[entry] >= 0 and certificates.slide[entry] == BLOCKED
-        if counts and certificates.looked[entry] != stamp:
+        if counts and certificates.looked[entry] != stamp and certificates.origins[entry] & helped != ZERO:
             if state[OUT] >= state[OUT_CAPACITY]:
                 return np.int64(NEED_OUTPUT)
             code = _search(index, certificates, scratch, certificates.key[entry], budget)
@@ -209,7 +211,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
     program, table = index.program, index.table
     slot = np.int64(table.slot_of[u])
     if program.start_target[transition_class] >= 0 and _has_bit(certificates.blocked, slot):
-        code = _unblock_root(index, certificates, scratch, u, budget)
+        code = _unblock_root(index, certificates, scratch, u, u, budget)
         if code != DONE:
             return code
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
@@ -226,7 +228,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
                 lanes &= lanes - ONE
                 root = np.int64(table.slot_vertex[number * LANES + lane])
                 if root != v:
-                    code = _unblock_root(index, certificates, scratch, root, budget)
+                    code = _unblock_root(index, certificates, scratch, root, u, budget)
                     if code != DONE:
                         return code
     return np.int64(DONE)

@@ -26,6 +26,7 @@ from rpq.index.layout import NOW, POINTER
 from rpq.index.rows import find, row_at
 
 STEP = (1 << 32) - 1
+EVERY = np.uint64(2**64 - 1)
 
 # Outcomes.
 NONE = 0
@@ -37,7 +38,8 @@ OVER = 3
 STAMP = 0
 WORK = 1  # nodes expanded
 LENGTH = 2  # steps of the path found
-SCRATCH_FIELDS = 3
+DRIED = 3  # nodes that the side of the root reached before it ran dry, 0 if it did not
+SCRATCH_FIELDS = 4
 
 
 class Scratch(NamedTuple):
@@ -246,6 +248,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                         return _join(index, scratch, depth, start, reached, target)
                     scratch.queue_back[back_end] = reached
                     back_end += 1
+    fields[DRIED] = ahead_end if ahead == ahead_end else 0
     return np.int64(NONE)
 
 
@@ -304,11 +307,34 @@ def _extend(index, scratch, slot, target, floor, budget):
     return outcome
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def vertex_bit(vertex):
+    """The bit of a vertex in a word that stands for a set of them."""
+    return np.uint64(1) << ((np.uint64(vertex) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
+
+
+@njit(cache=True, nogil=True)
+def origins(scratch, states):
+    """After NONE: bits of the vertices from one of which an edge must go out that makes a path; all, if not known.
+
+    Where the side of the root ran dry, it reached all that is reached without coming through the target: a path must leave
+    that by a new edge. This holds until such an edge comes, since an edge that goes only makes the set smaller.
+    """
+    count = scratch.fields[DRIED]
+    if count == 0 or count > 64:
+        return EVERY
+    bits = np.uint64(0)
+    for i in range(count):
+        bits |= vertex_bit(scratch.queue_ahead[i] // states)
+    return bits
+
+
 @njit(cache=True, nogil=True)
 def find_path(index, scratch, source, target, budget):
     """Look for a simple path that answers (source, target): NONE, FOUND (in `scratch.path`) or OVER the budget."""
     slot = np.int64(index.table.slot_of[source])
     scratch.fields[LENGTH] = 0
+    scratch.fields[DRIED] = 0
     if slot < 0 or source == target:
         return np.int64(NONE)
     now = index.state[NOW]
@@ -324,5 +350,7 @@ def find_path(index, scratch, source, target, budget):
         outcome = _connect(index, scratch, np.int64(0), slot, target, now + 1, budget)
     if outcome == UNDECIDED:
         outcome = _extend(index, scratch, slot, target, now + 1, budget)
+        # What dried up there was a side behind a longer path.
+        scratch.fields[DRIED] = 0
     scratch.used[source] = 0
     return outcome
