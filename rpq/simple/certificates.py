@@ -1,10 +1,10 @@
 """What is known of the pairs of roots with conflicts: for each a simple path, or that there is none now.
 
-A hash table with open addressing from pair (source << 32 | target) to an *entry*. An entry with a path is an answer, until
-the first edge of the path expires (`slide`) or is deleted; an entry without one is *blocked*. The steps of all paths lie in
-one pool, and those over the same edge are chained, so that a deleted edge finds the paths it breaks; the blocked entries of
-a root are chained too. Nothing is unlinked when an entry changes: a step counts only while it lies in the present path of
-its entry, a blocked entry only while it is blocked. `rebuilt` drops what no longer counts.
+A hash table with open addressing from pair (source << 32 | target) to an *entry*. An entry with a path is an answer,
+until the first edge of the path expires (`slide`) or is deleted; an entry without one is *blocked*. The steps of all
+paths lie in one pool, and those over the same edge are chained, so that a deleted edge finds the paths it breaks; the
+blocked entries of a root are chained too. Nothing is unlinked when an entry changes: a step counts only while it lies in
+the present path of its entry, a blocked entry only while it is blocked. `rebuilt` drops what no longer counts.
 """
 
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from rpq.blocks import wraps_around
 from rpq.index.layout import block_numbers
 
 EMPTY = -1
@@ -45,7 +46,7 @@ class Certificates(NamedTuple):
     length: np.ndarray  # int64 an entry: steps of its path
     born: np.ndarray  # int64 an entry: stamp at which it became an answer
     looked: np.ndarray  # int64 an entry: stamp at which it was last searched
-    origins: np.ndarray  # uint64 an entry: if blocked, bits of the vertices from which a path must come (`search.origins`)
+    origins: np.ndarray  # uint64 an entry: `search.origins`, if it is blocked
     following: np.ndarray  # int64 an entry: next blocked entry of its root, -1 none
     listed: np.ndarray  # uint8 an entry: it is in the chain of its root
     step: np.ndarray  # int64 the pool: edge << 1 | against
@@ -113,6 +114,7 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
     return new
 
 
+@wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _home(key, capacity):
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)

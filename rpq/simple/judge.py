@@ -1,8 +1,8 @@
 """Judging the walk answers of roots with conflicts: the kernels.
 
-Every function returns DONE or, where the store or the output is full, what Python must provide before it is called again;
-called again it goes on where it stopped. A root that spends more than its budget is set aside on the spot: nothing
-further is searched for it, and Python sees to its rows.
+Every function returns DONE or, where the store or the output is full, what Python must provide before it is called
+again; called again it goes on where it stopped. A root that spends more than its budget is set aside on the spot:
+nothing further is searched for it, and Python sees to its rows.
 """
 
 import numpy as np
@@ -166,7 +166,7 @@ def search_pairs(index, certificates, scratch, pairs, count, budget):
 
 @njit(cache=True, nogil=True)
 def _unblock_root(index, certificates, scratch, root, u, budget):
-    """Search the blocked pairs of a root again that a new edge out of u may help; those that have a path become rows of the event."""
+    """Search the blocked pairs of a root that a new edge out of u may help; those that have a path become rows."""
     output, state = index.output, index.state
     stamp = certificates.fields[STAMP]
     slot = np.int64(index.table.slot_of[root])
@@ -222,7 +222,8 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
             number, held = nth_block(table, row, i)
             if certificates.blocked[number] == ZERO:
                 continue
-            lanes = certificates.blocked[number] & ~certificates.aside[number] & live(table.values, held, index.state[NOW])
+            lanes = certificates.blocked[number] & ~certificates.aside[number]
+            lanes &= live(table.values, held, index.state[NOW])
             while lanes != ZERO:
                 lane = trailing_zeros(lanes)
                 lanes &= lanes - ONE

@@ -1,31 +1,38 @@
 """Simple path semantics where conflicts are met: what this does, why it is exact, where it differs from the paper.
 
-The table of the index holds the walks that do not come back to their root (`rpq/index/conflicts.py`). A root that has met
-no conflict answers what the table says, at the table's cost. For a root that has met one the pairs of the table are
-candidates, since every simple path is such a walk; each candidate is *certified* by a simple path, or *blocked*: a
-complete search found that there is none now (`search.py`). The certificates are kept (`certificates.py`), so that an answer
-is looked at again only when
+The table of the index holds the walks that do not come back to their root (`rpq/index/conflicts.py`). A root that
+has met no conflict answers what the table says, at the table's cost. For a root that has met one the pairs of the
+table are candidates, since every simple path is such a walk; each candidate is *certified* by a simple path, or
+*blocked*: a complete search found that there is none now (`search.py`). What was found is kept
+(`certificates.py`), so a pair is looked at again only when
 
 * an edge of its path expires or is deleted: another path is searched, and the pair leaves if there is none;
-* it is blocked and an edge is inserted whose source its root reaches: a new simple path must use the new edge, and what
-  comes before that edge on it is a walk of the table. Refreshing an edge that is there makes no path;
+* it is blocked, and an edge is inserted whose source its root reaches. A new simple path must use the new edge, and
+  what comes before that edge is a walk of the table. Where the last search found that the root reaches only a few
+  vertices without coming through the target, the edge must go out from one of them (`search.origins`).
+  Refreshing an edge makes no path;
 * its walk goes: every simple path is a walk of the table, so the pair leaves with it.
 
-A root that meets its first conflict has answered what the table said, so its earlier pairs are certified without a row,
-and only pairs of this tuple can turn out to be blocked. When the window has moved past
-its conflicts, its answers are the table's again and its certificates are dropped.
+A root that meets its first conflict has answered what the table said, so its earlier pairs are certified without a
+row, and only pairs of this tuple can turn out to be blocked. When the window has moved past its conflicts, its
+answers are the table's again, and what was known of its pairs is dropped. Roots do not look at each other, so they may be
+divided over threads; conflicts are looked for whenever the slide changes, not when a sweep happens to come.
 
-**Where this differs from Pacaci et al. (2020, section 4).** They build a tree of paths for each root, with markings: a
-node is marked while none of its descendants is in a conflict, and a path that meets a marked node is pruned; a conflict
-found later unmarks the ancestors and takes up what was pruned there. An expired subtree is hung on again under another
-prefix, and each of its nodes may then be in conflict with that prefix. Here nothing depends on what was pruned, when,
-or on the order of the edges: candidates come from the table, which has no memory of paths, and a path is believed only as
-a whole. A conflict in one corner of a tree makes all pairs of the root candidates, but a candidate costs one search,
-whose first attempt nearly always succeeds, where the published algorithm grows one node a path.
+**Where this differs from Pacaci et al. (2020, section 4).** They build a tree of paths for each root, with markings:
+a node is marked while none of its descendants is in a conflict, and a path that meets a marked node is pruned; a
+conflict found later unmarks the ancestors and takes up what was pruned there. An expired subtree is hung on again under
+another prefix, and each of its nodes may then be in conflict with that prefix. Here nothing depends on what was
+pruned, when, or on the order of the edges: candidates come from the table, which has no memory of paths, and a
+path is believed only as a whole. And a walk through the root itself is no conflict here, because the table has none:
+`a/b*`, `a/b*/c*`, `(a|b)/c*` never need a search. The price is that a conflict anywhere makes all pairs of its root
+candidates; but a candidate costs one search, whose first attempt nearly always succeeds, where the
+published algorithm grows trees node by node.
 
-**Budget.** Nodes expanded for one root in one tuple or at one boundary. A root beyond it is *set aside*: its answers leave
-with `-` rows (under implicit window semantics too) and it answers nothing until the window has moved past its
-conflicts, or it is restored. It returns with `+` rows at the first tuple or boundary at which it meets no conflict.
+**Budget.** Nodes expanded for one root in one tuple or at one boundary. A root beyond it is *set aside*: its answers
+leave with `-` rows (under implicit window semantics too), and it answers nothing until it meets no conflict any more or
+is restored. It returns, with `+` rows, at the delete or the boundary that took its last conflict. The state file
+names the roots that are set aside. It does not hold the paths: they are searched again, without a budget, and may be
+others, so near the budget a restored engine may set a root aside that the saved one would not have, or the reverse.
 """
 
 from __future__ import annotations
@@ -274,8 +281,6 @@ class SimpleIndex(DeltaIndex):
         fields = self._certificates.fields
         fields[store.STAMP] += 1
         fields[[store.NEXT, store.KEPT, store.STEP_OF]] = 0
-        if not len(self._scratch.fields):
-            raise AssertionError("no room was made")
 
     def _run(self, kernel: Any, *arguments: Any) -> None:
         """Call a kernel until it is done."""

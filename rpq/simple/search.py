@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rpq.blocks import LANES
+from rpq.blocks import LANES, wraps_around
 from rpq.index.layout import NOW, POINTER
 from rpq.index.rows import find, row_at
 
@@ -307,6 +307,7 @@ def _extend(index, scratch, slot, target, floor, budget):
     return outcome
 
 
+@wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def vertex_bit(vertex):
     """The bit of a vertex in a word that stands for a set of them."""
