@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import (
+    ConflictBudgetError,
     InputError,
     MemoryLimitError,
     QueryError,
@@ -24,7 +25,7 @@ from rpq.errors import (
 from rpq.window import Window
 
 if TYPE_CHECKING:
-    from rpq.changes import Answers, Change, Changes, Path
+    from rpq.changes import Answers, Change, Changes, Path, SetAside
     from rpq.engine import Engine
     from rpq.query import Query
     from rpq.statistics import Statistics
@@ -36,6 +37,7 @@ __all__ = [
     "Answers",
     "Change",
     "Changes",
+    "ConflictBudgetError",
     "Engine",
     "InputError",
     "MemoryLimitError",
@@ -45,6 +47,7 @@ __all__ = [
     "RegistrationError",
     "RpqError",
     "StateFormatError",
+    "SetAside",
     "Statistics",
     "Window",
     "warm_up",
@@ -57,6 +60,7 @@ _LAZY = {
     "Engine": "rpq.engine",
     "Path": "rpq.changes",
     "Query": "rpq.query",
+    "SetAside": "rpq.changes",
     "Statistics": "rpq.statistics",
     "warm_up": "rpq.warmup",
 }

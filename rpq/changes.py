@@ -26,6 +26,19 @@ class Change(NamedTuple):
     op: str
 
 
+class SetAside(NamedTuple):
+    """A root whose simple paths took more than the budget of `query`: it answers nothing until its conflicts are gone.
+
+    `row` is the number of the tuple in the pushed batch (None: no tuple, but a time), `size` the nodes expanded.
+    """
+
+    query: str
+    root: int | str
+    timestamp: int
+    row: int | None
+    size: int
+
+
 @dataclass(frozen=True)
 class Path:
     """A path that answers a query: `vertices` v0, v1, … and between them `labels`, `^label` for a step against an edge."""
@@ -64,7 +77,7 @@ class Changes:
     - Columns: `to_arrow`, `to_pandas`
     - Rows: `rows`, iteration
     - Beside the rows: `late_rows`, the numbers of the pushed tuples that were dropped because every window had passed
-      them
+      them; `set_aside`, the roots that went over the budget of simple paths
 
     Pushed with `collect=False` it has the counts and no rows.
     """
@@ -75,6 +88,7 @@ class Changes:
         self.added = added
         self.removed = removed
         self.late_rows = late_rows
+        self.set_aside: list[SetAside] = []
         self._queries = queries
         self._blocks = blocks
         self._kind = pa.int64() if kind == "int64" else pa.string()

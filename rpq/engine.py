@@ -11,10 +11,11 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from rpq.changes import Answers, Block, Changes, Path
+from rpq.changes import Answers, Block, Changes, Path, SetAside
 from rpq.clock import ticks_per_second
 from rpq.columns import EARLIEST, Columns, columns_of, table_of_rows, time_of
 from rpq.errors import (
+    ConflictBudgetError,
     InputError,
     MemoryLimitError,
     QueryError,
@@ -34,6 +35,7 @@ from rpq.vertices import VertexDictionary
 from rpq.window import INT64_MAX
 
 _LARGEST_CHUNK = 32768
+_SIMPLE_FIGURES = ("conflicts", "conflicted_roots", "searches", "roots_set_aside")
 _SMALLEST_CHUNK = 1024
 
 
@@ -91,6 +93,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._interned = 0  # names that came since the last collection
         self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self._failed = False
+        self._overruns: list[SetAside] = []
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.extra: dict[str, str] = {}
         for query in queries:
@@ -135,6 +138,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if tuples.error is not None:
             tuples.error.changes = changes
             raise tuples.error
+        self._raise_overrun(changes)
         return changes
 
     def push_rows(self, rows: Iterable[tuple[Any, ...]], *, collect: bool = True) -> Changes:
@@ -176,10 +180,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._failed = True
             raise
         blocks = self._blocks(parts)
+        self._note_overruns(None)
         self._collect_if_quiet()
         now_added, now_removed = self._rows()
         self._seconds += clock.perf_counter() - started
-        return self._changes(blocks, now_added - added, now_removed - removed, [])
+        changes = self._changes(blocks, now_added - added, now_removed - removed, [])
+        self._raise_overrun(changes)
+        return changes
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -223,7 +230,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._remove(query.name)
             raise
         added = running.total(layout.ADDED)
-        return self._changes(self._blocks(parts), added, 0, [])
+        self._note_overruns(None)
+        changes = self._changes(self._blocks(parts), added, 0, [])
+        self._raise_overrun(changes)
+        return changes
 
     def unregister(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
@@ -231,6 +241,28 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._collect()
         self._left += running.total(layout.ADDED), running.total(layout.REMOVED)
         self._remove(name)
+
+    def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
+        """Let a root answer again that was set aside because its simple paths took more than the budget.
+
+        Its answers come as rows with the present stream time. If they take more than the budget again, it stays set aside,
+        as the error or `set_aside` of the changes says. A root that is not set aside changes nothing.
+        """
+        self._usable()
+        running = self._named(query)
+        number = list(self._running).index(running.query.name)
+        vertex = self._vertices.id_of(root)
+        before = running.total(layout.ADDED)
+        restored = [index for index in running.simple if vertex >= 0 and index.restore_root(vertex)]
+        blocks = self._blocks([(number, index.part()) for index in restored])
+        self._note_overruns(None)
+        changes = self._changes(blocks, running.total(layout.ADDED) - before, 0, [])
+        self._raise_overrun(changes)
+        return changes
+
+    def set_aside(self, query: str | None = None) -> list[Vertex]:
+        """The roots that are set aside now, because their simple paths took more than the budget."""
+        return [self._name_of(root) for index in self._named(query).simple for root in index.aside]
 
     # --- what holds now --------------------------------------------------------------------------------------
 
@@ -298,6 +330,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             engine_seconds=self._seconds,
             latency_p50_us=latency_quantile(latency, 0.5, rate),
             latency_p99_us=latency_quantile(latency, 0.99, rate),
+            **{name: sum(r.figures(name) for r in chosen) for name in _SIMPLE_FIGURES},
         )
 
     # --- to go on later --------------------------------------------------------------------------------------
@@ -447,6 +480,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             counts += part.counts()
         if collect:
             blocks += self._blocks(parts)
+        self._note_overruns(first)
         if (outcome == LATE).any():
             late.append(np.flatnonzero(outcome == LATE) + first)
         self._interned += len(fresh)
@@ -485,7 +519,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return [block_of(parts, self._vertices, witnesses)]
 
     def _changes(self, blocks: list[Block], added: int, removed: int, late: list[np.ndarray]) -> Changes:
-        return Changes(
+        changes = Changes(
             list(self._running),
             blocks,
             added=added,
@@ -493,6 +527,47 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             late_rows=np.concatenate(late) if late else np.zeros(0, np.int64),
             kind=self._vertices.kind,
         )
+        changes.set_aside, self._overruns = self._overruns, []
+        return changes
+
+    def _name_of(self, vertex: int) -> Vertex:
+        return self._vertices.names_of(np.array([vertex])).to_pylist()[0]
+
+    def _note_overruns(self, first: int | None) -> None:
+        """Remember the roots that went over their budget; their names may go with the next collection."""
+        for running in self._running.values():
+            found = [overrun for index in running.simple for overrun in index.overruns]
+            for index in running.simple:
+                index.overruns.clear()
+            reports = [
+                SetAside(
+                    running.query.name,
+                    self._name_of(overrun.root),
+                    overrun.time,
+                    None if first is None or overrun.place < 0 else first + overrun.place,
+                    overrun.size,
+                )
+                for overrun in found
+            ]
+            self._overruns += sorted(reports, key=lambda r: (r.row or 0, r.timestamp, str(r.root)))
+
+    def _raise_overrun(self, changes: Changes) -> None:
+        for report in changes.set_aside:
+            query = self._running[report.query].query
+            if query.on_budget == "error":
+                place = "" if report.row is None else f"at tuple {report.row} of the batch, "
+                error = ConflictBudgetError(
+                    f"query {report.query!r}: {place}at time {report.timestamp}, the simple paths from {report.root!r} took "
+                    f"{report.size:,} nodes; the budget is {query.simple_budget:,}. That root is set aside until its "
+                    'conflicts have left the window. Raise simple_budget, or accept this with on_budget="set_aside"',
+                    query=report.query,
+                    root=report.root,
+                    row=report.row,
+                    size=report.size,
+                    budget=query.simple_budget,
+                )
+                error.changes = changes
+                raise error
 
     def _chunk_of(self, edges: np.ndarray) -> Chunk:
         """Edges of the graph as a chunk."""

@@ -67,5 +67,26 @@ class MemoryLimitError(RpqError):
         self.changes: Any = None
 
 
+class ConflictBudgetError(RpqError):
+    """Simple paths: the search for one root took more than the budget, and the root was set aside.
+
+    `query` is the name of the query, `root` the vertex, `row` the number of the tuple in the pushed batch (None where no
+    tuple but a time brought it), `size` the nodes expanded, `budget` what was allowed. Every tuple of the batch was
+    applied, to every other root exactly; `changes` has all rows, among them those with which the root's answers left.
+    The engine can be used on.
+    """
+
+    def __init__(
+        self, message: str, *, query: str, root: int | str, row: int | None, size: int, budget: int
+    ) -> None:
+        super().__init__(message)
+        self.query = query
+        self.root = root
+        self.row = row
+        self.size = size
+        self.budget = budget
+        self.changes: Any = None
+
+
 class StateFormatError(RpqError):
     """A file that is no saved state of an engine, or one of another version of the format."""

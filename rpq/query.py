@@ -23,6 +23,8 @@ class _Options:
     semantics: Literal["implicit", "explicit"] = "implicit"
     sources: frozenset[Vertex] | None = None
     targets: frozenset[Vertex] | None = None
+    simple_budget: int = 10_000_000
+    on_budget: Literal["error", "set_aside"] = "error"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Query(_Options):
     - `name` tells its rows from those of other queries; by default the text of the expression
     - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
     - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)
+    - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
+    - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
     - `sources`, `targets`: only pairs from and to these vertices; on dense graphs the way to a usable cost
 
     Raises `automata.ExpressionError` (a ValueError that points to the column) or `QueryError`.
@@ -50,6 +54,10 @@ class Query(_Options):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
         if self.semantics not in ("implicit", "explicit"):
             raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
+        if self.on_budget not in ("error", "set_aside"):
+            raise QueryError(f"on_budget is 'error' or 'set_aside', not {self.on_budget!r}")
+        if not isinstance(self.simple_budget, int) or self.simple_budget < 1:
+            raise QueryError(f"the budget of simple paths is a positive number of nodes, not {self.simple_budget!r}")
         for ends in ("sources", "targets"):
             value = getattr(self, ends)
             if value is not None:
@@ -57,11 +65,6 @@ class Query(_Options):
         object.__setattr__(self, "_dfa", automata.compile(self.expression))
         if not self.name:
             object.__setattr__(self, "name", self.expression)
-        if self.paths == "simple":
-            raise QueryError(
-                "simple path semantics (paths='simple') is not available yet; "
-                "paths='walk' evaluates arbitrary paths"
-            )
 
     @property
     def dfa(self) -> automata.DFA:

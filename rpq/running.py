@@ -8,6 +8,7 @@ from rpq.index import layout
 from rpq.index.delta import DeltaIndex, Guard
 from rpq.program import Compiled
 from rpq.query import Query, Vertex
+from rpq.simple.layer import SimpleIndex
 from rpq.snapshot import SnapshotGraph
 from rpq.vertices import VertexDictionary
 
@@ -26,7 +27,19 @@ class RunningQuery:
         self.compiled = Compiled(query.dfa)
         self._threads = threads
         self._share = share
-        self.indexes = [
+        self.simple = [
+            SimpleIndex(
+                self.compiled.program,
+                query.window,
+                budget=query.simple_budget,
+                explicit=query.semantics == "explicit",
+                witness=witness,
+                capacity=capacity,
+                guard=guard,
+            )
+            for _ in range(threads if query.paths == "simple" else 0)
+        ]
+        self.indexes: list[DeltaIndex] = [*self.simple] or [
             DeltaIndex(
                 self.compiled.program,
                 query.window,
@@ -73,6 +86,10 @@ class RunningQuery:
     def count(self, field: int) -> int:
         """A counter of tuples, which all indexes have in common."""
         return int(self.indexes[0].state[field])
+
+    def figures(self, name: str) -> int:
+        """One of the figures of simple paths."""
+        return sum(index.figures()[name] for index in self.simple)
 
     @property
     def tuples(self) -> int:

@@ -51,6 +51,10 @@ def save(engine: Engine, path: str, extra: dict[str, str]) -> None:
                 "counters": {name: running.total(getattr(layout, name)) for name in _COUNTERS[:2]}
                 | {name: running.count(getattr(layout, name)) for name in _COUNTERS[2:]},
                 "latency": _sparse(running.indexes[0].index.latency),
+                "figures": {name: running.figures(name) for name in ("conflicts", "searches")},
+                "set_aside": [
+                    (engine._name_of(root), size) for index in running.simple for root, size in index.aside.items()
+                ],
             }
         )
     content = {
@@ -135,6 +139,10 @@ def _restored(
             slides = table[f"expiry_{number}"].to_numpy()
             inside = slides > running.query.window.slide_number(content["time"])
             chunk = engine._chunk_of(edges[inside])
+        if content["kind"] is not None:
+            aside = {vertices.id_of(root): size for root, size in described.get("set_aside", ())}
+            for index in running.simple:
+                index.set_aside(aside)
         for index in running.indexes:
             if content["time"] is not None:
                 index.advance(content["time"])
@@ -144,6 +152,8 @@ def _restored(
                 index.state[getattr(layout, name)] = described["counters"][name]
         for name in _COUNTERS[:2]:
             running.indexes[0].state[getattr(layout, name)] = described["counters"][name]
+        for i, index in enumerate(running.simple):
+            index.set_figures(**{name: count if i == 0 else 0 for name, count in described["figures"].items()})
         for bucket, count in described["latency"]:
             running.indexes[0].index.latency[bucket] = count
     return engine
@@ -161,13 +171,15 @@ def _described(query: Query) -> dict[str, Any]:
         "semantics": query.semantics,
         "sources": listed(query.sources),
         "targets": listed(query.targets),
+        "simple_budget": query.simple_budget,
+        "on_budget": query.on_budget,
     }
 
 
 def _query(described: dict[str, Any]) -> Query:
-    fields = ("name", "paths", "semantics", "sources", "targets")
+    fields = ("name", "paths", "semantics", "sources", "targets", "simple_budget", "on_budget")
     return Query(
-        described["expression"], window=Window(**described["window"]), **{field: described[field] for field in fields}
+        described["expression"], window=Window(**described["window"]), **{field: described[field] for field in fields if field in described}
     )
 
 

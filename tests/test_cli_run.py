@@ -282,7 +282,7 @@ def test_durations_need_the_unit_of_the_stream(rpq, edges, tmp_path, window, uni
         (["a", "--output", "-", "--checkpoint", "c"], "cannot be taken back"),
         (["a", "--format", "edgse"], "unknown format 'edgse'"),
         (["a", "--witness"], "--witness needs an --output"),
-        (["a", "--paths", "simple"], "simple path"),
+        (["a", "--paths", "simple", "--simple-budget", "0"], "budget of simple paths"),
         (["a", "--memory-limit", "lots"], "expected a number of bytes"),
         (["a", "--input"], "requires a value"),
         (["a", "b"], "unexpected extra argument"),

@@ -40,6 +40,7 @@ def reference_query(query: rpq.Query) -> ReferenceQuery:
         size=query.window.size,
         slide=query.window.slide,
         semantics=query.semantics,
+        paths=query.paths,
         sources=query.sources,
         targets=query.targets,
     )
@@ -74,6 +75,7 @@ def assert_path(
         name = label[1:] if inverse else label
         assert ((v, name, u) if inverse else (u, name, v)) in edges, f"{u} {label} {v} is no edge"
         word.append((name, inverse))
+    assert query.paths == "walk" or len(set(vertices)) == len(vertices), f"{vertices} is no simple path"
     assert query.dfa.accepts(word), f"{labels} is no word of {query.expression}"
 
 

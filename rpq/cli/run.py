@@ -67,6 +67,21 @@ class InputFailure(click.ClickException):
     "--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count."
 )
 @click.option(
+    "--simple-budget",
+    type=int,
+    default=10_000_000,
+    show_default=True,
+    metavar="N",
+    help="With simple paths: nodes that may be expanded for one root and one tuple or slide.",
+)
+@click.option(
+    "--on-budget",
+    type=click.Choice(["error", "set_aside"]),
+    default="error",
+    show_default=True,
+    help="What to do where a root needs more: end, or go on without that root until its conflicts have left the window.",
+)
+@click.option(
     "--semantics",
     type=click.Choice(["implicit", "explicit"]),
     default="implicit",
@@ -301,6 +316,8 @@ def _query(settings: RunSettings, unit: str | None, *, integers: bool = False) -
             settings.expression,
             window=rpq.Window(size=lengths["window"], slide=lengths["slide"]),
             paths=settings.paths,
+            simple_budget=settings.simple_budget,
+            on_budget=settings.on_budget,
             semantics=settings.semantics,
             sources=_vertices("--source", settings.sources, integers),
             targets=_vertices("--target", settings.targets, integers),

@@ -24,7 +24,7 @@ from rpq.cli.progress import ProgressLine, Reading
 from rpq.cli.settings import RunSettings
 from rpq.cli.summary import ENGINE_FIGURES, peak_memory_bytes
 from rpq.deletions import Deletions
-from rpq.errors import InputError, MemoryLimitError
+from rpq.errors import ConflictBudgetError, InputError, MemoryLimitError
 from rpq.sinks import Sink
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Session:
             except BrokenPipeError:
                 self._clean = False
                 self.is_output_gone = True
-            except (InputError, MemoryLimitError, OSError) as error:
+            except (InputError, MemoryLimitError, ConflictBudgetError, OSError) as error:
                 self._clean = self._clean and not isinstance(error, OSError)
                 self.ended, self.error = "error", str(error)
                 self.exit_code = 1
@@ -196,13 +196,13 @@ class Session:
         while True:
             try:
                 changes = self._engine.push(tuples, collect=self._outputs.rows is not None)
-            except (InputError, MemoryLimitError) as error:
+            except (InputError, MemoryLimitError, ConflictBudgetError) as error:
                 before: Changes | None = getattr(error, "changes", None)
                 if before is not None:
                     self._write(tuples, before)
                     count += self._collected(before)
                 message = self._placed(tuples, error)
-                if isinstance(error, MemoryLimitError) or self._settings.on_error == "stop" or error.row is None:
+                if not isinstance(error, InputError) or self._settings.on_error == "stop" or error.row is None:
                     error.args = (message,)
                     raise
                 self._reject(message)
@@ -233,7 +233,7 @@ class Session:
         """The first messages about lines and tuples that were left out."""
         return [*self._reader.rejections, *self._first_rejections]
 
-    def _placed(self, tuples: pa.RecordBatch, error: InputError | MemoryLimitError) -> str:
+    def _placed(self, tuples: pa.RecordBatch, error: InputError | MemoryLimitError | ConflictBudgetError) -> str:
         """The message, with the tuple that it is about instead of its number in the slice."""
         text = str(error)
         if error.row is None or error.row >= tuples.num_rows:

@@ -24,6 +24,8 @@ class RunSettings:
     slide: str
     time_unit: str | None = None
     paths: Literal["walk", "simple"] = "walk"
+    simple_budget: int = 10_000_000
+    on_budget: Literal["error", "set_aside"] = "error"
     semantics: Literal["implicit", "explicit"] = "implicit"
     output: str | None = None
     witness: bool = False
@@ -53,6 +55,8 @@ class RunSettings:
             "--window": window,
             "--slide": slide,
             "--paths": self.paths,
+            "--simple-budget": self.simple_budget,
+            "--on-budget": self.on_budget,
             "--semantics": self.semantics,
             "--output": self.output and os.path.abspath(self.output),
             "--witness": self.witness,

@@ -27,6 +27,10 @@ ENGINE_FIGURES = (
     "engine_seconds",
     "latency_p50_us",
     "latency_p99_us",
+    "conflicts",
+    "conflicted_roots",
+    "searches",
+    "roots_set_aside",
 )
 """Fields of the engine's statistics that are passed on under their own names."""
 
@@ -70,6 +74,13 @@ def summary_text(figures: dict[str, Any]) -> str:
             "window",
             f"{figures['edges_live']:,} edges, {figures['index_cells']:,} index cells, "
             f"{readable_bytes(figures['index_bytes'])}; peak memory {readable_bytes(figures['peak_memory_bytes'])}",
+        ),
+        (
+            "conflicts",
+            f"met by roots {figures['conflicts']:,} times, by {figures['conflicted_roots']:,} now; "
+            f"{figures['searches']:,} searches, {figures['roots_set_aside']:,} roots set aside now"
+            if figures.get("conflicts")
+            else "",
         ),
         (
             "time",

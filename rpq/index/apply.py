@@ -11,17 +11,26 @@ from rpq.index.insert import fixpoint, raise_step
 from rpq.index.layout import (
     ABSENT,
     BASE,
+    CONFLICTED,
     DELETED,
     DONE,
+    ENTERED,
     EVENT_CAPACITY,
     EVENT_OUT,
     EVENTS,
     EXPLICIT,
     HAS_TIME,
+    IDLE,
     INSERTED,
+    INSERTING,
     IRRELEVANT,
+    JUDGED,
+    JUDGING,
     LATE,
     LATENCY_BUCKETS,
+    LOSING,
+    NEED_CROSSING,
+    NEED_JUDGE,
     NEED_LINKS,
     NEED_OUTPUT,
     NEED_PATHS,
@@ -34,8 +43,10 @@ from rpq.index.layout import (
     PATHS,
     PHASE,
     QUIET,
+    REFILLING,
     REFRESHED,
     RESUME,
+    SIMPLE,
     SIZE,
     SLIDE,
     STARTED,
@@ -44,15 +55,10 @@ from rpq.index.layout import (
     TIME,
     TUPLE,
     WITNESS,
+    WITNESSING,
 )
-from rpq.index.witness import walk_back
+from rpq.index.witness import STEP, erase_loops, walk_back
 from rpq.lists import append, reserve
-
-_IDLE = 0
-_INSERTING = 1
-_REFILLING = 2
-_LOSING = 3
-_WITNESSING = 4
 
 
 @njit(cache=True, nogil=True)
@@ -67,6 +73,15 @@ def start_clock(index, time):
 
 
 @njit(cache=True, nogil=True)
+def cross_to(index, slide, order):
+    """Make an absolute slide the current one, reporting what leaves if that is asked for."""
+    if index.settings[EXPLICIT]:
+        return expire(index, slide, order)
+    cross(index, slide)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
 def move_clock(index, time, order):
     """Make `time` the stream time if it is larger, crossing boundaries, whose events have this place in the chunk."""
     fields, settings = index.state, index.settings
@@ -75,12 +90,11 @@ def move_clock(index, time, order):
     elif time > fields[TIME]:
         if time >= fields[NEXT_BOUNDARY]:
             slide = time // settings[SLIDE]
-            if settings[EXPLICIT]:
-                code = expire(index, slide, order)
-                if code != DONE:
-                    return code
-            else:
-                cross(index, slide)
+            if fields[CONFLICTED] > 0:
+                return np.int64(NEED_CROSSING)
+            code = cross_to(index, slide, order)
+            if code != DONE:
+                return code
         fields[TIME] = time
     return np.int64(DONE)
 
@@ -141,13 +155,15 @@ def _begin_insert(index, chunk, i, u, v, forward, inverse):
     held = np.int64(graph.expiry[edge])
     if held > fields[NOW]:
         fields[REFRESHED] += 1
+        fields[ENTERED] = 0
     else:
         fields[INSERTED] += 1
+        fields[ENTERED] = 1
     slide -= fields[BASE]
     if slide > held:
         graph.expiry[edge] = slide
         fields[RESUME] = slide
-        fields[PHASE] = _INSERTING
+        fields[PHASE] = INSERTING
     return np.int64(DONE)
 
 
@@ -170,7 +186,7 @@ def _begin_delete(index, chunk, i, u, v, forward, inverse):
         waiting = suspect_step(index, waiting, v, u, inverse, held)
     take_out(index, waiting)
     refill(index)
-    fields[PHASE] = _REFILLING
+    fields[PHASE] = REFILLING
     return np.int64(DONE)
 
 
@@ -178,13 +194,15 @@ def _begin_delete(index, chunk, i, u, v, forward, inverse):
 def _go_on(index, u, v, forward, inverse):
     """Bring the current tuple to its end, from whatever phase it is in."""
     fields = index.state
-    if fields[PHASE] == _INSERTING:
+    if fields[PHASE] == INSERTING:
         code = raise_edge(index, u, v, forward, inverse, fields[RESUME])
         if code != DONE:
             return code
         fields[RESUME] = fields[EVENT_OUT]
-        fields[PHASE] = _WITNESSING if index.settings[WITNESS] else _IDLE
-    if fields[PHASE] == _REFILLING:
+        fields[PHASE] = WITNESSING if index.settings[WITNESS] else IDLE
+        if index.settings[JUDGED] and fields[ENTERED] and fields[CONFLICTED] > 0:
+            fields[PHASE] = JUDGING
+    if fields[PHASE] == REFILLING:
         quiet = fields[QUIET]
         fields[QUIET] = 1
         code = fixpoint(index)
@@ -192,17 +210,19 @@ def _go_on(index, u, v, forward, inverse):
         if code != DONE:
             return code
         fields[RESUME] = 0
-        fields[PHASE] = _LOSING
-    if fields[PHASE] == _LOSING:
+        fields[PHASE] = LOSING
+    if fields[PHASE] == LOSING:
         code = report_lost(index)
         if code != DONE:
             return code
-        fields[PHASE] = _IDLE
-    if fields[PHASE] == _WITNESSING:
+        fields[PHASE] = JUDGING if fields[CONFLICTED] > 0 else IDLE
+    if fields[PHASE] == JUDGING:
+        return np.int64(NEED_JUDGE)
+    if fields[PHASE] == WITNESSING:
         code = write_paths(index)
         if code != DONE:
             return code
-        fields[PHASE] = _IDLE
+        fields[PHASE] = IDLE
     return np.int64(DONE)
 
 
@@ -213,11 +233,13 @@ def write_paths(index):
     steps = np.empty(64, np.int64)
     while fields[RESUME] < fields[OUT]:
         pair = output.pairs[fields[RESUME]]
-        length, steps = walk_back(index, pair >> 32, pair & ((1 << 32) - 1), steps)
+        length, steps = walk_back(index, pair >> 32, pair & STEP, steps)
+        if index.settings[SIMPLE]:
+            length = erase_loops(pair & STEP, steps, length)
         if fields[PATHS] + length > fields[PATH_CAPACITY] or fields[RESUME] >= fields[PATH_END_CAPACITY]:
             return np.int64(NEED_PATHS)
         for j in range(length):
-            output.paths[fields[PATHS] + j] = steps[j]
+            output.paths[fields[PATHS] + j] = steps[j] & STEP
         fields[PATHS] += length
         output.path_end[fields[RESUME]] = fields[PATHS]
         fields[RESUME] += 1
@@ -245,7 +267,7 @@ def apply_tuples(index, chunk, count):
         label = np.int64(chunk.label[i])
         forward = np.int64(program.forward[label])
         inverse = np.int64(program.inverse[label])
-        if fields[PHASE] == _IDLE:
+        if fields[PHASE] == IDLE:
             relevant = forward >= 0 or inverse >= 0
             if relevant:
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
@@ -266,7 +288,7 @@ def apply_tuples(index, chunk, count):
                 code = _begin_insert(index, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
-        if fields[PHASE] != _IDLE:
+        if fields[PHASE] != IDLE:
             code = _go_on(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
             if code != DONE:
                 return code

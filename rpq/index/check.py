@@ -80,13 +80,15 @@ def _bottlenecks(index: Index, edges) -> dict[tuple[int, int, int], int]:
     best: dict[tuple[int, int, int], int] = {}
 
     def offer(key, value, waiting):
+        if index.settings[layout.SIMPLE] and index.table.slot_vertex[key[2]] == key[0]:
+            return  # no walk comes back to its root
         if value > best.get(key, 0):
             best[key] = value
             waiting.append(key)
 
     waiting: list[tuple[int, int, int]] = []
     for (u, c, v, _), slide in edges.items():
-        if program.start_target[c] >= 0 and index.table.is_root[u]:
+        if program.start_target[c] >= 0 and index.table.is_root[u] and not (u == v and index.settings[layout.SIMPLE]):
             slot = int(index.table.slot_of[u])
             assert slot >= 0, f"root {u} has no slot"
             assert index.table.slot_vertex[slot] == u, f"slot {slot} is not the slot of {u}"

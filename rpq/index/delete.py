@@ -33,6 +33,7 @@ from rpq.index.layout import (
     STEPS,
     TAKEN,
 )
+from rpq.index.conflicts import own_slot
 from rpq.index.rows import ONE, ZERO, block_count, enqueue, find, nth_block, node_of, rank_of, row_at, write_pairs
 
 _NUMBER = (1 << 32) - 1
@@ -157,6 +158,7 @@ def _refill_block(index, row, number):
     now = fields[NOW]
     block = find(table, row, number)
     vertex, state = node_of(table, row)
+    own = own_slot(index, vertex)
     rank = np.int64(-1)
     for enter in range(program.enter_first[state], program.enter_first[state + 1]):
         links = vertex * classes + program.enter_class[enter]
@@ -173,7 +175,7 @@ def _refill_block(index, row, number):
             grew = False
             if source_state == 0:
                 slot = np.int64(table.slot_of[source])
-                if slot >= 0 and slot >> 6 == number:
+                if slot >= 0 and slot >> 6 == number and slot != own:
                     cell = block * LANES + (slot & (LANES - 1))
                     if slide > np.int64(table.values[cell]):
                         table.values[cell] = slide
@@ -185,6 +187,9 @@ def _refill_block(index, row, number):
                 if carried >= 0:
                     lanes, _ = raise_block_with_hops(table.values, table.hops, block, carried, slide, now)
                     low = min(slide, table.low[from_row])
+                    if number == own >> 6:
+                        lanes &= ~(ONE << np.uint64(own & (LANES - 1)))
+                        table.values[block * LANES + (own & (LANES - 1))] = 0
                     grew = lanes != ZERO
             if grew:
                 rank = max(rank, rank_of(index, slide))

@@ -15,6 +15,7 @@ from rpq.blocks import LANES
 from rpq.errors import QueryError
 from rpq.index import kernels, layout
 from rpq.index.check import check_index
+from rpq.index.witness import STEP
 from rpq.index.layout import Chunk, Graph, Index, Output, Program, Queue, Table
 from rpq.lists import grown, lists_bytes, new_lists, with_count
 from rpq.snapshot import Edges
@@ -65,6 +66,7 @@ class DeltaIndex:
         *,
         explicit: bool = False,
         witness: bool = False,
+        simple: bool = False,
         capacity: int = 256,
         guard: Guard | None = None,
     ) -> None:
@@ -88,6 +90,9 @@ class DeltaIndex:
         settings[layout.EXPLICIT] = explicit
         settings[layout.SWEEP_EVERY] = max(1, span // 8)
         settings[layout.WITNESS] = witness
+        settings[layout.SIMPLE] = simple
+        settings[layout.JUDGED] = simple and len(program.partner_state) > 0
+        supports = witness or bool(settings[layout.JUDGED])
         classes, states = (int(n) for n in program.classes[:2])
         state = np.zeros(layout.STATE_FIELDS, np.int64)
         state[layout.QUEUED] = -1
@@ -99,13 +104,13 @@ class DeltaIndex:
                 expiry=np.zeros(0, self.cell),
                 linked=np.zeros(0, np.uint8),
                 out=new_lists(0, capacity),
-                into=new_lists(0, capacity if witness else 0),
+                into=new_lists(0, capacity if supports else 0),
             ),
             table=Table(
                 values=_aligned(capacity * LANES, self.cell),
-                hops=_aligned(capacity * LANES if witness else 0, np.dtype(np.uint8)),
-                suspect=np.zeros(capacity if witness else 0, np.uint64),
-                taken=np.zeros(capacity if witness else 0, np.uint64),
+                hops=_aligned(capacity * LANES if supports else 0, np.dtype(np.uint8)),
+                suspect=np.zeros(capacity if supports else 0, np.uint64),
+                taken=np.zeros(capacity if supports else 0, np.uint64),
                 row_of=np.zeros(0, np.int32),
                 node=np.full(capacity, -1, np.int64),
                 low=np.full(capacity, _NEVER, np.int64),
@@ -121,6 +126,7 @@ class DeltaIndex:
                 free_regions=np.full(layout.REGION_CLASSES, -1, np.int32),
                 chain=np.zeros(capacity, np.int32),
                 free_slots=np.zeros(0, np.int32),
+                conflicted=np.zeros(1, np.uint64),
             ),
             queue=Queue(
                 head=np.full(layout.BUCKETS, -1, np.int32),
@@ -129,8 +135,8 @@ class DeltaIndex:
                 rank=np.full(capacity, -1, np.int16),
                 number=np.zeros(2, np.int64),
                 block=np.zeros(2, np.int64),
-                suspects=np.zeros(capacity if witness else 0, np.int64),
-                taken=np.zeros(capacity if witness else 0, np.int64),
+                suspects=np.zeros(capacity if supports else 0, np.int64),
+                taken=np.zeros(capacity if supports else 0, np.int64),
             ),
             output=Output(
                 pairs=np.zeros(max(2 * LANES, capacity), np.int64),
@@ -145,7 +151,6 @@ class DeltaIndex:
             settings=settings,
             latency=np.zeros(layout.LATENCY_BUCKETS, np.int64),
         )
-
 
     # --- what it is ------------------------------------------------------------------------------------------
 
@@ -223,10 +228,10 @@ class DeltaIndex:
                 row_of=np.concatenate([table.row_of, np.full(more * states, -1, np.int32)]),
                 slot_of=np.concatenate([table.slot_of, none]),
                 slot_vertex=np.concatenate([table.slot_vertex, none]),
+                conflicted=_longer(table.conflicted, layout.block_numbers(vertices) - len(table.conflicted), 0),
                 free_slots=np.concatenate([table.free_slots, none]),
             )
-            # A dense row has room for up to one and a half times all block numbers, and may be gathered whole.
-            numbers = 3 * (vertices // LANES + 1) // 2 + 1
+            numbers = layout.block_numbers(vertices)
             self.index = self.index._replace(
                 queue=self.index.queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
             )
@@ -242,6 +247,11 @@ class DeltaIndex:
         while (code := int(kernels.apply_chunk(self._view, tuples, len(chunk.timestamp)))) != layout.DONE:
             if code == layout.NEED_SUPPORTS:
                 self.keep_supports(edges)
+            elif code == layout.NEED_CROSSING:
+                i = int(self.state[layout.TUPLE])
+                self._cross(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
+            elif code == layout.NEED_JUDGE:
+                self._judge(chunk, int(self.state[layout.TUPLE]))
             else:
                 self._provide(code)
 
@@ -266,17 +276,19 @@ class DeltaIndex:
         """Move the stream time without a tuple."""
         self._begin_output()
         while (code := int(kernels.advance(self._view, time))) != layout.DONE:
-            self._provide(code)
+            if code == layout.NEED_CROSSING:
+                self._cross(time // self.window.slide, 0)
+            else:
+                self._provide(code)
         return self.part()
 
     def load(self, chunk: Chunk, slides: np.ndarray, *, quiet: bool = False) -> Part:
         """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
         self._begin_output()
         self._load(chunk, slides - self.state[layout.BASE], quiet=quiet)
+        self._loaded(quiet=quiet)
         if self.index.settings[layout.WITNESS] and not quiet:
-            self.state[layout.RESUME] = 0
-            while (code := int(kernels.write_paths(self._view))) != layout.DONE:
-                self._provide(code)
+            self._write_paths(0)
         kernels.end_event(self._view, self.state[layout.TIME], 1, 1)
         return self.part()
 
@@ -289,7 +301,9 @@ class DeltaIndex:
         if not self.keeps_supports:
             self.keep_supports(edges)
         length, steps = kernels.walk_back(self._view, source, target)
-        return steps[:length][::-1].copy() if length > 0 else None
+        if length > 0 and self.index.settings[layout.SIMPLE]:
+            length = kernels.erase_loops(target, steps, length)
+        return steps[:length][::-1] & STEP if length > 0 else None
 
     def sweep(self) -> None:
         """Let go of everything that has left the window."""
@@ -369,6 +383,24 @@ class DeltaIndex:
         for field in (layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS):
             self.state[field] = 0
         self.state[layout.RESUME] = 0
+
+    def _cross(self, slide: int, order: int) -> None:
+        """Make an absolute slide the current one, with the events of that order."""
+        while (code := int(kernels.cross(self._view, slide, order))) != layout.DONE:
+            self._provide(code)
+
+    def _judge(self, chunk: Chunk, i: int) -> None:
+        """Let a tuple's rows be those of simple paths: see `rpq.simple`."""
+        raise AssertionError("this index has no roots with conflicts")
+
+    def _loaded(self, *, quiet: bool) -> None:
+        """Let the rows of a load be those of simple paths."""
+
+    def _write_paths(self, first: int) -> None:
+        """Write the witnesses of the current event, whose rows begin at `first`."""
+        self.state[layout.RESUME] = first
+        while (code := int(kernels.write_paths(self._view))) != layout.DONE:
+            self._provide(code)
 
     def _provide(self, code: int) -> None:
         """Do what a kernel asked for, by half of what there is; the guard may refuse."""

@@ -219,7 +219,8 @@ def _dying_lanes(index, vertex, state, number, block, dying):
             other_block = find(table, row, number) if row >= 0 else np.int64(-1)
             if other_block >= 0:
                 lanes &= ~live(table.values, other_block, dying - 1 if other < state else dying)
-    return lanes
+    # What a root with conflicts answers is not what the table says.
+    return lanes & ~table.conflicted[number]
 
 
 @njit(cache=True, nogil=True)

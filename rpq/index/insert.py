@@ -11,15 +11,18 @@ from numba import njit
 from rpq.blocks import LANES, live, prefetch, raise_block, raise_block_with_hops, trailing_zeros
 from rpq.index.layout import (
     DONE,
+    JUDGED,
     NEED_OUTPUT,
     NOW,
     OUT,
     OUT_CAPACITY,
     POINTER,
     QUEUED,
+    SIMPLE,
     STEPS,
     SUPPORTS,
 )
+from rpq.index.conflicts import note_conflicts, own_slot
 from rpq.index.rows import (
     ONE,
     ZERO,
@@ -60,6 +63,8 @@ def _raise_row(index, vertex, state, slide, low, rank, count):
         if row < 0:
             return -row
     accepts = program.accepting[state] != 0
+    in_conflict = index.settings[JUDGED] != 0 and program.partner_first[state + 1] > program.partner_first[state]
+    own = own_slot(index, vertex)
     pending = ZERO
     code = np.int64(DONE)
     base, span = table.base[row], np.int64(table.span[row])
@@ -82,7 +87,16 @@ def _raise_row(index, vertex, state, slide, low, rank, count):
             grew, fresh = raise_block_with_hops(table.values, table.hops, block, source, slide, now)
         else:
             grew, fresh = raise_block(table.values, block, source, slide, now)
+        if number == own >> 6:
+            # No walk comes back to its root.
+            own_lane = ONE << np.uint64(own & (LANES - 1))
+            if grew & own_lane:
+                table.values[block * LANES + (own & (LANES - 1))] = 0
+                grew &= ~own_lane
+                fresh &= ~own_lane
         if grew != ZERO:
+            if in_conflict and fresh != ZERO:
+                note_conflicts(index, vertex, state, number, fresh)
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
                 report_new(index, vertex, state, number, fresh)
@@ -175,7 +189,7 @@ def fixpoint(index):
 def _raise_root(index, root, vertex, state, slide):
     """An edge out of the start state: one cell, the root's own, of row (vertex, state)."""
     program, table, fields = index.program, index.table, index.state
-    if not table.is_root[root]:
+    if not table.is_root[root] or (root == vertex and index.settings[SIMPLE]):
         return np.int64(DONE)
     if fields[OUT] + LANES > fields[OUT_CAPACITY]:
         return np.int64(NEED_OUTPUT)
@@ -200,8 +214,12 @@ def _raise_root(index, root, vertex, state, slide):
         table.hops[cell] = 0
     table.low[row] = min(table.low[row], slide)
     fields[STEPS] += 1
-    if held <= fields[NOW] and program.accepting[state]:
-        report_new(index, vertex, state, number, ONE << np.uint64(slot & (LANES - 1)))
+    if held <= fields[NOW]:
+        lane = ONE << np.uint64(slot & (LANES - 1))
+        if program.accepting[state]:
+            report_new(index, vertex, state, number, lane)
+        if index.settings[JUDGED]:
+            note_conflicts(index, vertex, state, number, lane)
     if has_out(index, vertex, state):
         table.pending[row] |= ONE << np.uint64(number & 63)
         enqueue(index.queue, fields, row, rank_of(index, slide))

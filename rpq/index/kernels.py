@@ -37,6 +37,12 @@ def advance(index, time):
 
 
 @njit(cache=True, nogil=True)
+def cross(index, slide, order):
+    """Make an absolute slide the current one; codes as `apply_chunk`."""
+    return apply.cross_to(index, slide, order)
+
+
+@njit(cache=True, nogil=True)
 def sweep(index):
     """Collect what is dead."""
     expiry.sweep(index)
@@ -58,3 +64,9 @@ def live_pairs(index):
 def walk_back(index, source, target):
     """The steps of a witness, last first: (their number or -1, steps)."""
     return witness.walk_back(index, source, target, np.empty(64, np.int64))
+
+
+@njit(cache=True, nogil=True)
+def erase_loops(target, steps, length):
+    """Make a simple path of the steps of `walk_back`; their number."""
+    return witness.erase_loops(target, steps, length)

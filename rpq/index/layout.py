@@ -52,6 +52,8 @@ NEED_DIRECTORY = 4
 NEED_OUTPUT = 5
 NEED_SUPPORTS = 6
 NEED_PATHS = 7
+NEED_JUDGE = 8  # simple paths: the tuple may change what a root with conflicts answers
+NEED_CROSSING = 9  # simple paths: a boundary may
 
 # Fields of `Index.state`.
 BASE = 0  # absolute slide of cell value 0
@@ -94,7 +96,10 @@ EVENT_CAPACITY = 37
 PATH_CAPACITY = 38
 PATH_END_CAPACITY = 39
 SUPPORTS = 40  # 1: hop counts and in-edges are kept
-STATE_FIELDS = 41
+CONFLICTED = 41  # simple paths: roots in `Table.conflicted`
+CONFLICTS = 42  # simple paths: how often a root came to be one of them
+ENTERED = 43  # 1: the current insert brought an edge that was not in the window
+STATE_FIELDS = 44
 
 # Fields of `Index.settings`.
 SIZE = 0
@@ -105,7 +110,17 @@ RANK_SHIFT = 4  # cell value to bucket
 EXPLICIT = 5
 SWEEP_EVERY = 6  # slides
 WITNESS = 7
-SETTINGS_FIELDS = 8
+SIMPLE = 8  # no walk comes back to its root
+JUDGED = 9  # simple paths, and the automaton has states in conflict
+SETTINGS_FIELDS = 10
+
+# Values of `Index.state[PHASE]`: what is still to do for the current tuple.
+IDLE = 0
+INSERTING = 1
+REFILLING = 2
+LOSING = 3
+WITNESSING = 4
+JUDGING = 5
 
 POINTER = (1 << 31) - 1
 STATE_BITS = (1 << 16) - 1
@@ -132,6 +147,8 @@ class Program(NamedTuple):
     accepting_states: np.ndarray  # int32
     forward: np.ndarray  # int16 a label id: class of a step along such an edge, -1 none
     inverse: np.ndarray  # int16 a label id: class of a step against it
+    partner_first: np.ndarray  # int32 a state + 1: the states in conflict with it in partner_state
+    partner_state: np.ndarray  # int32
 
 
 class Graph(NamedTuple):
@@ -165,6 +182,7 @@ class Table(NamedTuple):
     free_regions: np.ndarray  # int32 a region class: first free region, chained through `chain`
     chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
     free_slots: np.ndarray  # int32, stack
+    conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/simple`)
 
 
 class Queue(NamedTuple):
@@ -215,3 +233,7 @@ class Chunk(NamedTuple):
     delete: np.ndarray  # uint8
     edge: np.ndarray  # int32 edge id; -1: nothing to insert or to delete
 
+
+def block_numbers(vertices: int) -> int:
+    """Block numbers that a row may have: a dense row has room for up to one and a half times all there are."""
+    return 3 * (vertices // 64 + 1) // 2 + 1

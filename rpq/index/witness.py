@@ -7,6 +7,8 @@ from rpq.blocks import LANES
 from rpq.index.layout import NOW, POINTER, ROWS, SUPPORTS
 from rpq.index.rows import find, row_at
 
+STEP = (1 << 32) - 1
+
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _cell_at(index, vertex, state, slot):
@@ -25,7 +27,8 @@ def walk_back(index, source, target, steps):
     Starts at the accepting state that lives longest and follows supports, so that the path lasts as long as
     the answer does. Where supports are not kept or hop counts are saturated it is a depth-first search
     over the live cells of the root, better predecessors first, that visits a product node once: it cannot
-    fail, because a live cell has a path. A step is `edge << 1 | against`. Needs the `into` lists.
+    fail, because a live cell has a path. A step is `edge << 1 | against`, and above its 32 bits the vertex before
+    it. Needs the `into` lists.
     """
     program, graph, table = index.program, index.graph, index.table
     classes, states = program.classes[0], program.classes[1]
@@ -69,7 +72,7 @@ def walk_back(index, source, target, steps):
                         # The root itself: nothing is better.
                         if depth >= len(steps):
                             steps = np.concatenate((steps, np.empty_like(steps)))
-                        steps[depth] = link & ((1 << 32) - 1)
+                        steps[depth] = link
                         return np.int64(depth + 1), steps
                     continue
                 cell = _cell_at(index, link >> 32, source_state, slot)
@@ -85,7 +88,7 @@ def walk_back(index, source, target, steps):
                     hops = np.int64(-1)
                 if hops < best_hops or (hops == best_hops and value > best_value):
                     best_value, best_hops = value, hops
-                    best_node, best_step = (link >> 32) * states + source_state, link & ((1 << 32) - 1)
+                    best_node, best_step = (link >> 32) * states + source_state, link
         if best_node < 0:
             # A dead end of the search: every predecessor was visited. Back up.
             depth -= 1
@@ -98,3 +101,29 @@ def walk_back(index, source, target, steps):
             trail = np.concatenate((trail, np.empty_like(trail)))
         trail[depth] = best_node
         visited[row_at(index, best_node // states, best_node % states)] = 1
+
+
+@njit(cache=True, nogil=True)
+def erase_loops(target, steps, length):
+    """Leave out the cycles of a walk to `target`, as `walk_back` gives it, in place; the number of steps left.
+
+    What is left spells a word of the language if the root has met no conflict (see `conflicts.py`).
+    """
+    kept = np.empty(length, np.int64)
+    count = 0
+    place = length - 1
+    while place >= 0:
+        vertex = steps[place] >> 32
+        if vertex == target:
+            break
+        for later in range(place):
+            # Go on from where the walk leaves the vertex for the last time.
+            if steps[later] >> 32 == vertex:
+                place = later
+                break
+        kept[count] = steps[place]
+        count += 1
+        place -= 1
+    for i in range(count):
+        steps[i] = kept[count - 1 - i]
+    return count

@@ -1,0 +1,1 @@
+"""Simple path semantics for roots that meet conflicts: see `layer.py`."""

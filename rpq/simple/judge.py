@@ -1,0 +1,383 @@
+"""Judging the walk answers of roots with conflicts: the kernels.
+
+Every function returns DONE or, where the store or the output is full, what Python must provide before it is called
+again; called again it goes on where it stopped. A root that spends more than its budget is set aside on the spot:
+nothing further is searched for it, and Python sees to its rows.
+"""
+
+import numpy as np
+from numba import njit
+
+from rpq.blocks import LANES, live, trailing_zeros
+from rpq.index.layout import (
+    BASE,
+    DONE,
+    EVENT_OUT,
+    NEED_OUTPUT,
+    NEED_PATHS,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    PATH_CAPACITY,
+    PATH_END_CAPACITY,
+    PATHS,
+    RESUME,
+    ROWS,
+)
+from rpq.index.rows import ONE, ZERO, block_count, find, node_of, nth_block, row_at
+from rpq.index.witness import STEP, erase_loops, walk_back
+from rpq.simple.certificates import (
+    BLOCKED,
+    BROKEN,
+    KEPT,
+    NEXT,
+    OVERDRAWN,
+    REPLACED,
+    SEARCHES,
+    STAMP,
+    STEP_OF,
+    UNBLOCKED,
+    block,
+    certify,
+    enter,
+    entry_of,
+    has_room,
+    holds,
+    remove,
+)
+from rpq.simple.search import FOUND, LENGTH, NONE, OVER, WORK, best_value, find_path, origins, vertex_bit
+
+NEED_ROOM = 32
+"""The store is full."""
+_SOURCE = 32
+_TARGET = (1 << 32) - 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _has_bit(words, slot):
+    return slot >= 0 and (words[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True)
+def _search(index, certificates, scratch, pair, budget):
+    """Look for a path for a pair and enter what was found: DONE or NEED_ROOM."""
+    source = pair >> _SOURCE
+    slot = np.int64(index.table.slot_of[source])
+    fields = certificates.fields
+    stamp = fields[STAMP]
+    if not has_room(certificates, 0):
+        return np.int64(NEED_ROOM)
+    if _has_bit(certificates.aside, slot):
+        return np.int64(DONE)
+    spent = certificates.spent[source] if certificates.spent_at[source] == stamp else np.int64(0)
+    scratch.fields[WORK] = 0
+    outcome = find_path(index, scratch, source, pair & _TARGET, budget - spent)
+    length = scratch.fields[LENGTH] if outcome == FOUND else np.int64(0)
+    if not has_room(certificates, length):
+        return np.int64(NEED_ROOM)
+    fields[SEARCHES] += 1
+    spent += scratch.fields[WORK]
+    certificates.spent[source] = spent
+    certificates.spent_at[source] = stamp
+    if outcome == OVER:
+        certificates.aside[slot >> 6] |= ONE << np.uint64(slot & 63)
+        certificates.over[fields[OVERDRAWN]] = source
+        certificates.over_work[fields[OVERDRAWN]] = spent
+        fields[OVERDRAWN] += 1
+        return np.int64(DONE)
+    entry = enter(certificates, pair)
+    certificates.looked[entry] = stamp
+    if outcome == NONE:
+        certificates.origins[entry] = origins(scratch, index.program.classes[1])
+        block(certificates, entry, slot >> 6, slot & 63)
+        return np.int64(DONE)
+    slide = np.int64(1 << 62)
+    for i in range(length):
+        slide = min(slide, np.int64(index.graph.expiry[scratch.path[i] >> 1]))
+    if certificates.slide[entry] == BLOCKED:
+        certificates.born[entry] = stamp
+    certify(certificates, entry, scratch.path, length, slide + index.state[BASE])
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def judge_new(index, certificates, scratch, budget):
+    """Keep those rows of the current event, pairs with a new walk, that have a simple path.
+
+    A pair of a root that is set aside gets a blocked entry, which marks it as no answer before.
+    """
+    table, output, state, fields = index.table, index.output, index.state, certificates.fields
+    if fields[NEXT] < state[EVENT_OUT]:
+        fields[NEXT] = state[EVENT_OUT]
+        fields[KEPT] = state[EVENT_OUT]
+    while fields[NEXT] < state[OUT]:
+        pair = output.pairs[fields[NEXT]]
+        slot = np.int64(table.slot_of[pair >> _SOURCE])
+        keep = True
+        if _has_bit(table.conflicted, slot):
+            code = _search(index, certificates, scratch, pair, budget)
+            if code != DONE:
+                return code
+            entry = entry_of(certificates, pair)
+            if entry < 0 and certificates.spent_at[pair >> _SOURCE] == fields[STAMP]:
+                enter(certificates, pair)
+            keep = entry >= 0 and certificates.slide[entry] != BLOCKED
+        if keep:
+            output.pairs[fields[KEPT]] = pair
+            fields[KEPT] += 1
+        fields[NEXT] += 1
+    state[OUT] = fields[KEPT]
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def judge_lost(index, certificates):
+    """Keep those rows of the current event, pairs without a walk, that were answers."""
+    table, output, state = index.table, index.output, index.state
+    kept = state[EVENT_OUT]
+    for row in range(state[EVENT_OUT], state[OUT]):
+        pair = output.pairs[row]
+        slot = np.int64(table.slot_of[pair >> _SOURCE])
+        keep = True
+        if _has_bit(table.conflicted, slot):
+            entry = entry_of(certificates, pair)
+            keep = entry >= 0 and certificates.slide[entry] != BLOCKED
+            if entry >= 0:
+                remove(certificates, entry)
+        if keep:
+            output.pairs[kept] = pair
+            kept += 1
+    state[OUT] = kept
+
+
+@njit(cache=True, nogil=True)
+def search_pairs(index, certificates, scratch, pairs, count, budget):
+    """Search those of some pairs that have no entry yet."""
+    for i in range(count):
+        if entry_of(certificates, pairs[i]) < 0:
+            code = _search(index, certificates, scratch, pairs[i], budget)
+            if code != DONE:
+                return code
+            entry = entry_of(certificates, pairs[i])
+            if entry >= 0:
+                certificates.born[entry] = 0
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _unblock_root(index, certificates, scratch, root, u, budget):
+    """Search the blocked pairs of a root that a new edge out of u may help; those that have a path become rows."""
+    output, state = index.output, index.state
+    stamp = certificates.fields[STAMP]
+    slot = np.int64(index.table.slot_of[root])
+    entry = certificates.root_chain[root]
+    before = np.int64(-1)
+    left = False
+    helped = vertex_bit(u)
+    while entry >= 0:
+        following = certificates.following[entry]
+        counts = certificates.key[entry] >= 0 and certificates.slide[entry] == BLOCKED
+        if counts and certificates.looked[entry] != stamp and certificates.origins[entry] & helped != ZERO:
+            if state[OUT] >= state[OUT_CAPACITY]:
+                return np.int64(NEED_OUTPUT)
+            code = _search(index, certificates, scratch, certificates.key[entry], budget)
+            if code != DONE:
+                return code
+            if _has_bit(certificates.aside, slot):
+                return np.int64(DONE)
+            if certificates.slide[entry] != BLOCKED:
+                output.pairs[state[OUT]] = certificates.key[entry]
+                state[OUT] += 1
+                certificates.fields[UNBLOCKED] += 1
+                counts = False
+        if counts:
+            before = entry
+            left = True
+        else:
+            certificates.listed[entry] = 0
+            if before < 0:
+                certificates.root_chain[root] = following
+            else:
+                certificates.following[before] = following
+        entry = following
+    if not left:
+        certificates.blocked[slot >> 6] &= ~(ONE << np.uint64(slot & 63))
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
+    """Search again the blocked pairs for which a new edge u -> v of a transition class may have made a path."""
+    program, table = index.program, index.table
+    slot = np.int64(table.slot_of[u])
+    if program.start_target[transition_class] >= 0 and _has_bit(certificates.blocked, slot):
+        code = _unblock_root(index, certificates, scratch, u, u, budget)
+        if code != DONE:
+            return code
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        row = row_at(index, u, np.int64(program.step_source[step]))
+        if row < 0:
+            continue
+        for i in range(block_count(table, row)):
+            number, held = nth_block(table, row, i)
+            if certificates.blocked[number] == ZERO:
+                continue
+            lanes = certificates.blocked[number] & ~certificates.aside[number]
+            lanes &= live(table.values, held, index.state[NOW])
+            while lanes != ZERO:
+                lane = trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                root = np.int64(table.slot_vertex[number * LANES + lane])
+                if root != v:
+                    code = _unblock_root(index, certificates, scratch, root, u, budget)
+                    if code != DONE:
+                        return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _replace(index, certificates, scratch, entry, budget):
+    """Look for another path in place of one that broke; a pair without one is a row of the event."""
+    output, state, fields = index.output, index.state, certificates.fields
+    if state[OUT] >= state[OUT_CAPACITY]:
+        return np.int64(NEED_OUTPUT)
+    pair = certificates.key[entry]
+    source = pair >> _SOURCE
+    slot = np.int64(index.table.slot_of[source])
+    if _has_bit(certificates.aside, slot):
+        return np.int64(DONE)
+    if slot >= 0 and best_value(index, slot, pair & _TARGET) > state[NOW]:
+        code = _search(index, certificates, scratch, pair, budget)
+        if code != DONE:
+            return code
+        if _has_bit(certificates.aside, slot):
+            return np.int64(DONE)
+    else:
+        remove(certificates, entry)
+    fields[BROKEN] += 1
+    if certificates.slide[entry] != BLOCKED:
+        fields[REPLACED] += 1
+    else:
+        output.pairs[state[OUT]] = pair
+        state[OUT] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def replace_through(index, certificates, scratch, edge, budget):
+    """Replace the paths over an edge that was deleted."""
+    fields = certificates.fields
+    if fields[STEP_OF] == 0:
+        fields[STEP_OF] = certificates.edge_chain[edge] + 1
+    while fields[STEP_OF] > 0:
+        place = fields[STEP_OF] - 1
+        following = certificates.chain[place]
+        if holds(certificates, place):
+            code = _replace(index, certificates, scratch, certificates.owner[place], budget)
+            if code != DONE:
+                return code
+        # Zero would begin anew, with a chain of steps that hold nothing any more.
+        fields[STEP_OF] = following + 1
+    certificates.edge_chain[edge] = -1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def replace_expired(index, certificates, scratch, capacity, budget):
+    """Replace the paths that expire with the current slide."""
+    now = index.state[BASE] + index.state[NOW]
+    for entry in range(capacity):
+        slide = certificates.slide[entry]
+        if slide <= now and slide != BLOCKED and certificates.key[entry] >= 0:
+            code = _replace(index, certificates, scratch, entry, budget)
+            if code != DONE:
+                return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def write_paths(index, certificates):
+    """A simple path for each row of the current event, from row RESUME on."""
+    state, output = index.state, index.output
+    steps = np.empty(64, np.int64)
+    while state[RESUME] < state[OUT]:
+        pair = output.pairs[state[RESUME]]
+        entry = entry_of(certificates, pair)
+        if entry >= 0:
+            length = certificates.length[entry]
+        else:
+            length, steps = walk_back(index, pair >> _SOURCE, pair & _TARGET, steps)
+            length = np.int64(erase_loops(pair & _TARGET, steps, length))
+        if state[PATHS] + length > state[PATH_CAPACITY] or state[RESUME] >= state[PATH_END_CAPACITY]:
+            return np.int64(NEED_PATHS)
+        for i in range(length):
+            if entry >= 0:
+                step = certificates.step[certificates.first[entry] + length - 1 - i]
+            else:
+                step = steps[i] & STEP
+            output.paths[state[PATHS] + i] = step
+        state[PATHS] += length
+        output.path_end[state[RESUME]] = state[PATHS]
+        state[RESUME] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def next_expiry(certificates, capacity):
+    """The earliest absolute slide at which a path expires."""
+    slide = np.int64(np.iinfo(np.int64).max)
+    for entry in range(capacity):
+        if certificates.slide[entry] != BLOCKED and certificates.key[entry] >= 0:
+            slide = min(slide, certificates.slide[entry])
+    return slide
+
+
+@njit(cache=True, nogil=True)
+def forget_lost(index, certificates, capacity, clean):
+    """Remove blocked entries whose walk has gone, and all of the roots in `clean` (uint64 a block number)."""
+    table = index.table
+    for entry in range(capacity):
+        pair = certificates.key[entry]
+        if pair < 0:
+            continue
+        slot = np.int64(table.slot_of[pair >> _SOURCE])
+        if slot < 0 or _has_bit(clean, slot):
+            remove(certificates, entry)
+        elif certificates.slide[entry] == BLOCKED and best_value(index, slot, pair & _TARGET) <= index.state[NOW]:
+            remove(certificates, entry)
+
+
+@njit(cache=True, nogil=True)
+def pairs_of(index, roots):
+    """The walk answers of the roots in `roots` (uint64 a block number), source << 32 | target."""
+    program, table = index.program, index.table
+    now = index.state[NOW]
+    pairs = np.empty(256, np.int64)
+    found = 0
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        if not program.accepting[state] or not table.is_target[vertex]:
+            continue
+        for i in range(block_count(table, row)):
+            number, held = nth_block(table, row, i)
+            if roots[number] == ZERO:
+                continue
+            lanes = roots[number] & live(table.values, held, now)
+            for j in range(program.classes[2]):
+                other = np.int64(program.accepting_states[j])
+                if lanes == ZERO or other >= state:
+                    break
+                other_row = row_at(index, vertex, other)
+                other_block = find(table, other_row, number) if other_row >= 0 else np.int64(-1)
+                if other_block >= 0:
+                    lanes &= ~live(table.values, other_block, now)
+            if found + LANES > len(pairs):
+                pairs = np.concatenate((pairs, np.empty_like(pairs)))
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                pairs[found] = np.int64(table.slot_vertex[slot]) << _SOURCE | vertex
+                found += 1
+    return pairs[:found]

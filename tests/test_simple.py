@@ -1,0 +1,177 @@
+"""Simple paths by hand: each rule in a graph small enough to draw, with the rows that must come."""
+
+from __future__ import annotations
+
+import pytest
+
+import rpq
+
+
+def engine(expression: str, *, size: int = 10, slide: int = 1, **options) -> rpq.Engine:
+    query = rpq.Query(expression, window=rpq.Window(size=size, slide=slide), name="q", paths="simple", **options)
+    return rpq.Engine(query, witness=True)
+
+
+def rows(changes: rpq.Changes) -> list[str]:
+    """The rows as texts like "+xy", sorted."""
+    return sorted(f"{row.op}{row.source}{row.target}" for row in changes.rows())
+
+
+def figures(engine: rpq.Engine) -> dict[str, int]:
+    (running,) = engine._running.values()
+    return running.simple[0].figures()
+
+
+def test_no_path_comes_back_to_its_root() -> None:
+    # x --a--> y --a--> x: under walks (x, x) and (y, y) as well.
+    e = engine("a+")
+    assert rows(e.push_rows([("x", "y", "a", 1), ("y", "x", "a", 1)])) == ["+xy", "+yx"]
+    assert rows(e.insert("x", "x", "a", 2)) == []
+
+
+def test_a_walk_through_the_root_is_no_conflict() -> None:
+    # x --a--> y --b--> x --b--> z: the only walk from x to z comes back to x.
+    e = engine("a/b*")
+    assert rows(e.push_rows([("x", "y", "a", 1), ("y", "x", "b", 1), ("x", "z", "b", 1)])) == ["+xy"]
+    assert rows(e.insert("y", "z", "b", 2)) == ["+xz"]
+    assert e.statistics().conflicts == e.statistics().searches == 0
+
+
+def test_a_pair_whose_only_walk_visits_its_end_twice_is_blocked_until_another_way_opens() -> None:
+    #   x --a--> y --b--> u --c--> y       x --a--> v --b--> u
+    e = engine("a/b*/c")
+    assert rows(e.push_rows([("x", "y", "a", 1), ("y", "u", "b", 1), ("u", "y", "c", 1)])) == []
+    assert figures(e)["conflicted_roots"] == 1
+    assert rows(e.insert("x", "v", "a", 2)) == []
+    assert rows(e.insert("v", "u", "b", 3)) == ["+xy"]
+    assert figures(e)["unblocked"] == 1
+    assert e.witness("x", "y").vertices == ("x", "v", "u", "y")
+
+
+def test_a_root_that_meets_its_first_conflict_keeps_its_answers_without_a_row() -> None:
+    #   x --a--> y --b--> z --c--> w, then z --c--> y
+    e = engine("a/b*/c")
+    assert rows(e.push_rows([("x", "y", "a", 1), ("y", "z", "b", 1), ("z", "w", "c", 1)])) == ["+xw"]
+    assert rows(e.insert("z", "y", "c", 2)) == []
+    assert figures(e)["conflicted_roots"] == 1
+    assert e.answers().pairs() == {("x", "w")}
+
+
+def test_example_of_the_paper_what_was_pruned_is_found_when_a_conflict_comes() -> None:
+    # The course of example 4.2, for (a/b)+: states 1 (after a) and 2 (after b) are in conflict.
+    #
+    #   x --a--> c --b--> d --a--> v            v in state 1, by the way that comes first
+    #   x --a--> s --b--> t --a--> v            … and again: with markings, v is marked and this path is pruned at it
+    #   v --b--> w --a--> u                     below v
+    #   u --b--> c                              the conflict: c is on the first way in state 1, and here in state 2
+    e = engine("(a/b)+")
+    first = [("x", "c", "a", 1), ("c", "d", "b", 1), ("d", "v", "a", 1), ("v", "w", "b", 1), ("w", "u", "a", 1)]
+    assert rows(e.push_rows(first)) == ["+dw", "+xd", "+xw"]
+    assert rows(e.push_rows([("x", "s", "a", 2), ("s", "t", "b", 2), ("t", "v", "a", 2)])) == ["+tw", "+xt"]
+    assert figures(e)["conflicts"] == 0
+    assert rows(e.insert("u", "c", "b", 3)) == ["+dc", "+tc", "+wc", "+xc"]
+    assert figures(e)["conflicted_roots"] > 0
+    assert e.witness("x", "c").vertices == ("x", "s", "t", "v", "w", "u", "c"), "the path that was pruned"
+    # Without it there is a walk, and no simple path.
+    assert rows(e.delete("s", "t", "b", 3)) == ["-xc", "-xt"]
+
+
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+def test_a_path_that_expires_is_replaced_or_its_pair_leaves_at_that_boundary(semantics) -> None:
+    #   x --a--> y --b--> u --c--> y   always;   x --a--> v --b--> u at 1 and x --a--> w --b--> u at 3
+    e = engine("a/b*/c", size=10, semantics=semantics)
+    e.push_rows([("x", "v", "a", 1), ("v", "u", "b", 1), ("x", "w", "a", 3), ("w", "u", "b", 3)])
+    assert rows(e.push_rows([("x", "y", "a", 5), ("y", "u", "b", 5), ("u", "y", "c", 5)])) == ["+xy"]
+    assert rows(e.advance(12)) == []
+    assert e.witness("x", "y").vertices == ("x", "w", "u", "y")
+    changes = e.advance(14)
+    assert [(r.op, r.source, r.target, r.timestamp) for r in changes] == (
+        [("-", "x", "y", 13)] if semantics == "explicit" else []
+    )
+    assert e.answers().pairs() == set(), "the walk is still there, but no simple path"
+
+
+def test_a_deleted_edge_breaks_the_paths_over_it() -> None:
+    e = engine("a/b*/c")
+    e.push_rows([("x", "y", "a", 1), ("y", "u", "b", 1), ("u", "y", "c", 1)])
+    e.push_rows([("x", "v", "a", 1), ("v", "u", "b", 1), ("x", "w", "a", 1), ("w", "u", "b", 1)])
+    assert ("x", "y") in e.answers().pairs()
+    middle = e.witness("x", "y").vertices[1]
+    assert rows(e.delete("x", middle, "a", 2)) == [], "another path takes its place"
+    other = e.witness("x", "y").vertices[1]
+    assert {middle, other} == {"v", "w"}
+    assert rows(e.delete(other, "u", "b", 2)) == ["-xy"], "the walk through y is no simple path"
+
+
+def test_a_root_is_clean_again_when_the_window_has_moved_past_its_conflicts() -> None:
+    e = engine("a/b*/c", size=5)
+    e.push_rows([("x", "y", "a", 1), ("y", "u", "b", 1), ("u", "y", "c", 1)])
+    assert figures(e)["conflicted_roots"] == 1
+    e.push_rows([("x", "v", "a", 5), ("v", "u", "b", 5), ("u", "z", "c", 5)])
+    e.advance(6)
+    assert figures(e)["conflicted_roots"] == 0
+    assert e.answers().pairs() == {("x", "z")}
+
+
+@pytest.mark.parametrize("expression", ["a*", "(a|b|c)+", "a/b*", "a*/b*", "a?/b*", "(a|b)/c*", "a/b*/c*"])
+def test_queries_whose_automaton_has_no_conflict_cost_no_search(expression: str) -> None:
+    import itertools
+
+    e = engine(expression)
+    assert not e._running["q"].simple[0].judged
+    edges = [(x, y, label, 1) for x, y in itertools.product("uvw", repeat=2) for label in "abc"]
+    e.push_rows(edges)
+    walk = rpq.Engine(rpq.Query(expression, window=rpq.Window(size=10, slide=1)))
+    walk.push_rows(edges)
+    if e.queries[0].dfa.simple_equals_walk:
+        assert e.answers().pairs() == {(x, y) for x, y in walk.answers().pairs() if x != y}
+    assert e.statistics().searches == 0
+
+
+def test_witnesses_of_roots_without_conflicts_are_simple_too() -> None:
+    # (a|b)+ in two states: the walk of the index may go round a cycle, which is left out.
+    e = engine("(a/b?)+")
+    e.push_rows([("x", "y", "a", 1), ("y", "z", "b", 1), ("z", "y", "a", 1), ("y", "w", "a", 1), ("w", "x", "b", 1)])
+    for source, target in e.answers().pairs():
+        vertices = e.witness(source, target).vertices
+        assert len(set(vertices)) == len(vertices)
+
+
+def test_the_budget_names_tuple_root_and_size_and_the_engine_goes_on() -> None:
+    e = engine("a/b*/c", simple_budget=3)
+    batch = [("x", "y", "a", 1), ("y", "u", "b", 1), ("o", "p", "a", 1), ("u", "y", "c", 1), ("p", "q", "c", 1)]
+    with pytest.raises(rpq.ConflictBudgetError) as caught:
+        e.push_rows([*batch, ("x", "v", "a", 2), ("v", "u", "b", 2), ("v", "w", "b", 2), ("w", "u", "b", 2)])
+    error = caught.value
+    assert (error.query, error.root, error.budget) == ("q", "x", 3)
+    assert error.row is not None and error.size > 3
+    assert "+oq" in rows(error.changes), "every other root is answered"
+    assert e.set_aside() == ["x"]
+    assert e.statistics().roots_set_aside == 1
+
+
+def test_a_root_that_is_set_aside_leaves_and_comes_back(tmp_path) -> None:
+    #   x --a--> y --b--> u --c--> y, u --c--> z: the conflict; the rest makes the search for (x, y) long.
+    e = engine("a/b*/c", size=10, simple_budget=3, on_budget="set_aside", semantics="explicit")
+    assert rows(e.push_rows([("x", "v", "a", 3), ("v", "u", "b", 3), ("u", "z", "c", 3)])) == ["+xz"]
+    changes = e.push_rows([("x", "y", "a", 1), ("y", "u", "b", 2), ("u", "y", "c", 3)])
+    many = [(f"n{i}", f"n{j}", "b", 3) for i in range(5) for j in range(5) if i != j]
+    changes = [changes, e.push_rows([("x", "n0", "a", 3), *many, ("n4", "k", "b", 3), ("k", "n3", "c", 3)])]
+    report = [r for c in changes for r in c.set_aside]
+    assert [r.root for r in report] == ["x"]
+    assert not {pair for pair in e.answers().pairs() if pair[0] == "x"}
+    e.save(tmp_path / "state")
+    e = rpq.Engine.restore(tmp_path / "state", witness=True)
+    assert e.set_aside() == ["x"]
+    assert e.restore_root("nobody").rows() == []
+    # At 14 nothing is left; what is in the window then answers again.
+    e.push_rows([("x", "s", "a", 12), ("s", "t", "c", 12)])
+    back = e.advance(14)
+    assert rows(back) == ["+xt"] and e.set_aside() == []
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(rpq.QueryError):
+        engine("a", simple_budget=0)
+    with pytest.raises(rpq.QueryError):
+        engine("a", on_budget="shrug")
