@@ -139,9 +139,11 @@ class AnswerChanges(StatefulProcessor):
         )
         engine, record = self._engine(self._numbers[int(key[0])], log, record)
         late = []
-        started = engine.statistics().engine_seconds
+        seconds = 0.0
         for start in range(0, len(tuples), PUSHED_ROWS):
+            started = clock.perf_counter()
             changes = engine.push(tuples.slice(start, PUSHED_ROWS))
+            seconds += clock.perf_counter() - started
             late.append(changes.late_rows + start)
             yield from _frames(changes.to_arrow())
         late_rows = np.concatenate(late)
@@ -156,7 +158,7 @@ class AnswerChanges(StatefulProcessor):
             order=log.order,
             tuples=record.tuples + len(tuples),
             late=record.late + len(late_rows),
-            engine_seconds=record.engine_seconds + engine.statistics().engine_seconds - started,
+            engine_seconds=record.engine_seconds + seconds,
             history=json.dumps([*json.loads(record.history), (token, log.order)][-REMEMBERED:]),
             parts=json.dumps(log.parts),
         )
