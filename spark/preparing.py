@@ -6,8 +6,8 @@
 What passes through the driver is the list of splits and, of each, two counts.  The files are read by the tasks, so
 every node must see them, and the data set's folder, under the same names.
 
-A prepared data set is a folder of Parquet files, whose paths in order are the stream in the order of its timestamps
-(ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER` reads it,
+A prepared data set is a folder of Parquet files, whose paths (and ages) in order are the stream in the order of its
+timestamps (ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER` reads it,
 and so does Spark.  Texts are dictionary-encoded.  With `vertices="ids"` source and target are numbers of 64 bits and
 `_vertices` says which name each stands for: a smaller data set and a faster engine, rows whose vertices are numbers.
 Beside the files are `_statistics.json` and, where lines were bad, `_rejected` (JSON lines: file, line, column, message,
@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -224,6 +225,11 @@ def _write(edges: DataFrame, output: str, *, partitions: int | None, rows_per_fi
     if rows_per_file:
         writer = writer.option("maxRecordsPerFile", rows_per_file)
     writer.parquet(output)
+    # Who streams the folder reads its files by age: let that be the order of time.
+    files = files_of(output)
+    now = int(time.time())
+    for age, file in enumerate(reversed(files)):
+        os.utime(file, (now - age, now - age))
 
 
 def files_of(folder: str) -> list[str]:
