@@ -14,8 +14,8 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from rpq.readers import open_reader  # noqa: E402
-from spark.java import check_java, java_version  # noqa: E402
 from spark.errors import PipelineError  # noqa: E402
+from spark.java import check_java, java_version  # noqa: E402
 from spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
 from spark.splits import Split, blocks, splits_of  # noqa: E402
 
@@ -174,3 +174,12 @@ def test_importing_the_package_brings_in_nothing_heavy():
 
     code = "import sys, spark.cli; print([m for m in ('pyspark', 'pandas', 'numba', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["partitions", "window_log", "console"])
+def test_examples(name: str):
+    import doctest
+    from importlib import import_module
+
+    result = doctest.testmod(import_module(f"spark.{name}"))
+    assert result.attempted and not result.failed
