@@ -49,6 +49,9 @@ _query_options = _options(
     click.option("--slide", required=True, metavar="S", help="How far the window moves at once; as --window."),
     click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the timestamps, if not known."),
     click.option(
+        "--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count."
+    ),
+    click.option(
         "--semantics",
         type=click.Choice(["implicit", "explicit"]),
         default="implicit",
@@ -57,7 +60,7 @@ _query_options = _options(
     ),
     click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),
     click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices."),
-    click.option("--partitions", type=click.IntRange(min=1), help="How many parts the roots are divided into.")
+    click.option("--partitions", type=click.IntRange(min=1), help="How many parts the roots are divided into."),
 )
 
 
@@ -244,7 +247,10 @@ def _queries(
             for name in ("sources", "targets")
         }
         window = rpq.Window(size=lengths["window"], slide=lengths["slide"])
-        return [rpq.Query(one, window=window, semantics=options["semantics"], **ends) for one in expressions]
+        return [
+            rpq.Query(one, window=window, paths=options["paths"], semantics=options["semantics"], **ends)
+            for one in expressions
+        ]
     except (QueryError, ValueError) as error:
         raise click.UsageError(str(error)) from error
 
