@@ -1,0 +1,138 @@
+"""Running a stream of files to its end or until it is interrupted: what `rpq spark stream` does."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import rpq
+from spark.console import REFRESH_SECONDS, Progress, summary_text
+from spark.errors import PipelineError
+from spark.streaming import rpq_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+class Stream:
+    """Queries over a streaming DataFrame of edges, into a folder of Parquet files."""
+
+    def __init__(
+        self,
+        edges: DataFrame,
+        queries: Sequence[rpq.Query],
+        *,
+        partitions: int,
+        sequence: str | None,
+        time_unit: str | None,
+        on_error: str,
+    ) -> None:
+        self._session = edges.sparkSession
+        self._changes = rpq_changes(
+            edges,
+            *queries,
+            partitions=partitions,
+            sequence=sequence,
+            time_unit=time_unit or "us",
+            on_error=on_error,
+        )
+
+    @staticmethod
+    def edges(session: SparkSession, folder: str, files: str, max_files: int) -> DataFrame:
+        """The files of a folder as they appear, the oldest first; its columns are those of the files that are there."""
+        if not os.path.isdir(folder):
+            raise PipelineError(f"{folder}: there is no such folder")
+        now = session.read
+        later = session.readStream.option("maxFilesPerTrigger", max_files)
+        if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in os.listdir(folder)):
+            raise PipelineError(f"{folder}: holds no .{files} file yet; the first one tells the columns")
+        if files == "parquet":
+            return later.schema(now.parquet(folder).schema).parquet(folder)
+        separator = _SEPARATORS[files]
+        names = now.option("header", True).option("sep", separator).csv(folder).columns
+        schema = ", ".join(f"`{name}` {'bigint' if name == 'timestamp' else 'string'}" for name in names)
+        return later.schema(schema).option("header", True).option("sep", separator).csv(folder)
+
+    def run(self, *, output: str, checkpoint: str, once: bool, shown: bool) -> dict[str, Any]:
+        """Run until there are no more files (`once`) or until interrupted; the figures."""
+        started = time.perf_counter()
+        writer = self._changes.writeStream.format("parquet").option("path", output)
+        writer = writer.option("checkpointLocation", checkpoint).outputMode("append")
+        if once:
+            writer = writer.trigger(availableNow=True)
+        query = writer.start()
+        progress, batches, ended = Progress(shown=shown), {}, "end of the input"
+        try:
+            while not query.awaitTermination(REFRESH_SECONDS):
+                self._watch(query, batches, progress, started)
+        except KeyboardInterrupt:
+            ended = "interrupted"
+            query.stop()
+        finally:
+            progress.clear()
+        self._watch(query, batches, progress, started)
+        progress.clear()
+        seconds = sorted(one["seconds"] for one in batches.values())
+        return {
+            "ended": ended,
+            "batches": len(batches),
+            "tuples": sum(one["tuples"] for one in batches.values()),
+            "rows": sum(one["rows"] for one in batches.values()),
+            "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
+            "batch_seconds_longest": seconds[-1] if seconds else None,
+            "partitions": records_of(self._session, checkpoint),
+            "total_seconds": time.perf_counter() - started,
+        }
+
+    def _watch(self, query: StreamingQuery, batches: dict[int, dict[str, Any]], progress: Progress, started: float) -> None:
+        for one in query.recentProgress:
+            if one.numInputRows:
+                batches[one.batchId] = {
+                    "tuples": one.numInputRows,
+                    "rows": max(0, one.sink.numOutputRows),
+                    "seconds": one.durationMs.get("triggerExecution", 0) / 1000,
+                }
+        if batches:
+            last, tuples = batches[max(batches)], sum(one["tuples"] for one in batches.values())
+            progress.show(
+                f"{len(batches):,} micro-batches, {tuples:,} tuples, {tuples / (time.perf_counter() - started):,.0f} "
+                f"edges/s, the last took {last['seconds']:.1f} s"
+            )
+        else:
+            progress.show("waiting for the first micro-batch …")
+
+    @staticmethod
+    def summary(figures: dict[str, Any]) -> str:
+        """The figures in some lines of text."""
+        late = max((one["late"] for one in figures["partitions"]), default=0)
+        counts = {name: sum(one[name] for one in figures["partitions"]) for name in ("hits", "catch_ups", "rebuilds")}
+        median, longest = figures["batch_seconds_median"], figures["batch_seconds_longest"]
+        return summary_text(
+            {
+                "ended": figures["ended"],
+                "tuples": f"{figures['tuples']:,} in {figures['batches']:,} micro-batches",
+                "late": f"{late:,} in all" if late else "",
+                "rows": f"{figures['rows']:,}" if figures["rows"] else "",
+                "batches": f"{median:.1f} s, the longest {longest:.1f} s" if figures["batches"] else "",
+                "index": f"in the worker {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
+                f"built again {counts['rebuilds']:,}",
+                "time": f"{figures['total_seconds']:.1f} s",
+            }
+        )
+
+
+def records_of(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
+    """The figures that the state keeps of every partition (`spark.processor.Record`), without the texts."""
+    try:
+        state = session.read.format("statestore").option("stateVarName", "record").load(checkpoint)
+        rows = state.selectExpr("value.*").drop("history", "parts", "identity").collect()
+    except Exception as error:  # a stream that has not finished a micro-batch has no state
+        if not type(error).__module__.startswith("pyspark"):
+            raise
+        return []
+    return [row.asDict() for row in rows]

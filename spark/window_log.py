@@ -1,0 +1,170 @@
+"""The window as a log of tuples: what Spark keeps of a partition between two micro-batches.
+
+The index is not worth keeping: pickled it is large, and it can be built from the window.  Nor is the snapshot graph
+kept as such, for one micro-batch would change edges all over it.  What is kept is the log of the tuples that made it,
+cut into *buckets* of time:
+
+* An insert lies in the bucket of its own timestamp, a delete in the bucket of the stream time at which it came.  Each
+  has a number, `order`, that counts tuples as they were applied.
+* The snapshot graph is: of every edge, the largest timestamp among its inserts with a larger `order` than its last
+  delete.  An insert that refreshes an edge is just one more; which one counts falls out of the maximum.
+* An engine that stood where the log had n tuples catches up with those whose `order` is n or more, in that order.
+* A bucket all of whose timestamps have left the longest window is dropped whole.  A delete goes no sooner than any
+  insert that it undoes, as none of those can be younger than the stream time at which the delete came.
+
+A bucket is stored in *parts*, one for each micro-batch that wrote into it, as Arrow streams.  A new part swallows the
+parts before it that have at most twice its rows, so a bucket has O(log rows) parts and each tuple is written
+O(log micro-batches) times, however many micro-batches a bucket sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.query import Query
+
+BUCKETS = 64
+"""So many buckets make a window, or fewer if its slides are longer."""
+
+_EDGE = ("source", "target", "label")
+
+
+class Chunks(Protocol):
+    """Where parts lie: (bucket, part) → bytes."""
+
+    def read(self, bucket: int, part: int) -> bytes: ...
+
+    def write(self, bucket: int, part: int, data: bytes) -> None: ...
+
+    def remove(self, bucket: int, part: int) -> None: ...
+
+
+def bucket_width(queries: Sequence[Query]) -> int:
+    """The time that a bucket spans: a slide of the longest window, or a sixty-fourth of it if that is more."""
+    longest = max((query.window for query in queries), key=lambda window: window.size)
+    return max(longest.slide, -(-longest.size // BUCKETS))
+
+
+@dataclass
+class WindowLog:
+    """The log of a window, in `chunks`; `parts` has of each part of each bucket its rows and its last `order`.
+
+    >>> import rpq
+    >>> query = rpq.Query("a", window=rpq.Window(size=10, slide=5))
+    >>> log = WindowLog(chunks=MemoryChunks(), queries=[query])
+    >>> rows = pa.table({"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [1, 2]})
+    >>> log.append(rows.append_column("delete", [[False, True]]), time=2)
+    >>> log.append(rows.slice(1).append_column("delete", [[False]]), time=2)
+    >>> log.edges(time=2).to_pylist()
+    [{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 2}]
+    """
+
+    chunks: Chunks
+    queries: Sequence[Query]
+    parts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    order: int = 0
+
+    def __post_init__(self) -> None:
+        self._width = bucket_width(self.queries)
+
+    @property
+    def rows(self) -> int:
+        """Tuples in the log."""
+        return sum(rows for parts in self.parts.values() for rows, _ in parts)
+
+    def append(self, tuples: pa.Table, *, time: int) -> None:
+        """Add applied tuples (source, target, label, timestamp, delete); after them the stream time is `time`."""
+        stamps = tuples["timestamp"].to_numpy()
+        is_delete = tuples["delete"].to_numpy(zero_copy_only=False)
+        tuples = tuples.append_column("order", pa.array(np.arange(self.order, self.order + len(tuples))))
+        self.order += len(tuples)
+        buckets = np.where(is_delete, time, stamps) // self._width
+        for bucket in np.unique(buckets).tolist():
+            if not self._is_gone(bucket, time):
+                self._write(bucket, tuples.filter(pa.array(buckets == bucket)))
+        for bucket in [bucket for bucket in self.parts if self._is_gone(bucket, time)]:
+            for part in range(len(self.parts.pop(bucket))):
+                self.chunks.remove(bucket, part)
+
+    def edges(self, *, time: int) -> pa.Table | None:
+        """The inserts that make the window at stream time `time`, the youngest first, None if there are none.
+
+        An edge may be there more than once, its largest timestamp first.
+        """
+        log = self._read(0)
+        if log is None:
+            return None
+        inserts = log.filter(pc.invert(log["delete"])).filter(pc.field("timestamp") > self._lower_bound(time))
+        deletes = log.filter(log["delete"])
+        if len(deletes):
+            last = deletes.group_by(_EDGE).aggregate([("order", "max")])
+            inserts = inserts.join(last, list(_EDGE), join_type="left outer")
+            undone = pc.fill_null(pc.less(inserts["order"], inserts["order_max"]), False)
+            inserts = inserts.filter(pc.invert(undone))
+        return inserts.sort_by([("timestamp", "descending")]).select([*_EDGE, "timestamp"])
+
+    def since(self, order: int) -> pa.Table | None:
+        """The tuples of the log from that `order` on, in their order, None if there are none."""
+        log = self._read(order)
+        if log is None:
+            return None
+        recent = log.filter(pc.field("order") >= order).sort_by("order")
+        return recent.select([*_EDGE, "timestamp", "delete"])
+
+    def _read(self, order: int) -> pa.Table | None:
+        """The parts that reach to that `order` or beyond."""
+        tables = [
+            _decoded(self.chunks.read(bucket, part))
+            for bucket, parts in self.parts.items()
+            for part, (_, last) in enumerate(parts)
+            if last >= order
+        ]
+        return pa.concat_tables(tables) if tables else None
+
+    def _write(self, bucket: int, tuples: pa.Table) -> None:
+        parts = self.parts.setdefault(bucket, [])
+        kept, rows = len(parts), len(tuples)
+        while kept and parts[kept - 1][0] <= 2 * rows:
+            kept -= 1
+            rows += parts[kept][0]
+        swallowed = [_decoded(self.chunks.read(bucket, part)) for part in range(kept, len(parts))]
+        for part in range(kept + 1, len(parts)):
+            self.chunks.remove(bucket, part)
+        self.chunks.write(bucket, kept, _encoded(pa.concat_tables([*swallowed, tuples])))
+        parts[kept:] = [(rows, tuples["order"][-1].as_py())]
+
+    def _lower_bound(self, time: int) -> int:
+        return min(query.window.lower_bound(time) for query in self.queries)
+
+    def _is_gone(self, bucket: int, time: int) -> bool:
+        return (bucket + 1) * self._width - 1 <= self._lower_bound(time)
+
+
+class MemoryChunks(dict[tuple[int, int], bytes]):
+    """Parts in memory."""
+
+    def read(self, bucket: int, part: int) -> bytes:
+        return self[bucket, part]
+
+    def write(self, bucket: int, part: int, data: bytes) -> None:
+        self[bucket, part] = data
+
+    def remove(self, bucket: int, part: int) -> None:
+        del self[bucket, part]
+
+
+def _encoded(tuples: pa.Table) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, tuples.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(tuples.combine_chunks())
+    return bytes(out.getvalue())
+
+
+def _decoded(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()

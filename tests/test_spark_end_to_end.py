@@ -1,0 +1,329 @@
+"""The pipeline on a real Spark: from raw files to rows, the same as the local engine's, and after a crash as well."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+pytest.importorskip("pandas")
+
+import pyarrow as pa  # noqa: E402
+
+import rpq  # noqa: E402
+import spark as pipeline  # noqa: E402
+from rpq.readers import open_reader  # noqa: E402
+from spark.errors import PipelineError  # noqa: E402
+from spark.java import check_java  # noqa: E402
+from spark.preparing import files_of, read_statistics  # noqa: E402
+from spark.running import records_of  # noqa: E402
+
+try:
+    check_java()
+except PipelineError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
+
+DATA = Path(os.environ.get("RPQ_SHARED", Path(__file__).parents[2] / "shared")) / "data"
+DAY = 86_400
+MATHOVERFLOW = [
+    rpq.Query("a2q/c2a*", window=rpq.Window(size=10 * DAY, slide=DAY), semantics="explicit"),
+    rpq.Query("a2q/c2a", window=rpq.Window(size=3 * DAY, slide=DAY)),
+]
+LDBC = [
+    rpq.Query("replyOf*/hasCreator*", window=rpq.Window(size=3_600_000, slide=600_000), semantics="explicit"),
+    rpq.Query("likes/hasCreator", window=rpq.Window(size=10 * DAY * 1000, slide=DAY * 1000)),
+]
+QUERIES = {"mathoverflow": MATHOVERFLOW, "ldbc": LDBC}
+
+
+@pytest.fixture(scope="module")
+def session():
+    made = pipeline.open_session(master="local[2]", partitions=2)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory) -> dict[str, tuple[list[str], str]]:
+    """The beginnings of two real data sets, with a bad line in one: format and files by name."""
+    if not DATA.is_dir():
+        pytest.skip("the real data sets are not here")
+    folder = tmp_path_factory.mktemp("raw")
+    found = {}
+    for name, format, pattern, lines in (
+        ("mathoverflow", "stackoverflow", "stackoverflow/*.txt.gz", 2500),
+        ("ldbc", "ldbc", "ldbc/*.tsv.gz", 6000),
+    ):
+        paths = []
+        for path in sorted(DATA.glob(pattern)):
+            with gzip.open(path, "rb") as file:
+                head = list(itertools.islice(file, lines))
+            if name == "ldbc":
+                head.insert(100, b"a bad line\n")
+                path = path.with_suffix("")
+            (folder / path.name).write_bytes(gzip.compress(b"".join(head)) if path.suffix == ".gz" else b"".join(head))
+            paths.append(str(folder / path.name))
+        found[name] = (paths, format)
+    return found
+
+
+@pytest.fixture(scope="module")
+def prepared(session, raw, tmp_path_factory) -> dict[str, str]:
+    """The folders of the prepared data sets by name."""
+    folders = {}
+    for name, (paths, format) in raw.items():
+        folders[name] = str(tmp_path_factory.mktemp("prepared") / name)
+        pipeline.prepare(
+            session, paths, folders[name], format=format, partitions=2, rows_per_file=1300, split_bytes=50_000
+        )
+    return folders
+
+
+def table(reader) -> pa.Table:
+    tables = []
+    for batch in reader:
+        columns = {name: batch.columns[name].cast(kind) for name, kind in (("source", pa.string()), ("target", pa.string()))}
+        columns |= {"label": batch.columns["label"].cast(pa.string()), "timestamp": batch.columns["timestamp"]}
+        if "delete" in batch.columns.schema.names:
+            columns["delete"] = batch.columns["delete"]
+        else:
+            columns["delete"] = pa.array([False] * len(batch))
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables)
+
+
+def rows_of(frame) -> Counter:
+    return Counter(rpq.Change(*row) for row in frame.select("query", "source", "target", "timestamp", "op").collect())
+
+
+def local_rows(queries: list[rpq.Query], micro_batches: list[pa.Table]) -> Counter:
+    """What the local engine gives for micro-batches, each sorted by time, deletes before inserts."""
+    engine, found = rpq.Engine(*queries), Counter()
+    for batch in micro_batches:
+        keyed = batch.append_column("rank", pa.array([0 if delete else 1 for delete in batch["delete"].to_pylist()]))
+        ordered = keyed.sort_by([("timestamp", "ascending"), ("rank", "ascending")]).drop_columns(["rank"])
+        found.update(engine.push(ordered).rows())
+    return found
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_prepared_data_set_is_the_sorted_input(raw, prepared, name: str):
+    paths, format = raw[name]
+    expected = table(open_reader(format, paths, on_error="skip"))
+    assert table(open_reader("edges", prepared[name])).equals(expected)
+    assert len(files_of(prepared[name])) > 3
+    ages = [os.path.getmtime(file) for file in files_of(prepared[name])]
+    assert ages == sorted(set(ages))
+    figures = read_statistics(prepared[name])
+    frame = expected.to_pandas()
+    inserts = frame[~frame["delete"]]
+    assert figures["tuples"] == len(frame)
+    assert figures["deletes"] == int(frame["delete"].sum())
+    assert figures["self_loops"] == int((frame["source"] == frame["target"]).sum())
+    assert figures["span"] == [int(frame["timestamp"].min()), int(frame["timestamp"].max())]
+    assert figures["duplicates"] == int(inserts.duplicated(["source", "target", "label"]).sum())
+    assert figures["repeated_tuples"] == int(inserts.duplicated(["source", "target", "label", "timestamp"]).sum())
+    assert figures["vertices_count"] == len({*frame["source"], *frame["target"]})
+    assert {label: one["tuples"] for label, one in figures["labels"].items()} == Counter(frame["label"])
+    if name == "ldbc":
+        assert figures["rejected"] == 1 and figures["deletes"] > 0
+        kept = [json.loads(line) for path in Path(prepared[name], "_rejected").glob("*.json") for line in path.open()]
+        assert [(one["file"], one["line"], one["text"]) for one in kept] == [(paths[0], 101, "a bad line")]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 5])
+@pytest.mark.parametrize("name", QUERIES)
+def test_replay_gives_the_rows_of_the_engine(session, prepared, name: str, partitions: int):
+    engine = rpq.Engine(*QUERIES[name])
+    expected = Counter()
+    for changes in engine.run(open_reader("edges", prepared[name])):
+        expected.update(changes.rows())
+    assert len(expected) > 1000
+    assert rows_of(pipeline.replay(session, prepared[name], *QUERIES[name], partitions=partitions)) == expected
+
+
+def test_ids_stand_for_names(session, tmp_path):
+    (tmp_path / "in.tsv").write_text("".join(f"{n % 5}\tv{n % 3}\ta\t{n // 3}\n" for n in range(60)))
+    folder = str(tmp_path / "ids")
+    pipeline.prepare(session, [str(tmp_path / "in.tsv")], folder, vertices="ids")
+    query = rpq.Query("a+", window=rpq.Window(size=5, slide=1), semantics="explicit")
+    expected = Counter(rpq.Engine(query).push(table(open_reader("edges", str(tmp_path / "in.tsv")))).rows())
+    assert rows_of(pipeline.replay(session, folder, query, partitions=2, names=True)) == expected
+    numbers = rows_of(pipeline.replay(session, folder, query, partitions=2))
+    assert all(isinstance(change.source, int) for change in numbers) and len(numbers) == len(expected)
+
+
+def streamed(session, edges, queries, folder: Path, **options) -> Counter:
+    """Run a streaming DataFrame to its end; the rows in the sink."""
+    changes = pipeline.rpq_changes(edges, *queries, **options)
+    writer = changes.writeStream.format("parquet").option("path", str(folder / "rows"))
+    query = writer.option("checkpointLocation", str(folder / "state")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return session.read.parquet(str(folder / "rows"))
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions"),
+    [
+        ("mathoverflow", 2),
+        ("ldbc", 5),
+        *(pytest.param(name, count, marks=pytest.mark.long) for name in QUERIES for count in (1, 2, 5)),
+    ],
+)
+def test_a_stream_gives_the_rows_of_the_engine(session, prepared, tmp_path, name: str, partitions: int):
+    files = files_of(prepared[name])
+    schema = session.read.parquet(prepared[name]).schema
+    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(prepared[name])
+    found = rows_of(streamed(session, edges, QUERIES[name], tmp_path, partitions=partitions))
+    assert found == local_rows(QUERIES[name], [table(open_reader("edges", file)) for file in files])
+    records = records_of(session, str(tmp_path / "state"))
+    assert [one["version"] for one in records] == [len(files)] * partitions
+    assert all(one["tuples"] == read_statistics(prepared[name])["tuples"] for one in records)
+
+
+def test_timestamps_and_watermarks(session, tmp_path):
+    """Typed times come back typed; a watermark that would drop everything late drops nothing inside the window."""
+    (tmp_path / "in").mkdir()
+    for number, lines in enumerate((["x,y,a,2024-01-10T00:00:00Z,2"], ["y,z,b,2024-01-05T00:00:00Z,1", "z,,b,,0"])):
+        path = tmp_path / "in" / f"{number}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        os.utime(path, (10**9 + number,) * 2)
+    schema = "source string, target string, label string, timestamp timestamp, place int"
+    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).csv(str(tmp_path / "in"))
+    query = rpq.Query("a/b", window=rpq.Window(size=30 * DAY, slide=DAY))
+    changes = streamed(
+        session,
+        edges.withWatermark("timestamp", "1 day"),
+        [query],
+        tmp_path,
+        partitions=2,
+        time_unit="s",
+        sequence="place",
+        on_error="skip",
+    )
+    assert changes.selectExpr("source", "target", "string(timestamp)", "op").collect() == [
+        ("x", "z", "2024-01-10 00:00:00", "+")
+    ]
+
+
+def test_what_does_not_fit_is_refused(session):
+    query = rpq.Query("a", window=rpq.Window(size=1, slide=1))
+    good = session.createDataFrame([("x", "y", "a", 1)], "source string, target string, label string, timestamp bigint")
+    for frame, options, message in (
+        (good.drop("label"), {}, "no column 'label'"),
+        (good.withColumn("target", good.timestamp), {}, "both integers or both text"),
+        (good.withColumn("timestamp", good.label), {}, "expected an integer, a timestamp or a date"),
+        (good, {"sequence": "order"}, "no column 'order'"),
+        (good, {"partitions": 0}, "at least 1"),
+    ):
+        with pytest.raises(PipelineError, match=message):
+            pipeline.rpq_changes(frame, query, **options)
+    with pytest.raises(PipelineError, match="same name"):
+        pipeline.rpq_changes(good, query, query)
+
+
+class Job:
+    """`rpq spark stream` over a folder, as a process that can be killed with all that belongs to it."""
+
+    def __init__(self, folder: str, place: Path, query: rpq.Query) -> None:
+        self.state, self.rows, self.log = place / "state", place / "rows", place / "log"
+        window = ["--window", str(query.window.size), "--slide", str(query.window.slide)]
+        files = ["--input", folder, "--output", str(self.rows), "--checkpoint", str(self.state)]
+        self._command = [sys.executable, "-m", "rpq.cli", "spark", "stream", query.expression, *window, *files]
+        self._command += ["--semantics", query.semantics, "--once", "--partitions", "2", "--master", "local[2]"]
+        self._command += ["--log", str(self.log)]
+
+    def start(self) -> subprocess.Popen:
+        return subprocess.Popen(self._command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+
+    def commits(self) -> int:
+        return self._count("commits")
+
+    def is_in_batch(self, number: int) -> bool:
+        return self._count("offsets") > number >= self.commits()
+
+    def _count(self, name: str) -> int:
+        folder = self.state / name
+        return sum(one.name.isdecimal() for one in folder.iterdir()) if folder.is_dir() else 0
+
+    def kill_in_batch(self, number: int, delay: float) -> bool:
+        """Run until that micro-batch has begun, wait so long, and kill everything; False if it ended before."""
+        process = self.start()
+        while process.poll() is None and not self.is_in_batch(number):
+            time.sleep(0.01)
+        time.sleep(delay)
+        alive = process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return alive
+
+
+def crashed_and_uninterrupted(session, prepared: str, query: rpq.Query, place: Path, kills: list[tuple[int, float]]) -> None:
+    """Kill a job at these micro-batches, let it end, and compare what the sink holds with the engine's rows."""
+    job = Job(prepared, place, query)
+    killed = [job.kill_in_batch(number, delay) for number, delay in kills]
+    assert any(killed), "no kill came in time"
+    end = job.start()
+    message = end.communicate()[1]
+    assert end.returncode == 0, message
+    batches = [table(open_reader("edges", file)) for file in files_of(prepared)]
+    assert rows_of(session.read.parquet(str(job.rows))) == local_rows([query], batches)
+    records = records_of(session, str(job.state))
+    assert [one["version"] for one in records] == [len(batches)] * 2
+    assert all(one["rebuilds"] >= 1 for one in records), "a new process began without the window"
+
+
+def test_a_killed_stream_goes_on(session, prepared, tmp_path):
+    crashed_and_uninterrupted(session, prepared["mathoverflow"], MATHOVERFLOW[0], tmp_path, [(2, 0.3)])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_that_is_killed_again_and_again(session, prepared, tmp_path, seed: int):
+    chooser = random.Random(seed)
+    name = chooser.choice(list(QUERIES))
+    kills = [(number, chooser.random() * 3) for number in sorted(chooser.sample(range(4), 3))]
+    crashed_and_uninterrupted(session, prepared[name], QUERIES[name][0], tmp_path, kills)
+
+
+def test_the_commands(raw, tmp_path):
+    """Prepare and replay from the command line; what is wrong is a sentence."""
+
+    def call(*args: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "rpq.cli", "spark", *args, "--log", str(tmp_path / "log"), "--master", "local[2]"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    data, rows = str(tmp_path / "data"), str(tmp_path / "rows")
+    paths, _ = raw["ldbc"]
+    status, err = call("prepare", "--input", *paths, "--format", "ldbc", "--output", data)
+    assert status == 0, err
+    assert "1 lines, kept in" in err and "Traceback" not in err and "WARN" not in err
+    window = ["--window", "1h", "--slide", "10m", "--partitions", "2"]
+    status, err = call("replay", "likes/hasCreator", "--input", data, *window, "--output", rows)
+    assert status == 0, err
+    assert "rows added" in err and "WARN" not in err
+    status, err = call("prepare", "--input", *paths, "--format", "ldbc", "--output", data)
+    assert status == 2 and "exists already" in err
+
+
+def test_a_bad_line_stops_if_it_is_to(session, raw, tmp_path):
+    paths, format = raw["ldbc"]
+    with pytest.raises(rpq.InputError, match=":101: "):
+        pipeline.prepare(session, paths, str(tmp_path / "data"), format=format, on_error="stop", split_bytes=3000)
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,185 @@
+"""Splits and what tasks make of them, without a JVM: together they are what a reader makes of the whole file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from rpq.readers import open_reader  # noqa: E402
+from spark.errors import PipelineError  # noqa: E402
+from spark.java import check_java, java_version  # noqa: E402
+from spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
+from spark.splits import Split, blocks, splits_of  # noqa: E402
+
+
+def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
+    """Edges, bad lines and counts of all splits in order, as dicts."""
+    splits = splits_of(paths, split_bytes=split_bytes)
+    table = pa.record_batch({"split": pa.array(range(len(splits)), pa.int32()), "description": list(map(describe, splits))})
+    rows = [row for batch in SplitReader(format, vertex)(iter([table])) for row in batch.to_pylist()]
+    rows.sort(key=lambda row: (row["split"], row["row"]))
+    return tuple([row for row in rows if row["kind"] == kind] for kind in (EDGE, BAD, COUNTS))
+
+
+def read(paths: list[str], format: str) -> list[tuple]:
+    """What the reader gives, bad lines left out."""
+    found = []
+    for batch in open_reader(format, paths, on_error="skip"):
+        for row in batch.columns.to_pylist():
+            op = "-" if row.get("delete") else "+"
+            found.append((row["source"], row["target"], row["label"], row["timestamp"], op))
+    return found
+
+
+def of_edges(edges: list[dict]) -> list[tuple]:
+    return [tuple(row[name] for name in ("source", "target", "label", "timestamp", "op")) for row in edges]
+
+
+def write(path: Path, text: str, compressed: bool = False) -> str:
+    path.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
+    return str(path)
+
+
+TEXTS = {
+    "plain": "x\ty\ta\t1\ny\tz\tb\t2\t-\n" * 20,
+    "header": "label,timestamp,source,target\n" + "a,1,x,y\nb,2,y,z\n" * 20,
+    "no end": "x\ty\ta\t1\n" * 9 + "x\ty\tlast\t7",
+    "bad lines": "x\ty\ta\t1\nnonsense\nx\ty\ta\tsoon\n\n# a comment\nx\ty\ta\t2\t?\nx\ty\ta\t3\n" * 7,
+    "bad first": "what\nis this\nsource\ttarget\tlabel\ttimestamp\nx\ty\ta\t1\nx\tz\ta\t2\n",
+    "mark": "\ufeffx\ty\ta\t1\n" + "x\ty\ta\t2\n" * 9,
+    "line ends": "x\ty\ta\t1\r\n" * 9,
+    "long lines": "x" * 500 + "\ty\ta\t1\nu\tv\ta\t2\n",
+    "nothing but bad": "no\nno\n",
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("split_bytes", [1, 7, 64, 1 << 20])
+@pytest.mark.parametrize("name", TEXTS)
+def test_splits_are_the_whole(tmp_path, name: str, split_bytes: int):
+    path = write(tmp_path / "edges.txt", TEXTS[name])
+    edges, bad, counts = parsed([path], "edges", split_bytes)
+    reader = open_reader("edges", [path], on_error="skip")
+    assert of_edges(edges) == read([path], "edges")
+    list(reader)
+    assert len(bad) == reader.rejected
+    before, lines = 0, TEXTS[name].removeprefix("\ufeff").split("\n")
+    for one in counts:  # where a bad line stands follows from the lines of the splits before
+        for row in bad:
+            if row["split"] == one["split"]:
+                assert lines[before + row["line"] - 1].removesuffix("\r") == row["text"].removesuffix("\r")
+        before += one["lines"]
+    assert before == len(TEXTS[name].removeprefix("\ufeff").splitlines())
+
+
+def test_any_byte_may_be_a_cut(tmp_path):
+    chooser = random.Random(1)
+    text = "".join(f"{'v' * chooser.randrange(1, 9)}\ty\ta\t{n}\n" + "\n" * chooser.randrange(2) for n in range(40))
+    path = write(tmp_path / "edges.txt", text)
+    whole = b"".join(block.data for _, block in blocks(Split(path=path, kind="text", end=len(text))))
+    assert whole == text.encode()
+    for cut in range(1, len(text)):
+        first, second = (Split(path=path, kind="text", start=s, end=e) for s, e in ((0, cut), (cut, len(text))))
+        parts = [block for split in (first, second) for block in blocks(split)]
+        assert b"".join(block.data for _, block in parts) == whole
+        assert all(whole[place:].startswith(block.data) for place, block in parts)
+
+
+def test_compressed_and_named_by_label(tmp_path):
+    files = [write(tmp_path / f"sx-math-{label}.txt.gz", "1 2 5\nbad\n3 4 6\n", True) for label in ("a2q", "c2q")]
+    edges, bad, _ = parsed(files, "stackoverflow")
+    assert sorted(of_edges(edges), key=lambda row: row[3]) == read(files, "stackoverflow")
+    assert [row["text"] for row in bad] == ["bad", "bad"]
+
+
+@pytest.mark.parametrize(("format", "line"), [("gmark", "{} 0 7\n"), ("yago", "<id>\t<{}>\t<knows>\t<b>\n")])
+def test_by_position(tmp_path, format: str, line: str):
+    texts = ["".join(line.format(n) + ("rubbish\n" if n % 3 == 0 else "\n") for n in range(m)) for m in (9, 5)]
+    files = [write(tmp_path / f"{n}.txt", text) for n, text in enumerate(texts)]
+    expected = read(files, format)
+    for split_bytes in (8, 50, 1 << 20):
+        edges, _, counts = parsed(files, format, split_bytes)
+        before = [sum(one["data_lines"] for one in counts[:n]) for n in range(len(counts))]
+        numbered = [{**row, "timestamp": before[row["split"]] + row["ordinal"]} for row in edges]
+        assert of_edges(numbered) == expected
+
+
+def test_raw_ldbc_events(tmp_path):
+    path = write(tmp_path / "updates.csv", "5|1|8|1|2|5\nbad|event\n7|1|3|55|34|7\n")
+    edges, bad, _ = parsed([path], "ldbc", 10)
+    assert of_edges(edges) == read([path], "ldbc")
+    assert len(bad) == 1 and bad[0]["text"] == "bad|event"
+
+
+def test_parquet_by_row_groups(tmp_path):
+    columns = {
+        "source": [1, None, 3, 4],
+        "target": [2, 2, 2, 2],
+        "label": pa.array(["a", "a", "", "b"]).dictionary_encode(),
+        "timestamp": [1, 2, 3, 4],
+        "op": ["+", "+", "+", "-"],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "edges.parquet", row_group_size=2)
+    paths = [str(tmp_path)]
+    assert len(splits_of(paths)) == 2
+    edges, bad, counts = parsed(paths, "edges", vertex="bigint")
+    assert of_edges(edges) == read(paths, "edges")
+    assert [(row["line"], row["field"]) for row in bad] == [(1, "source"), (2, "label")]
+    assert json.loads(bad[1]["text"])["source"] == 3
+    assert [one["data_lines"] for one in counts] == [2, 2]
+
+
+@pytest.mark.parametrize(("says", "version"), [('openjdk version "21.0.1" 2023', 21), ('java version "1.8.0_1"', 8), ("", None)])
+def test_java_versions(tmp_path, monkeypatch, says: str, version: int | None):
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+    assert java_version(str(program)) == version
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if version == 21:
+        check_java()
+    else:
+        with pytest.raises(PipelineError, match="needs Java 17 or newer; JAVA_HOME is .* Install one"):
+            check_java()
+
+
+@pytest.mark.parametrize("command", ["prepare", "replay", "stream"])
+def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command: str):
+    from rpq.cli import main
+
+    (tmp_path / "in.txt").write_text("x\ty\ta\t1\n")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    query = [] if command == "prepare" else ["a", "--window", "1", "--slide", "1"]
+    checkpoint = ["--checkpoint", str(tmp_path / "state")] if command == "stream" else []
+    args = ["spark", command, *query, "--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out"), *checkpoint]
+    with pytest.raises(SystemExit) as ended:
+        main(args, prog_name="rpq")
+    err = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert "Spark needs Java 17 or newer" in err and "Traceback" not in err
+
+
+def test_importing_the_package_brings_in_nothing_heavy():
+    import subprocess
+    import sys
+
+    code = "import sys, spark.cli; print([m for m in ('pyspark', 'pandas', 'numba', 'pyarrow') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["partitions", "window_log", "console"])
+def test_examples(name: str):
+    import doctest
+    from importlib import import_module
+
+    result = doctest.testmod(import_module(f"spark.{name}"))
+    assert result.attempted and not result.failed
