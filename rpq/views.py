@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import config, types
-from numba.core import cgutils
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,

@@ -30,7 +30,7 @@ from spark.errors import PipelineError
 from spark.window_log import WindowLog
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, ValueState
+    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
 FORMAT = 1
 """Version of what is in the state; a checkpoint of another one is refused."""
