@@ -142,7 +142,9 @@ def test_a_prepared_data_set_is_the_sorted_input(raw, prepared, name: str):
         assert [(one["file"], one["line"], one["text"]) for one in kept] == [(paths[0], 101, "a bad line")]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 5])
+@pytest.mark.parametrize(
+    "partitions", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(5, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("name", QUERIES)
 def test_replay_gives_the_rows_of_the_engine(session, prepared, name: str, partitions: int):
     engine = rpq.Engine(*QUERIES[name])
@@ -153,6 +155,7 @@ def test_replay_gives_the_rows_of_the_engine(session, prepared, name: str, parti
     assert rows_of(pipeline.replay(session, prepared[name], *QUERIES[name], partitions=partitions)) == expected
 
 
+@pytest.mark.long
 def test_ids_stand_for_names(session, tmp_path):
     (tmp_path / "in.tsv").write_text("".join(f"{n % 5}\tv{n % 3}\ta\t{n // 3}\n" for n in range(60)))
     folder = str(tmp_path / "ids")
@@ -177,7 +180,6 @@ def streamed(session, edges, queries, folder: Path, **options) -> Counter:
     ("name", "partitions"),
     [
         ("mathoverflow", 2),
-        ("ldbc", 5),
         *(pytest.param(name, count, marks=pytest.mark.long) for name in QUERIES for count in (1, 2, 5)),
     ],
 )
@@ -192,6 +194,7 @@ def test_a_stream_gives_the_rows_of_the_engine(session, prepared, tmp_path, name
     assert all(one["tuples"] == read_statistics(prepared[name])["tuples"] for one in records)
 
 
+@pytest.mark.long
 def test_timestamps_and_watermarks(session, tmp_path):
     """Typed times come back typed; a watermark that would drop everything late drops nothing inside the window."""
     (tmp_path / "in").mkdir()
@@ -297,6 +300,7 @@ def test_a_stream_that_is_killed_again_and_again(session, prepared, tmp_path, se
     crashed_and_uninterrupted(session, prepared[name], QUERIES[name][0], tmp_path, kills)
 
 
+@pytest.mark.long
 def test_the_commands(raw, tmp_path):
     """Prepare and replay from the command line; what is wrong is a sentence."""
 
@@ -322,6 +326,7 @@ def test_the_commands(raw, tmp_path):
     assert status == 2 and "exists already" in err
 
 
+@pytest.mark.long
 def test_a_bad_line_stops_if_it_is_to(session, raw, tmp_path):
     paths, format = raw["ldbc"]
     with pytest.raises(rpq.InputError, match=":101: "):
