@@ -287,7 +287,6 @@ def crashed_and_uninterrupted(session, prepared: str, query: rpq.Query, place: P
     assert all(one["rebuilds"] >= 1 for one in records), "a new process began without the window"
 
 
-@pytest.mark.long
 def test_a_killed_stream_goes_on(session, prepared, tmp_path):
     crashed_and_uninterrupted(session, prepared["mathoverflow"], MATHOVERFLOW[0], tmp_path, [(2, 0.3)])
 
