@@ -94,7 +94,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self._failed = False
         self._overruns: list[SetAside] = []
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self.extra: dict[str, str] = {}
         for query in queries:
             self._add(query)
@@ -365,7 +365,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _chunk_size(self) -> int:
         """Tuples between two chances to collect: about half a window."""
         edges = self._graph.edges.fields
-        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, (edges[0] - edges[1]) // 4)))
+        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, (edges[0] - edges[1]) // 2)))
 
     def _usable(self) -> None:
         if self._failed:
@@ -493,15 +493,23 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     ) -> tuple[list[tuple[int, Part]], MemoryLimitError | None]:
         """Let every index apply a chunk, in threads if there are any; what they report up to the first failure."""
 
-        def work(job: tuple[int, DeltaIndex]) -> MemoryLimitError | None:
-            try:
-                job[1].apply(chunk, self._graph.edges)
-            except MemoryLimitError as failure:
-                return failure
-            return None
+        met: list[MemoryLimitError] = []
+        waiting = iter(jobs)
 
-        failures = list(self._pool.map(work, jobs) if self._pool is not None else map(work, jobs))
-        met = [failure for failure in failures if failure is not None]
+        def work() -> None:
+            for _, index in waiting:
+                try:
+                    index.apply(chunk, self._graph.edges)
+                except MemoryLimitError as failure:
+                    met.append(failure)
+
+        # The calling thread works as well: waking another takes longer than many a chunk.
+        others = [self._pool.submit(work) for _ in range(self._threads - 1)] if self._pool is not None else []
+        try:
+            work()
+        finally:
+            for other in others:
+                other.result()
         if not met:
             return [(number, index.part()) for number, index in jobs], None
         first = min(met, key=lambda failure: failure.row)
