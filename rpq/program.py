@@ -60,7 +60,9 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
     step_first, step_source, step_target = _ragged(steps)
     leave_first, leave_class, leave_target = _ragged(leaves)
     enter_first, enter_class, enter_source = _ragged(enters)
-    partner_first, partner_state, _ = _ragged(_conflicts(table, accepting))
+    conflicts = _conflicts(table, accepting)
+    earlier_first, earlier_state, _ = _ragged([[(int(s), 0) for s in np.flatnonzero(column)] for column in conflicts.T])
+    later_first, later_state, _ = _ragged([[(int(t), 0) for t in np.flatnonzero(row)] for row in conflicts])
     # The empty path is never an answer, so whether the start accepts does not matter.
     accepts = accepting.astype(np.uint8)
     accepts[0] = 0
@@ -80,20 +82,18 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
         accepting_states=np.flatnonzero(accepts).astype(np.int32),
         forward=np.full(0, -1, np.int16),
         inverse=np.full(0, -1, np.int16),
-        partner_first=partner_first,
-        partner_state=partner_state,
+        earlier_first=earlier_first,
+        earlier_state=earlier_state,
+        later_first=later_first,
+        later_state=later_state,
     )
 
 
-def _conflicts(table: np.ndarray, accepting: np.ndarray) -> list[list[tuple[int, int]]]:
-    """A state its partners in conflict: one is reached from the other and accepts a word that the other does not."""
-    states = len(table)
-    contains = suffix_containment(table, accepting)
-    reaches = reached_by_steps(table)
-    one_way = reaches & ~contains
-    one_way[0] = False  # the root is not visited again
-    both = one_way | one_way.T
-    return [[(t, 0) for t in range(states) if both[s, t]] for s in range(states)]
+def _conflicts(table: np.ndarray, accepting: np.ndarray) -> np.ndarray:
+    """Whether t makes a conflict after s, at (s, t): it is reached from s and accepts a word that s does not."""
+    conflicts = reached_by_steps(table) & ~suffix_containment(table, accepting)
+    conflicts[0] = False  # the root is not visited again
+    return conflicts
 
 
 def _ragged(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

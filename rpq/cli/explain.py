@@ -109,7 +109,7 @@ def _remarks(dfa: automata.DFA) -> list[str]:
     else:
         lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
     if _has_conflicts(dfa):
-        lines.append("conflicts        possible: with --paths simple, roots that meet one need a search for each pair")
+        lines.append("conflicts        possible: with --paths simple, pairs that a conflict puts in doubt need a search each")
     else:
         lines.append("conflicts        none on any graph: simple paths cost what walks cost")
     return lines
@@ -118,7 +118,7 @@ def _remarks(dfa: automata.DFA) -> list[str]:
 def _has_conflicts(dfa: automata.DFA) -> bool:
     from rpq.program import Compiled
 
-    return len(Compiled(dfa).program.partner_state) > 0
+    return len(Compiled(dfa).program.later_state) > 0
 
 
 def _write(path: str, data: bytes) -> None:

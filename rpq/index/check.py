@@ -105,8 +105,49 @@ def _bottlenecks(index: Index, edges) -> dict[tuple[int, int, int], int]:
     return best
 
 
+def doubted_cells(index: Index) -> set[tuple[int, int, int]]:
+    """(vertex, state, slot) of the cells in doubt."""
+    table = index.table
+    found = set()
+    for row in range(index.state[layout.ROWS]):
+        if table.node[row] < 0 or not len(table.doubt):
+            continue
+        if table.span[row] > 0:
+            blocks = list(enumerate(range(int(table.base[row]), int(table.base[row]) + int(table.span[row]))))
+        else:
+            blocks = [(entry >> 32, entry & POINTER) for entry in _entries(table.directory, row)]
+        vertex, state = int(table.node[row]) >> 16, int(table.node[row]) & layout.STATE_BITS
+        for number, block in blocks:
+            bits = int(table.doubt[block])
+            found |= {(vertex, state, number * LANES + lane) for lane in range(LANES) if bits >> lane & 1}
+    return found
+
+
+def _check_doubt(index: Index, cells, edges) -> None:
+    program, table = index.program, index.table
+    doubted = doubted_cells(index)
+    assert doubted <= set(cells), f"dead cells are in doubt: {doubted - set(cells)}"
+    conflicted = {slot for slot in range(64 * len(table.conflicted)) if int(table.conflicted[slot >> 6]) >> (slot & 63) & 1}
+    assert len(conflicted) == index.state[layout.CONFLICTED], "roots with conflicts are not counted"
+    assert not (table.aside & ~table.conflicted).any(), "a root is set aside and has no conflicts"
+    assert {slot for _, _, slot in doubted} <= conflicted, "a root has cells in doubt and no conflict"
+    for v, t, slot in cells:
+        for i in range(program.earlier_first[t], program.earlier_first[t + 1]):
+            if (v, int(program.earlier_state[i]), slot) in cells:
+                assert (v, t, slot) in doubted, f"{(v, t, slot)} is the later cell of a conflict and in no doubt"
+    for u, c, v, _ in edges:
+        for s, t, slot in [(s, t, slot) for w, s, slot in doubted if w == u for t in _steps(program, s, c)]:
+            assert (v, t, slot) not in cells or (v, t, slot) in doubted, f"doubt stops at {(u, s, slot)} -> {(v, t)}"
+
+
+def _steps(program, state: int, transition_class: int) -> list[int]:
+    leaves = range(program.leave_first[state], program.leave_first[state + 1])
+    return [int(program.leave_target[leave]) for leave in leaves if program.leave_class[leave] == transition_class]
+
+
 def check_index(index: Index) -> None:
-    """Assert that storage is consistent, that every cell is the bottleneck of its paths, and that supports found it."""
+    """Assert that storage is consistent, that every cell is the bottleneck of its paths, that supports found it, and
+    that doubt is closed."""
     state, table, program = index.state, index.table, index.program
     assert state[layout.PHASE] == 0, "a tuple is half done"
     assert (index.queue.head == -1).all(), "the queue is not empty"
@@ -117,13 +158,14 @@ def check_index(index: Index) -> None:
     used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
     free = table.free_slots[: state[layout.FREE_SLOTS]].tolist()
     assert sorted(used + free) == list(range(state[layout.SLOTS])), "slots leak or are shared"
+    _check_doubt(index, cells, edges)
     if not len(table.hops):
         return
     backwards = _edges(index, index.graph.into)
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
     assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell waits to be looked at between tuples"
-    assert not table.taken[: state[layout.BLOCKS]].any(), "a cell is noted as taken out between tuples"
+    assert not table.taken[: state[layout.BLOCKS]].any(), "a cell is noted as taken out or doubted between tuples"
     arriving: dict[int, list[tuple[int, int, int]]] = {}
     for (w, c, v, _), slide in edges.items():
         arriving.setdefault(v, []).append((w, c, slide))

@@ -22,6 +22,7 @@ from numba import njit
 from rpq.blocks import LANES, clear, live, raise_block_with_hops, reaching, supported
 from rpq.index.layout import (
     DONE,
+    JUDGED,
     NEED_OUTPUT,
     NOW,
     OUT,
@@ -244,6 +245,10 @@ def report_lost(index):
         _report_lost(index, entry >> 32, entry & _NUMBER)
         fields[RESUME] += 1
     for i in range(fields[TAKEN]):
-        table.taken[find(table, queue.taken[i] >> 32, queue.taken[i] & _NUMBER)] = ZERO
+        block = find(table, queue.taken[i] >> 32, queue.taken[i] & _NUMBER)
+        if index.settings[JUDGED]:
+            # Cells that stay keep their doubt, whether or not they were taken out meanwhile.
+            table.doubt[block] &= ~table.taken[block] | live(table.values, block, fields[NOW])
+        table.taken[block] = ZERO
     fields[TAKEN] = 0
     return np.int64(DONE)

@@ -91,7 +91,7 @@ class DeltaIndex:
         settings[layout.SWEEP_EVERY] = max(1, span // 8)
         settings[layout.WITNESS] = witness
         settings[layout.SIMPLE] = simple
-        settings[layout.JUDGED] = simple and len(program.partner_state) > 0
+        settings[layout.JUDGED] = simple and len(program.later_state) > 0
         supports = witness or bool(settings[layout.JUDGED])
         classes, states = (int(n) for n in program.classes[:2])
         state = np.zeros(layout.STATE_FIELDS, np.int64)
@@ -111,6 +111,7 @@ class DeltaIndex:
                 hops=_aligned(capacity * LANES if supports else 0, np.dtype(np.uint8)),
                 suspect=np.zeros(capacity if supports else 0, np.uint64),
                 taken=np.zeros(capacity if supports else 0, np.uint64),
+                doubt=np.zeros(capacity if settings[layout.JUDGED] else 0, np.uint64),
                 row_of=np.zeros(0, np.int32),
                 node=np.full(capacity, -1, np.int64),
                 low=np.full(capacity, _NEVER, np.int64),
@@ -127,6 +128,7 @@ class DeltaIndex:
                 chain=np.zeros(capacity, np.int32),
                 free_slots=np.zeros(0, np.int32),
                 conflicted=np.zeros(1, np.uint64),
+                aside=np.zeros(1, np.uint64),
             ),
             queue=Queue(
                 head=np.full(layout.BUCKETS, -1, np.int32),
@@ -224,14 +226,15 @@ class DeltaIndex:
                 out=with_count(graph.out, vertices * classes), into=with_count(graph.into, vertices * classes)
             )
             none = np.full(more, -1, np.int32)
+            numbers = layout.block_numbers(vertices)
             table = table._replace(
                 row_of=np.concatenate([table.row_of, np.full(more * states, -1, np.int32)]),
                 slot_of=np.concatenate([table.slot_of, none]),
                 slot_vertex=np.concatenate([table.slot_vertex, none]),
-                conflicted=_longer(table.conflicted, layout.block_numbers(vertices) - len(table.conflicted), 0),
+                conflicted=_longer(table.conflicted, numbers - len(table.conflicted), 0),
+                aside=_longer(table.aside, numbers - len(table.aside), 0),
                 free_slots=np.concatenate([table.free_slots, none]),
             )
-            numbers = layout.block_numbers(vertices)
             self.index = self.index._replace(
                 queue=self.index.queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
             )
@@ -442,6 +445,7 @@ class DeltaIndex:
                     else table.hops,
                     suspect=_longer(table.suspect, with_supports, 0),
                     taken=_longer(table.taken, with_supports, 0),
+                    doubt=_longer(table.doubt, more if index.settings[layout.JUDGED] else 0, 0),
                     chain=_longer(table.chain, more, -1),
                 ),
                 queue=queue._replace(

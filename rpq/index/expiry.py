@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from rpq.blocks import LANES, live, lowest, population
+from rpq.index.conflicts import doubted
 from rpq.index.events import end_event
 from rpq.index.layout import (
     BASE,
@@ -219,8 +220,10 @@ def _dying_lanes(index, vertex, state, number, block, dying):
             other_block = find(table, row, number) if row >= 0 else np.int64(-1)
             if other_block >= 0:
                 lanes &= ~live(table.values, other_block, dying - 1 if other < state else dying)
-    # What a root with conflicts answers is not what the table says.
-    return lanes & ~table.conflicted[number]
+    if lanes & table.conflicted[number] != ZERO:
+        # What these answer is not what the table says.
+        lanes &= ~(table.conflicted[number] & (table.aside[number] | doubted(index, vertex, number)))
+    return lanes
 
 
 @njit(cache=True, nogil=True)

@@ -22,7 +22,7 @@ from rpq.index.layout import (
     STEPS,
     SUPPORTS,
 )
-from rpq.index.conflicts import note_conflicts, own_slot
+from rpq.index.conflicts import bring_doubt, note_conflicts, own_slot
 from rpq.index.rows import (
     ONE,
     ZERO,
@@ -63,7 +63,7 @@ def _raise_row(index, vertex, state, slide, low, rank, count):
         if row < 0:
             return -row
     accepts = program.accepting[state] != 0
-    in_conflict = index.settings[JUDGED] != 0 and program.partner_first[state + 1] > program.partner_first[state]
+    judged = index.settings[JUDGED] != 0
     own = own_slot(index, vertex)
     pending = ZERO
     code = np.int64(DONE)
@@ -95,11 +95,13 @@ def _raise_row(index, vertex, state, slide, low, rank, count):
                 grew &= ~own_lane
                 fresh &= ~own_lane
         if grew != ZERO:
-            if in_conflict and fresh != ZERO:
-                note_conflicts(index, vertex, state, number, fresh)
+            if judged and fresh != ZERO:
+                note_conflicts(index, row, number, block, fresh)
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
                 report_new(index, vertex, state, number, fresh)
+        if judged and table.doubt[source] & ~table.doubt[block] != ZERO and bring_doubt(index, row, number, source, block):
+            pending |= ONE << np.uint64(number & 63)
     fields[STEPS] += count
     if pending != ZERO:
         table.low[row] = min(table.low[row], min(low, slide))
@@ -219,7 +221,7 @@ def _raise_root(index, root, vertex, state, slide):
         if program.accepting[state]:
             report_new(index, vertex, state, number, lane)
         if index.settings[JUDGED]:
-            note_conflicts(index, vertex, state, number, lane)
+            note_conflicts(index, row, number, block, lane)
     if has_out(index, vertex, state):
         table.pending[row] |= ONE << np.uint64(number & 63)
         enqueue(index.queue, fields, row, rank_of(index, slide))

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from rpq.index import apply, events, expiry, report, witness
+from rpq.index import apply, events, expiry, insert, report, witness
 
 
 @njit(cache=True, nogil=True)
@@ -40,6 +40,12 @@ def advance(index, time):
 def cross(index, slide, order):
     """Make an absolute slide the current one; codes as `apply_chunk`."""
     return apply.cross_to(index, slide, order)
+
+
+@njit(cache=True, nogil=True)
+def settle(index):
+    """Push what is pending, to the fixpoint; codes as `apply_chunk`."""
+    return insert.fixpoint(index)
 
 
 @njit(cache=True, nogil=True)

@@ -69,7 +69,7 @@ BLOCKS = 9
 QUEUED = 11  # highest bucket that may hold a row, -1 none
 OUT = 12  # rows in the output buffer
 EVENTS = 13  # events in the output buffer
-TAKEN = 14  # blocks out of which the current delete took cells
+TAKEN = 14  # blocks in `Queue.taken`: the current delete took cells out of them, or the insert brought doubt
 SWEPT = 15  # absolute slide of the last sweep
 STARTED = 16  # cycle counter when the current tuple began
 RESUME = 17  # phase 1: the slide of the edge; phase 3: next entry of `taken`
@@ -147,8 +147,10 @@ class Program(NamedTuple):
     accepting_states: np.ndarray  # int32
     forward: np.ndarray  # int16 a label id: class of a step along such an edge, -1 none
     inverse: np.ndarray  # int16 a label id: class of a step against it
-    partner_first: np.ndarray  # int32 a state + 1: the states in conflict with it in partner_state
-    partner_state: np.ndarray  # int32
+    earlier_first: np.ndarray  # int32 a state + 1: the states after which it makes a conflict, in earlier_state
+    earlier_state: np.ndarray  # int32
+    later_first: np.ndarray  # int32 a state + 1: the states that make a conflict after it, in later_state
+    later_state: np.ndarray  # int32
 
 
 class Graph(NamedTuple):
@@ -166,7 +168,8 @@ class Table(NamedTuple):
     values: np.ndarray  # cell type, 64 a block
     hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept
     suspect: np.ndarray  # uint64 a block: cells to be looked at; length 0 likewise
-    taken: np.ndarray  # uint64 a block: cells taken out; length 0 likewise
+    taken: np.ndarray  # uint64 a block: cells taken out, or accepting cells that come into doubt; length 0 likewise
+    doubt: np.ndarray  # uint64 a block: cells in doubt (see `conflicts.py`); length 0 where nothing is judged
     row_of: np.ndarray  # int32 vertex * states + state -> row or -1
     node: np.ndarray  # int64 a row: vertex << 16 | state, -1 free
     low: np.ndarray  # int64 a row: no live cell is below
@@ -183,6 +186,7 @@ class Table(NamedTuple):
     chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
     free_slots: np.ndarray  # int32, stack
     conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/simple`)
+    aside: np.ndarray  # uint64 a block number: those of them that are set aside
 
 
 class Queue(NamedTuple):
@@ -195,7 +199,7 @@ class Queue(NamedTuple):
     number: np.ndarray  # int64 a block number: scratch
     block: np.ndarray  # int64 a block number: scratch
     suspects: np.ndarray  # int64 a block: stack of row << 32 | block number with suspect cells
-    taken: np.ndarray  # int64 a block: row << 32 | block number out of which cells were taken
+    taken: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.taken`
 
 
 class Output(NamedTuple):

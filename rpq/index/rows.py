@@ -10,6 +10,7 @@ from rpq.index.layout import (
     BUCKETS,
     FREE_ROWS,
     FREE_SLOTS,
+    JUDGED,
     NEED_BLOCKS,
     NEED_DIRECTORY,
     NEED_ROWS,
@@ -134,6 +135,10 @@ def take_region(index, region_class):
         return np.int64(-1)
     for cell in range(block * LANES, (block + size) * LANES):
         table.values[cell] = 0
+    if index.settings[JUDGED]:
+        for taken in range(block, block + size):
+            table.doubt[taken] = ZERO
+            table.taken[taken] = ZERO
     return block
 
 
@@ -152,6 +157,9 @@ def _copy_block(index, source, target):
     if index.state[SUPPORTS]:
         for lane in range(LANES):
             table.hops[target * LANES + lane] = table.hops[source * LANES + lane]
+    if index.settings[JUDGED]:
+        table.doubt[target] = table.doubt[source]
+        table.taken[target] = table.taken[source]
 
 
 @njit(cache=True, nogil=True)

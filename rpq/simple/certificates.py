@@ -1,4 +1,4 @@
-"""What is known of the pairs of roots with conflicts: for each a simple path, or that there is none now.
+"""What is known of the pairs in doubt: for each a simple path, or that there is none now.
 
 A hash table with open addressing from pair (source << 32 | target) to an *entry*. An entry with a path is an answer,
 until the first edge of the path expires (`slide`) or is deleted; an entry without one is *blocked*. The steps of all
@@ -38,7 +38,7 @@ FIELDS = 13
 
 
 class Certificates(NamedTuple):
-    """Entries, paths, and what is known of roots."""
+    """Entries, paths, and what roots have spent."""
 
     key: np.ndarray  # int64 an entry: pair, EMPTY or GONE
     slide: np.ndarray  # int64 an entry: the absolute slide at which the path expires, or BLOCKED
@@ -54,8 +54,6 @@ class Certificates(NamedTuple):
     chain: np.ndarray  # int64 the pool: next step over the same edge, -1 none
     edge_chain: np.ndarray  # int64 an edge: first step over it
     root_chain: np.ndarray  # int64 a vertex: first blocked entry of a root
-    known: np.ndarray  # uint64 a block number: roots with conflicts whose pairs have entries
-    aside: np.ndarray  # uint64 a block number: roots that are set aside
     blocked: np.ndarray  # uint64 a block number: roots that have blocked entries
     spent: np.ndarray  # int64 a vertex: nodes expanded for it as a root
     spent_at: np.ndarray  # int64 a vertex: at that stamp
@@ -85,8 +83,6 @@ def new_certificates(capacity: int, pool: int, vertices: int, edges: int, number
         chain=np.zeros(pool, np.int64),
         edge_chain=none(edges, -1, np.int64),
         root_chain=none(vertices, -1, np.int64),
-        known=np.zeros(numbers, np.uint64),
-        aside=np.zeros(numbers, np.uint64),
         blocked=np.zeros(numbers, np.uint64),
         spent=np.zeros(vertices, np.int64),
         spent_at=np.zeros(vertices, np.int64),
@@ -101,10 +97,10 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
     entries = int((old.key >= 0).sum())
     steps = int(old.length[old.key >= 0].sum())
     capacity = 1 << max(4, (4 * (entries + room) - 1).bit_length())
-    numbers = max(len(old.known), block_numbers(vertices))
+    numbers = max(len(old.blocked), block_numbers(vertices))
     # A path may have as many steps as there are vertices.
     new = new_certificates(capacity, 2 * steps + 8 * room + vertices, vertices, edges, numbers)
-    for name in ("spent", "spent_at", "over", "over_work", "known", "aside", "blocked"):
+    for name in ("spent", "spent_at", "over", "over_work", "blocked"):
         getattr(new, name)[: len(getattr(old, name))] = getattr(old, name)
     kept = new.fields[[CAPACITY, POOL]]
     new.fields[:] = old.fields

@@ -1,4 +1,4 @@
-"""Judging the walk answers of roots with conflicts: the kernels.
+"""Judging the walk answers that are in doubt: the kernels.
 
 Every function returns DONE or, where the store or the output is full, what Python must provide before it is called
 again; called again it goes on where it stopped. A root that spends more than its budget is set aside on the spot:
@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from rpq.blocks import LANES, live, trailing_zeros
+from rpq.index.conflicts import doubted
 from rpq.index.layout import (
     BASE,
     DONE,
@@ -59,6 +60,12 @@ def _has_bit(words, slot):
 
 
 @njit(cache=True, nogil=True)
+def _in_doubt(index, slot, target):
+    """Whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
+    return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True)
 def _search(index, certificates, scratch, pair, budget):
     """Look for a path for a pair and enter what was found: DONE or NEED_ROOM."""
     source = pair >> _SOURCE
@@ -67,7 +74,7 @@ def _search(index, certificates, scratch, pair, budget):
     stamp = fields[STAMP]
     if not has_room(certificates, 0):
         return np.int64(NEED_ROOM)
-    if _has_bit(certificates.aside, slot):
+    if _has_bit(index.table.aside, slot):
         return np.int64(DONE)
     spent = certificates.spent[source] if certificates.spent_at[source] == stamp else np.int64(0)
     scratch.fields[WORK] = 0
@@ -80,7 +87,7 @@ def _search(index, certificates, scratch, pair, budget):
     certificates.spent[source] = spent
     certificates.spent_at[source] = stamp
     if outcome == OVER:
-        certificates.aside[slot >> 6] |= ONE << np.uint64(slot & 63)
+        index.table.aside[slot >> 6] |= ONE << np.uint64(slot & 63)
         certificates.over[fields[OVERDRAWN]] = source
         certificates.over_work[fields[OVERDRAWN]] = spent
         fields[OVERDRAWN] += 1
@@ -114,7 +121,8 @@ def judge_new(index, certificates, scratch, budget):
         pair = output.pairs[fields[NEXT]]
         slot = np.int64(table.slot_of[pair >> _SOURCE])
         keep = True
-        if _has_bit(table.conflicted, slot):
+        judged = _has_bit(table.conflicted, slot)
+        if judged and (_has_bit(table.aside, slot) or _in_doubt(index, slot, pair & _TARGET)):
             code = _search(index, certificates, scratch, pair, budget)
             if code != DONE:
                 return code
@@ -132,7 +140,7 @@ def judge_new(index, certificates, scratch, budget):
 
 @njit(cache=True, nogil=True)
 def judge_lost(index, certificates):
-    """Keep those rows of the current event, pairs without a walk, that were answers."""
+    """Keep those rows of the current event, pairs without a walk, that were answers: all that were not in doubt are."""
     table, output, state = index.table, index.output, index.state
     kept = state[EVENT_OUT]
     for row in range(state[EVENT_OUT], state[OUT]):
@@ -141,8 +149,9 @@ def judge_lost(index, certificates):
         keep = True
         if _has_bit(table.conflicted, slot):
             entry = entry_of(certificates, pair)
-            keep = entry >= 0 and certificates.slide[entry] != BLOCKED
+            keep = not _has_bit(table.aside, slot)
             if entry >= 0:
+                keep = certificates.slide[entry] != BLOCKED
                 remove(certificates, entry)
         if keep:
             output.pairs[kept] = pair
@@ -152,7 +161,7 @@ def judge_lost(index, certificates):
 
 @njit(cache=True, nogil=True)
 def search_pairs(index, certificates, scratch, pairs, count, budget):
-    """Search those of some pairs that have no entry yet."""
+    """Search those of some pairs, which were answers while they were in no doubt, that have no entry yet."""
     for i in range(count):
         if entry_of(certificates, pairs[i]) < 0:
             code = _search(index, certificates, scratch, pairs[i], budget)
@@ -183,7 +192,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
             code = _search(index, certificates, scratch, certificates.key[entry], budget)
             if code != DONE:
                 return code
-            if _has_bit(certificates.aside, slot):
+            if _has_bit(index.table.aside, slot):
                 return np.int64(DONE)
             if certificates.slide[entry] != BLOCKED:
                 output.pairs[state[OUT]] = certificates.key[entry]
@@ -222,7 +231,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
             number, held = nth_block(table, row, i)
             if certificates.blocked[number] == ZERO:
                 continue
-            lanes = certificates.blocked[number] & ~certificates.aside[number]
+            lanes = certificates.blocked[number] & ~table.aside[number]
             lanes &= live(table.values, held, index.state[NOW])
             while lanes != ZERO:
                 lane = trailing_zeros(lanes)
@@ -237,20 +246,26 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
 
 @njit(cache=True, nogil=True)
 def _replace(index, certificates, scratch, entry, budget):
-    """Look for another path in place of one that broke; a pair without one is a row of the event."""
+    """Look for another path in place of one that broke; a pair without one is a row of the event.
+
+    None is needed where the pair is in doubt no more.
+    """
     output, state, fields = index.output, index.state, certificates.fields
     if state[OUT] >= state[OUT_CAPACITY]:
         return np.int64(NEED_OUTPUT)
     pair = certificates.key[entry]
     source = pair >> _SOURCE
     slot = np.int64(index.table.slot_of[source])
-    if _has_bit(certificates.aside, slot):
+    if _has_bit(index.table.aside, slot):
         return np.int64(DONE)
     if slot >= 0 and best_value(index, slot, pair & _TARGET) > state[NOW]:
+        if not _in_doubt(index, slot, pair & _TARGET):
+            remove(certificates, entry)
+            return np.int64(DONE)
         code = _search(index, certificates, scratch, pair, budget)
         if code != DONE:
             return code
-        if _has_bit(certificates.aside, slot):
+        if _has_bit(index.table.aside, slot):
             return np.int64(DONE)
     else:
         remove(certificates, entry)
@@ -303,7 +318,8 @@ def write_paths(index, certificates):
     while state[RESUME] < state[OUT]:
         pair = output.pairs[state[RESUME]]
         entry = entry_of(certificates, pair)
-        if entry >= 0:
+        certified = entry >= 0 and certificates.slide[entry] != BLOCKED
+        if certified:
             length = certificates.length[entry]
         else:
             length, steps = walk_back(index, pair >> _SOURCE, pair & _TARGET, steps)
@@ -311,7 +327,7 @@ def write_paths(index, certificates):
         if state[PATHS] + length > state[PATH_CAPACITY] or state[RESUME] >= state[PATH_END_CAPACITY]:
             return np.int64(NEED_PATHS)
         for i in range(length):
-            if entry >= 0:
+            if certified:
                 step = certificates.step[certificates.first[entry] + length - 1 - i]
             else:
                 step = steps[i] & STEP
@@ -333,18 +349,30 @@ def next_expiry(certificates, capacity):
 
 
 @njit(cache=True, nogil=True)
-def forget_lost(index, certificates, capacity, clean):
-    """Remove blocked entries whose walk has gone, and all of the roots in `clean` (uint64 a block number)."""
-    table = index.table
+def forget_certain(index, certificates, capacity):
+    """Remove the entries of pairs that are in doubt no more: the table answers them, or they have no walk."""
     for entry in range(capacity):
         pair = certificates.key[entry]
-        if pair < 0:
-            continue
-        slot = np.int64(table.slot_of[pair >> _SOURCE])
-        if slot < 0 or _has_bit(clean, slot):
-            remove(certificates, entry)
-        elif certificates.slide[entry] == BLOCKED and best_value(index, slot, pair & _TARGET) <= index.state[NOW]:
-            remove(certificates, entry)
+        if pair >= 0:
+            slot = np.int64(index.table.slot_of[pair >> _SOURCE])
+            if slot < 0 or not _in_doubt(index, slot, pair & _TARGET):
+                remove(certificates, entry)
+
+
+@njit(cache=True, nogil=True)
+def answered(index, certificates, pairs):
+    """Which of some pairs with a walk have a simple path, and a root that is not set aside."""
+    table = index.table
+    found = np.ones(len(pairs), np.bool_)
+    for i in range(len(pairs)):
+        slot = np.int64(table.slot_of[pairs[i] >> _SOURCE])
+        if _has_bit(table.conflicted, slot):
+            if _has_bit(table.aside, slot):
+                found[i] = False
+            elif _in_doubt(index, slot, pairs[i] & _TARGET):
+                entry = entry_of(certificates, pairs[i])
+                found[i] = entry >= 0 and certificates.slide[entry] != BLOCKED
+    return found
 
 
 @njit(cache=True, nogil=True)

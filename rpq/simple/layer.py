@@ -42,6 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.index import conflicts, kernels, layout
+from rpq.index.check import doubted_cells
 from rpq.index.delta import DeltaIndex
 from rpq.index.layout import Chunk, Program
 from rpq.simple import judge
@@ -52,6 +53,7 @@ from rpq.snapshot import Edges
 from rpq.views import view
 from rpq.window import Window
 
+_TARGET = (1 << 32) - 1
 _UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -108,16 +110,16 @@ class SimpleIndex(DeltaIndex):
         walks = super().answers()
         if not self.state[layout.CONFLICTED]:
             return walks
-        held = self._certificates
-        certified = held.key[(held.key >= 0) & (held.slide != BLOCKED)]
-        return np.concatenate([walks[~self._in(walks, self.index.table.conflicted)], certified])
+        return walks[judge.answered(self._view, self._certificates_view, walks)]
 
     def figures(self) -> dict[str, int]:
-        """Conflicts met, roots in conflict now, searches, roots set aside now, and what became of paths and blocked pairs."""
+        """Conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside now, and what became of
+        paths and blocked pairs. A pair that a delete frees from doubt counts until the slide changes."""
         fields = self._certificates.fields
         return {
             "conflicts": int(self.state[layout.CONFLICTS]),
             "conflicted_roots": int(self.state[layout.CONFLICTED]),
+            "pairs_in_doubt": int((self._certificates.key >= 0).sum()),
             "searches": int(fields[store.SEARCHES]),
             "roots_set_aside": len(self._aside),
             "unblocked": int(fields[store.UNBLOCKED]),
@@ -150,20 +152,13 @@ class SimpleIndex(DeltaIndex):
             self._scratch_view = view(self._scratch)
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        if not self._in(np.array([source << 32]), self.index.table.conflicted)[0]:
-            return super().witness(source, target, edges)
+        if not judge.answered(self._view, self._certificates_view, np.array([source << 32 | target]))[0]:
+            return None
         held = self._certificates
         entry = int(store.entry_of(self._certificates_view, source << 32 | target))
-        if entry < 0 or held.slide[entry] == BLOCKED:
-            return None
+        if entry < 0:
+            return super().witness(source, target, edges)
         return held.step[held.first[entry] : held.first[entry] + held.length[entry]].copy()
-
-    def sweep(self) -> None:
-        super().sweep()
-        if self.state[layout.CONFLICTED]:
-            held = self._certificates
-            none = np.zeros_like(held.known)
-            judge.forget_lost(self._view, self._certificates_view, len(held.key), none)
 
     def set_aside(self, roots: dict[int, int]) -> None:
         """Let these roots be set aside by the next load, with the sizes at which they were."""
@@ -176,7 +171,7 @@ class SimpleIndex(DeltaIndex):
             return False
         del self._aside[root]
         bits = self._bits([root])
-        self._certificates.aside[:] &= ~bits
+        self.index.table.aside[:] &= ~bits
         self._begin_judging()
         pairs = _pairs(self, bits)
         self._append(pairs)
@@ -185,6 +180,25 @@ class SimpleIndex(DeltaIndex):
         self._note_overruns(-1, None)
         self._end_event(1, 1)
         return True
+
+    def _check(self) -> None:
+        super()._check()
+        if not self.judged:
+            return
+        held, table = self._certificates, self.index.table
+        assert self._aside.keys() == {int(table.slot_vertex[slot]) for slot in _slots(table.aside)}
+        walks = super().answers()
+        doubted = {(int(table.slot_of[pair >> 32]), pair & _TARGET): pair for pair in walks.tolist()}
+        cells = doubted_cells(self.index)
+        cells = {(slot, v) for v, state, slot in cells if self.index.program.accepting[state]}
+        aside = set(self._aside)
+        in_doubt = {doubted[cell] for cell in cells & doubted.keys() if doubted[cell] >> 32 not in aside}
+        entries = dict(zip(held.key.tolist(), held.slide.tolist(), strict=True))
+        entries = {pair: slide for pair, slide in entries.items() if pair >= 0}
+        assert in_doubt <= entries.keys(), "a pair in doubt has no entry"
+        assert entries.keys() <= set(walks.tolist()), "a pair without a walk has an entry"
+        assert not [p for p in entries.keys() - in_doubt if entries[p] == BLOCKED], "a certain pair is blocked"
+        assert all(slide == BLOCKED or slide > self._slide for slide in entries.values()), "a path has expired"
 
     # --- judging ---------------------------------------------------------------------------------------------
 
@@ -201,7 +215,7 @@ class SimpleIndex(DeltaIndex):
             self._release_empty(int(chunk.source[i]), int(chunk.target[i]))
         else:
             self._run(judge.judge_new, self.budget)
-            self._know_new_roots(self.budget)
+            self._search_doubted(self.budget)
             u, v, label = int(chunk.source[i]), int(chunk.target[i]), int(chunk.label[i])
             for start, end, classes in ((u, v, program.forward), (v, u, program.inverse)):
                 if classes[label] >= 0:
@@ -215,7 +229,6 @@ class SimpleIndex(DeltaIndex):
                 self._end_event(-1, order)
             else:
                 self._end_event(1, order)
-            self._certificates.known[:] = self.index.table.conflicted
         # The rows have their paths and their events: nothing is left of the tuple but to go on to the next.
         self.state[layout.PHASE] = layout.WITNESSING
         self.state[layout.RESUME] = self.state[layout.OUT]
@@ -223,23 +236,23 @@ class SimpleIndex(DeltaIndex):
     def _loaded(self, *, quiet: bool) -> None:
         if not self.judged:
             return
-        bits = self._bits(self._to_set_aside)
-        self._certificates.aside[:] |= bits
-        self._certificates.known[:] |= bits
+        self.index.table.aside[:] |= self._bits(self._to_set_aside)
         self._aside.update((r, size) for r, size in self._to_set_aside.items() if self._slot(r) >= 0)
         self._to_set_aside = {}
         self._begin_judging()
         # What was searched one tuple after the other and is now restored at once is no reason to set a root aside.
         budget = _UNLIMITED if quiet else self.budget
         self._run(judge.judge_new, budget)
-        self._know_new_roots(budget)
+        self._search_doubted(budget)
         self._drop_overrun_rows()
         self._note_overruns(-1, None)
-        self._certificates.known[:] = self.index.table.conflicted
 
     def _cross(self, slide: int, order: int) -> None:
         state = self.state
         while state[layout.CONFLICTED] and self._slide < slide:
+            if self.index.program.classes[2] > 1:
+                # A pair leaves doubt with the accepting cell that was in doubt: from then on the table reports its end.
+                judge.forget_certain(self._view, self._certificates_view, len(self._certificates.key))
             stop = min(slide, int(judge.next_expiry(self._certificates_view, len(self._certificates.key))))
             if self._aside:
                 stop = min(stop, self._slide + 1)
@@ -298,11 +311,10 @@ class SimpleIndex(DeltaIndex):
             else:
                 self._provide(code)
 
-    def _know_new_roots(self, budget: int) -> None:
-        """Certify the pairs that roots answered before this tuple brought them their first conflict."""
-        new = self.index.table.conflicted & ~self._certificates.known[: len(self.index.table.conflicted)]
-        if new.any():
-            pairs = _pairs(self, new)
+    def _search_doubted(self, budget: int) -> None:
+        """Certify the pairs that were answers without a doubt before this tuple brought it."""
+        if self.state[layout.TAKEN]:
+            pairs = conflicts.take_doubted(self._view)
             self._run(judge.search_pairs, pairs, len(pairs), budget)
 
     def _overdrawn(self) -> list[int]:
@@ -310,21 +322,21 @@ class SimpleIndex(DeltaIndex):
         return held.over[: held.fields[store.OVERDRAWN]].tolist()
 
     def _left_aside(self, *, inserted: bool) -> np.ndarray:
-        """The answers, before this tuple, of the roots that went over the budget."""
+        """The answers, before this tuple or boundary, of the roots that went over the budget, but for those that the
+        current event takes away and those that the table has let expire."""
         roots = self._overdrawn()
         if not roots:
             return np.zeros(0, np.int64)
         held = self._certificates
         mine = (held.key >= 0) & np.isin(held.key >> 32, roots)
         answers = mine & (held.slide != BLOCKED)
-        if not inserted:
-            return held.key[answers]
-        leaving = held.key[answers & (held.born < held.fields[store.STAMP])]
-        new = self._bits(roots) & ~held.known
-        if new.any():
-            pairs = _pairs(self, new)
-            leaving = np.concatenate([leaving, pairs[~np.isin(pairs, held.key[mine])]])
-        return leaving
+        if inserted:
+            answers &= held.born < held.fields[store.STAMP]
+        pairs = _pairs(self, self._bits(roots))
+        certain = pairs[~np.isin(pairs, held.key[mine])]
+        if inserted:
+            certain = certain[~np.isin(certain, self._event())]
+        return np.concatenate([held.key[answers], certain])
 
     def _drop_overrun_rows(self) -> None:
         """Take the rows of roots that went over the budget from the current event."""
@@ -353,9 +365,7 @@ class SimpleIndex(DeltaIndex):
         when = self._time if time is None else time
         self.overruns += [Overrun(place, root, when, size) for root, size in zip(roots, sizes, strict=True)]
         self._forget(np.isin(held.key >> 32, roots) & (held.key >= 0))
-        bits = self._bits(roots)
-        held.known[:] |= bits
-        held.blocked[:] &= ~bits
+        held.blocked[:] &= ~self._bits(roots)
         held.fields[store.OVERDRAWN] = 0
 
     def _forget(self, entries: np.ndarray) -> None:
@@ -368,14 +378,15 @@ class SimpleIndex(DeltaIndex):
         """Let roots that are set aside and meet no conflict any more answer again."""
         if not self._aside:
             return
-        found = np.zeros_like(self._certificates.known)
+        found = np.zeros_like(self.index.table.aside)
         conflicts.live_conflicts(self._view, found)
         # Among them the bits of roots that a sweep has just taken the slots from.
-        clean = self._certificates.aside & ~found
+        clean = self.index.table.aside & ~found
         for root in [r for r in self._aside if self._slot(r) < 0 or self._has(clean, r)]:
             del self._aside[root]
         if clean.any():
             self._release(clean)
+            conflicts.drop_doubt(self._view, clean)
             self._append(_pairs(self, clean))
             self._end_event(1, order, time)
 
@@ -399,26 +410,27 @@ class SimpleIndex(DeltaIndex):
 
     def _release(self, clean: np.ndarray) -> None:
         """Let roots be free of conflicts."""
-        table, held = self.index.table, self._certificates
-        for words in (table.conflicted, held.known, held.aside, held.blocked):
-            words &= ~clean[: len(words)]
+        table = self.index.table
+        for words in (table.conflicted, table.aside, self._certificates.blocked):
+            words &= ~clean
         self.state[layout.CONFLICTED] = _count(table.conflicted)
 
     def _clean(self) -> None:
-        """Let roots whose conflicts the window has moved past answer as the table says; forget lost pairs.
+        """Find anew what is in doubt, now that the window has moved past some conflicts; the table answers the rest.
 
         Done whenever the slide changes, not when a sweep happens to come: what is searched for must depend on the stream
         alone, because of the budget.
         """
-        if not self.state[layout.CONFLICTED]:
-            return
-        held, table = self._certificates, self.index.table
-        found = np.zeros_like(held.known)
-        conflicts.live_conflicts(self._view, found)
-        clean = self._padded(table.conflicted) & ~found & ~held.aside
+        table = self.index.table
+        found = np.zeros_like(table.conflicted)
+        conflicts.mark_conflicts(self._view, found)
+        while (code := int(kernels.settle(self._view))) != layout.DONE:
+            self._provide(code)
+        conflicts.take_doubted(self._view)  # none of it is new
+        clean = table.conflicted & ~found & ~table.aside
         self._cleaned += _count(clean)
-        judge.forget_lost(self._view, self._certificates_view, len(held.key), clean)
         self._release(clean)
+        judge.forget_certain(self._view, self._certificates_view, len(self._certificates.key))
 
     def _append(self, pairs: np.ndarray) -> None:
         """Add rows to the current event."""
@@ -448,21 +460,17 @@ class SimpleIndex(DeltaIndex):
 
     def _bits(self, roots: Any) -> np.ndarray:
         """The roots, where they have a slot, as uint64 a block number."""
-        words = np.zeros_like(self._certificates.known)
+        words = np.zeros_like(self.index.table.conflicted)
         for root in roots:
             slot = self._slot(root)
             if slot >= 0:
                 words[slot >> 6] |= np.uint64(1 << (slot & 63))
         return words
 
-    def _padded(self, words: np.ndarray) -> np.ndarray:
-        return np.concatenate([words, np.zeros(len(self._certificates.known) - len(words), np.uint64)])
 
-    def _in(self, pairs: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Whether the roots of pairs are among some, which are given as uint64 a block number."""
-        slots = self.index.table.slot_of[pairs >> 32].astype(np.int64)
-        inside = (words[np.maximum(slots, 0) >> 6] >> (np.maximum(slots, 0) & 63).astype(np.uint64)) & np.uint64(1)
-        return (slots >= 0) & (inside > 0)
+
+def _slots(words: np.ndarray) -> list[int]:
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
 
 
 def _count(words: np.ndarray) -> int:
