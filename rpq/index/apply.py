@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from rpq.blocks import cycles
+from rpq.index.conflicts import concerns_doubt
 from rpq.index.delete import refill, report_lost, suspect_step, take_out
 from rpq.index.events import end_event
 from rpq.index.expiry import cross, expire
@@ -201,7 +202,8 @@ def _go_on(index, u, v, forward, inverse):
         fields[RESUME] = fields[EVENT_OUT]
         fields[PHASE] = WITNESSING if index.settings[WITNESS] else IDLE
         if index.settings[JUDGED] and fields[ENTERED] and fields[CONFLICTED] > 0:
-            fields[PHASE] = JUDGING
+            if concerns_doubt(index, u, v, forward, inverse):
+                fields[PHASE] = JUDGING
     if fields[PHASE] == REFILLING:
         quiet = fields[QUIET]
         fields[QUIET] = 1

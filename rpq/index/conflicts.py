@@ -29,8 +29,8 @@ All of it is 64 roots at a time, and costs nothing where no state makes a confli
 import numpy as np
 from numba import njit
 
-from rpq.blocks import LANES, live, population, trailing_zeros
-from rpq.index.layout import CONFLICTED, CONFLICTS, NOW, PHASE, REFILLING, ROWS, SIMPLE, TAKEN
+from rpq.blocks import live, population
+from rpq.index.layout import CONFLICTED, CONFLICTS, EVENT_OUT, NOW, OUT, PHASE, REFILLING, ROWS, SIMPLE, TAKEN
 from rpq.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, row_at
 
 _NUMBER = (1 << 32) - 1
@@ -53,6 +53,18 @@ def doubted(index, vertex, number):
         if block >= 0 and table.doubt[block] != ZERO:
             lanes |= table.doubt[block] & live(table.values, block, index.state[NOW])
     return lanes
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_bit(words, slot):
+    """Whether a root is among some, which are given as uint64 a block number; one without a slot is not."""
+    return slot >= 0 and (words[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True)
+def in_doubt(index, slot, target):
+    """Whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
+    return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
 
 
 @njit(cache=True, nogil=True)
@@ -129,6 +141,47 @@ def note_conflicts(index, row, number, block, lanes):
 
 
 @njit(cache=True, nogil=True)
+def unblocking(index, number, held):
+    """The lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
+    table = index.table
+    if table.blocked[number] == ZERO:
+        return ZERO
+    return table.blocked[number] & ~table.aside[number] & live(table.values, held, index.state[NOW])
+
+
+@njit(cache=True, nogil=True)
+def _may_unblock(index, u, transition_class):
+    program, table = index.program, index.table
+    slot = np.int64(table.slot_of[u])
+    if program.start_target[transition_class] >= 0 and has_bit(table.blocked, slot):
+        return True
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        row = row_at(index, u, np.int64(program.step_source[step]))
+        if row >= 0:
+            for i in range(block_count(table, row)):
+                number, held = nth_block(table, row, i)
+                if unblocking(index, number, held) != ZERO:
+                    return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def concerns_doubt(index, u, v, forward, inverse):
+    """Whether the insert that goes on, of an edge u -> v, changes or may change anything of which the table is not sure."""
+    table, fields = index.table, index.state
+    if fields[TAKEN] > 0:
+        return True
+    for row in range(fields[EVENT_OUT], fields[OUT]):
+        slot = np.int64(table.slot_of[index.output.pairs[row] >> 32])
+        if has_bit(table.conflicted, slot):
+            if has_bit(table.aside, slot) or in_doubt(index, slot, index.output.pairs[row] & _NUMBER):
+                return True
+    if forward >= 0 and _may_unblock(index, u, forward):
+        return True
+    return inverse >= 0 and _may_unblock(index, v, inverse)
+
+
+@njit(cache=True, nogil=True)
 def live_conflicts(index, found):
     """Set in `found` (uint64 a block number) the bits of the roots that meet a conflict now. O(size of the index)."""
     program, table = index.program, index.table
@@ -182,28 +235,10 @@ def drop_doubt(index, roots):
 
 
 @njit(cache=True, nogil=True)
-def take_doubted(index):
-    """The pairs (source << 32 | target) that came into doubt, some of them twice; the list is empty afterwards."""
+def empty_list(index):
+    """Forget which accepting cells came into doubt."""
     table, fields = index.table, index.state
-    count = np.int64(0)
     for i in range(fields[TAKEN]):
         entry = index.queue.taken[i]
-        count += population(table.taken[find(table, entry >> 32, entry & _NUMBER)])
-    pairs = np.empty(count, np.int64)
-    found = np.int64(0)
-    for i in range(fields[TAKEN]):
-        entry = index.queue.taken[i]
-        row, number = entry >> 32, entry & _NUMBER
-        block = find(table, row, number)
-        lanes = table.taken[block]
-        table.taken[block] = ZERO
-        vertex, _ = node_of(table, row)
-        if not table.is_target[vertex]:
-            lanes = ZERO
-        while lanes != ZERO:
-            slot = number * LANES + trailing_zeros(lanes)
-            lanes &= lanes - ONE
-            pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
-            found += 1
+        table.taken[find(table, entry >> 32, entry & _NUMBER)] = ZERO
     fields[TAKEN] = 0
-    return pairs[:found]

@@ -129,6 +129,7 @@ class DeltaIndex:
                 free_slots=np.zeros(0, np.int32),
                 conflicted=np.zeros(1, np.uint64),
                 aside=np.zeros(1, np.uint64),
+                blocked=np.zeros(1, np.uint64),
             ),
             queue=Queue(
                 head=np.full(layout.BUCKETS, -1, np.int32),
@@ -233,6 +234,7 @@ class DeltaIndex:
                 slot_vertex=np.concatenate([table.slot_vertex, none]),
                 conflicted=_longer(table.conflicted, numbers - len(table.conflicted), 0),
                 aside=_longer(table.aside, numbers - len(table.aside), 0),
+                blocked=_longer(table.blocked, numbers - len(table.blocked), 0),
                 free_slots=np.concatenate([table.free_slots, none]),
             )
             self.index = self.index._replace(

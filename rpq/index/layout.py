@@ -187,6 +187,7 @@ class Table(NamedTuple):
     free_slots: np.ndarray  # int32, stack
     conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/simple`)
     aside: np.ndarray  # uint64 a block number: those of them that are set aside
+    blocked: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
 
 
 class Queue(NamedTuple):

@@ -13,7 +13,6 @@ import numpy as np
 from numba import njit
 
 from rpq.blocks import wraps_around
-from rpq.index.layout import block_numbers
 
 EMPTY = -1
 GONE = -2
@@ -34,7 +33,8 @@ STEP_OF = 9  # chain: the next step to look at, + 1; 0: not begun
 UNBLOCKED = 10  # blocked pairs for which a path was found
 BROKEN = 11  # paths that broke
 REPLACED = 12  # of those, how many were replaced by another
-FIELDS = 13
+STAGE = 13  # of an insert: its rows, what came into doubt, what it unblocks
+FIELDS = 14
 
 
 class Certificates(NamedTuple):
@@ -54,7 +54,6 @@ class Certificates(NamedTuple):
     chain: np.ndarray  # int64 the pool: next step over the same edge, -1 none
     edge_chain: np.ndarray  # int64 an edge: first step over it
     root_chain: np.ndarray  # int64 a vertex: first blocked entry of a root
-    blocked: np.ndarray  # uint64 a block number: roots that have blocked entries
     spent: np.ndarray  # int64 a vertex: nodes expanded for it as a root
     spent_at: np.ndarray  # int64 a vertex: at that stamp
     over: np.ndarray  # int64 a vertex: list of roots that went over the budget
@@ -62,7 +61,7 @@ class Certificates(NamedTuple):
     fields: np.ndarray  # int64[FIELDS]
 
 
-def new_certificates(capacity: int, pool: int, vertices: int, edges: int, numbers: int) -> Certificates:
+def new_certificates(capacity: int, pool: int, vertices: int, edges: int) -> Certificates:
     """An empty store; `capacity` is a power of two."""
     none = np.full
     fields = np.zeros(FIELDS, np.int64)
@@ -83,7 +82,6 @@ def new_certificates(capacity: int, pool: int, vertices: int, edges: int, number
         chain=np.zeros(pool, np.int64),
         edge_chain=none(edges, -1, np.int64),
         root_chain=none(vertices, -1, np.int64),
-        blocked=np.zeros(numbers, np.uint64),
         spent=np.zeros(vertices, np.int64),
         spent_at=np.zeros(vertices, np.int64),
         over=np.zeros(vertices, np.int64),
@@ -97,10 +95,9 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
     entries = int((old.key >= 0).sum())
     steps = int(old.length[old.key >= 0].sum())
     capacity = 1 << max(4, (4 * (entries + room) - 1).bit_length())
-    numbers = max(len(old.blocked), block_numbers(vertices))
     # A path may have as many steps as there are vertices.
-    new = new_certificates(capacity, 2 * steps + 8 * room + vertices, vertices, edges, numbers)
-    for name in ("spent", "spent_at", "over", "over_work", "blocked"):
+    new = new_certificates(capacity, 2 * steps + 8 * room + vertices, vertices, edges)
+    for name in ("spent", "spent_at", "over", "over_work"):
         getattr(new, name)[: len(getattr(old, name))] = getattr(old, name)
     kept = new.fields[[CAPACITY, POOL]]
     new.fields[:] = old.fields
@@ -158,8 +155,8 @@ def enter(certificates, key):
 
 
 @njit(cache=True, nogil=True)
-def block(certificates, entry, number, lane):
-    """Let an entry, whose root has that slot, be blocked."""
+def block(certificates, entry):
+    """Let an entry be blocked."""
     certificates.slide[entry] = BLOCKED
     certificates.length[entry] = 0
     if not certificates.listed[entry]:
@@ -167,7 +164,6 @@ def block(certificates, entry, number, lane):
         certificates.listed[entry] = 1
         certificates.following[entry] = certificates.root_chain[root]
         certificates.root_chain[root] = entry
-    certificates.blocked[number] |= np.uint64(1) << np.uint64(lane)
 
 
 @njit(cache=True, nogil=True)

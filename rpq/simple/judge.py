@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from rpq.blocks import LANES, live, trailing_zeros
-from rpq.index.conflicts import doubted
+from rpq.index.conflicts import empty_list, has_bit, in_doubt, unblocking
 from rpq.index.layout import (
     BASE,
     DONE,
@@ -24,6 +24,7 @@ from rpq.index.layout import (
     PATHS,
     RESUME,
     ROWS,
+    TAKEN,
 )
 from rpq.index.rows import ONE, ZERO, block_count, find, node_of, nth_block, row_at
 from rpq.index.witness import STEP, erase_loops, walk_back
@@ -35,6 +36,7 @@ from rpq.simple.certificates import (
     OVERDRAWN,
     REPLACED,
     SEARCHES,
+    STAGE,
     STAMP,
     STEP_OF,
     UNBLOCKED,
@@ -54,17 +56,6 @@ _SOURCE = 32
 _TARGET = (1 << 32) - 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _has_bit(words, slot):
-    return slot >= 0 and (words[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO
-
-
-@njit(cache=True, nogil=True)
-def _in_doubt(index, slot, target):
-    """Whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
-    return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
-
-
 @njit(cache=True, nogil=True)
 def _search(index, certificates, scratch, pair, budget):
     """Look for a path for a pair and enter what was found: DONE or NEED_ROOM."""
@@ -74,7 +65,7 @@ def _search(index, certificates, scratch, pair, budget):
     stamp = fields[STAMP]
     if not has_room(certificates, 0):
         return np.int64(NEED_ROOM)
-    if _has_bit(index.table.aside, slot):
+    if has_bit(index.table.aside, slot):
         return np.int64(DONE)
     spent = certificates.spent[source] if certificates.spent_at[source] == stamp else np.int64(0)
     scratch.fields[WORK] = 0
@@ -96,7 +87,8 @@ def _search(index, certificates, scratch, pair, budget):
     certificates.looked[entry] = stamp
     if outcome == NONE:
         certificates.origins[entry] = origins(scratch, index.program.classes[1])
-        block(certificates, entry, slot >> 6, slot & 63)
+        block(certificates, entry)
+        index.table.blocked[slot >> 6] |= ONE << np.uint64(slot & 63)
         return np.int64(DONE)
     slide = np.int64(1 << 62)
     for i in range(length):
@@ -121,8 +113,8 @@ def judge_new(index, certificates, scratch, budget):
         pair = output.pairs[fields[NEXT]]
         slot = np.int64(table.slot_of[pair >> _SOURCE])
         keep = True
-        judged = _has_bit(table.conflicted, slot)
-        if judged and (_has_bit(table.aside, slot) or _in_doubt(index, slot, pair & _TARGET)):
+        judged = has_bit(table.conflicted, slot)
+        if judged and (has_bit(table.aside, slot) or in_doubt(index, slot, pair & _TARGET)):
             code = _search(index, certificates, scratch, pair, budget)
             if code != DONE:
                 return code
@@ -147,9 +139,9 @@ def judge_lost(index, certificates):
         pair = output.pairs[row]
         slot = np.int64(table.slot_of[pair >> _SOURCE])
         keep = True
-        if _has_bit(table.conflicted, slot):
+        if has_bit(table.conflicted, slot):
             entry = entry_of(certificates, pair)
-            keep = not _has_bit(table.aside, slot)
+            keep = not has_bit(table.aside, slot)
             if entry >= 0:
                 keep = certificates.slide[entry] != BLOCKED
                 remove(certificates, entry)
@@ -160,16 +152,26 @@ def judge_lost(index, certificates):
 
 
 @njit(cache=True, nogil=True)
-def search_pairs(index, certificates, scratch, pairs, count, budget):
-    """Search those of some pairs, which were answers while they were in no doubt, that have no entry yet."""
-    for i in range(count):
-        if entry_of(certificates, pairs[i]) < 0:
-            code = _search(index, certificates, scratch, pairs[i], budget)
-            if code != DONE:
-                return code
-            entry = entry_of(certificates, pairs[i])
-            if entry >= 0:
-                certificates.born[entry] = 0
+def search_doubted(index, certificates, scratch, budget):
+    """Search the pairs that came into doubt and have no entry yet: they were answers while there was none."""
+    table, state = index.table, index.state
+    for i in range(state[TAKEN]):
+        row, number = index.queue.taken[i] >> 32, index.queue.taken[i] & _TARGET
+        lanes = table.taken[find(table, row, number)]
+        vertex, _ = node_of(table, row)
+        if not table.is_target[vertex]:
+            continue
+        while lanes != ZERO:
+            pair = np.int64(table.slot_vertex[number * LANES + trailing_zeros(lanes)]) << _SOURCE | vertex
+            lanes &= lanes - ONE
+            if entry_of(certificates, pair) < 0:
+                code = _search(index, certificates, scratch, pair, budget)
+                if code != DONE:
+                    return code
+                entry = entry_of(certificates, pair)
+                if entry >= 0:
+                    certificates.born[entry] = 0
+    empty_list(index)
     return np.int64(DONE)
 
 
@@ -192,7 +194,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
             code = _search(index, certificates, scratch, certificates.key[entry], budget)
             if code != DONE:
                 return code
-            if _has_bit(index.table.aside, slot):
+            if has_bit(index.table.aside, slot):
                 return np.int64(DONE)
             if certificates.slide[entry] != BLOCKED:
                 output.pairs[state[OUT]] = certificates.key[entry]
@@ -210,7 +212,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
                 certificates.following[before] = following
         entry = following
     if not left:
-        certificates.blocked[slot >> 6] &= ~(ONE << np.uint64(slot & 63))
+        index.table.blocked[slot >> 6] &= ~(ONE << np.uint64(slot & 63))
     return np.int64(DONE)
 
 
@@ -219,7 +221,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
     """Search again the blocked pairs for which a new edge u -> v of a transition class may have made a path."""
     program, table = index.program, index.table
     slot = np.int64(table.slot_of[u])
-    if program.start_target[transition_class] >= 0 and _has_bit(certificates.blocked, slot):
+    if program.start_target[transition_class] >= 0 and has_bit(table.blocked, slot):
         code = _unblock_root(index, certificates, scratch, u, u, budget)
         if code != DONE:
             return code
@@ -229,10 +231,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
             continue
         for i in range(block_count(table, row)):
             number, held = nth_block(table, row, i)
-            if certificates.blocked[number] == ZERO:
-                continue
-            lanes = certificates.blocked[number] & ~table.aside[number]
-            lanes &= live(table.values, held, index.state[NOW])
+            lanes = unblocking(index, number, held)
             while lanes != ZERO:
                 lane = trailing_zeros(lanes)
                 lanes &= lanes - ONE
@@ -242,6 +241,28 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
                     if code != DONE:
                         return code
     return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def judge_insert(index, certificates, scratch, u, v, forward, inverse, budget):
+    """Judge what a new edge u -> v of these transition classes (-1: none) has changed."""
+    fields = certificates.fields
+    code = np.int64(DONE)
+    if fields[STAGE] == 0:
+        code = judge_new(index, certificates, scratch, budget)
+        if code != DONE:
+            return code
+        fields[STAGE] = 1
+    if fields[STAGE] == 1:
+        code = search_doubted(index, certificates, scratch, budget)
+        if code != DONE:
+            return code
+        fields[STAGE] = 2
+    if forward >= 0:
+        code = unblock_step(index, certificates, scratch, u, v, forward, budget)
+    if code == DONE and inverse >= 0:
+        code = unblock_step(index, certificates, scratch, v, u, inverse, budget)
+    return code
 
 
 @njit(cache=True, nogil=True)
@@ -256,16 +277,16 @@ def _replace(index, certificates, scratch, entry, budget):
     pair = certificates.key[entry]
     source = pair >> _SOURCE
     slot = np.int64(index.table.slot_of[source])
-    if _has_bit(index.table.aside, slot):
+    if has_bit(index.table.aside, slot):
         return np.int64(DONE)
     if slot >= 0 and best_value(index, slot, pair & _TARGET) > state[NOW]:
-        if not _in_doubt(index, slot, pair & _TARGET):
+        if not in_doubt(index, slot, pair & _TARGET):
             remove(certificates, entry)
             return np.int64(DONE)
         code = _search(index, certificates, scratch, pair, budget)
         if code != DONE:
             return code
-        if _has_bit(index.table.aside, slot):
+        if has_bit(index.table.aside, slot):
             return np.int64(DONE)
     else:
         remove(certificates, entry)
@@ -355,7 +376,7 @@ def forget_certain(index, certificates, capacity):
         pair = certificates.key[entry]
         if pair >= 0:
             slot = np.int64(index.table.slot_of[pair >> _SOURCE])
-            if slot < 0 or not _in_doubt(index, slot, pair & _TARGET):
+            if slot < 0 or not in_doubt(index, slot, pair & _TARGET):
                 remove(certificates, entry)
 
 
@@ -366,10 +387,10 @@ def answered(index, certificates, pairs):
     found = np.ones(len(pairs), np.bool_)
     for i in range(len(pairs)):
         slot = np.int64(table.slot_of[pairs[i] >> _SOURCE])
-        if _has_bit(table.conflicted, slot):
-            if _has_bit(table.aside, slot):
+        if has_bit(table.conflicted, slot):
+            if has_bit(table.aside, slot):
                 found[i] = False
-            elif _in_doubt(index, slot, pairs[i] & _TARGET):
+            elif in_doubt(index, slot, pairs[i] & _TARGET):
                 entry = entry_of(certificates, pairs[i])
                 found[i] = entry >= 0 and certificates.slide[entry] != BLOCKED
     return found

@@ -82,7 +82,7 @@ class SimpleIndex(DeltaIndex):
         self._to_set_aside: dict[int, int] = {}
         self._small = capacity
         self._cleaned = 0
-        self.certificates = new_certificates(16, 16, 0, 0, 1)
+        self.certificates = new_certificates(16, 16, 0, 0)
         self._scratch = new_scratch(0, 1)
         self._scratch_view = view(self._scratch)
 
@@ -214,12 +214,9 @@ class SimpleIndex(DeltaIndex):
             self._return_clean(order)
             self._release_empty(int(chunk.source[i]), int(chunk.target[i]))
         else:
-            self._run(judge.judge_new, self.budget)
-            self._search_doubted(self.budget)
             u, v, label = int(chunk.source[i]), int(chunk.target[i]), int(chunk.label[i])
-            for start, end, classes in ((u, v, program.forward), (v, u, program.inverse)):
-                if classes[label] >= 0:
-                    self._run(judge.unblock_step, start, end, int(classes[label]), self.budget)
+            forward, inverse = int(program.forward[label]), int(program.inverse[label])
+            self._run(judge.judge_insert, u, v, forward, inverse, self.budget)
             if self._certificates.fields[store.OVERDRAWN]:
                 leaving = self._left_aside(inserted=True)
                 self._drop_overrun_rows()
@@ -243,7 +240,7 @@ class SimpleIndex(DeltaIndex):
         # What was searched one tuple after the other and is now restored at once is no reason to set a root aside.
         budget = _UNLIMITED if quiet else self.budget
         self._run(judge.judge_new, budget)
-        self._search_doubted(budget)
+        self._run(judge.search_doubted, budget)
         self._drop_overrun_rows()
         self._note_overruns(-1, None)
 
@@ -293,7 +290,7 @@ class SimpleIndex(DeltaIndex):
     def _begin_judging(self) -> None:
         fields = self._certificates.fields
         fields[store.STAMP] += 1
-        fields[[store.NEXT, store.KEPT, store.STEP_OF]] = 0
+        fields[[store.NEXT, store.KEPT, store.STEP_OF, store.STAGE]] = 0
 
     def _run(self, kernel: Any, *arguments: Any) -> None:
         """Call a kernel until it is done."""
@@ -310,12 +307,6 @@ class SimpleIndex(DeltaIndex):
                     arguments = (len(self._certificates.key), *arguments[1:])
             else:
                 self._provide(code)
-
-    def _search_doubted(self, budget: int) -> None:
-        """Certify the pairs that were answers without a doubt before this tuple brought it."""
-        if self.state[layout.TAKEN]:
-            pairs = conflicts.take_doubted(self._view)
-            self._run(judge.search_pairs, pairs, len(pairs), budget)
 
     def _overdrawn(self) -> list[int]:
         held = self._certificates
@@ -365,7 +356,7 @@ class SimpleIndex(DeltaIndex):
         when = self._time if time is None else time
         self.overruns += [Overrun(place, root, when, size) for root, size in zip(roots, sizes, strict=True)]
         self._forget(np.isin(held.key >> 32, roots) & (held.key >= 0))
-        held.blocked[:] &= ~self._bits(roots)
+        self.index.table.blocked[:] &= ~self._bits(roots)
         held.fields[store.OVERDRAWN] = 0
 
     def _forget(self, entries: np.ndarray) -> None:
@@ -411,7 +402,7 @@ class SimpleIndex(DeltaIndex):
     def _release(self, clean: np.ndarray) -> None:
         """Let roots be free of conflicts."""
         table = self.index.table
-        for words in (table.conflicted, table.aside, self._certificates.blocked):
+        for words in (table.conflicted, table.aside, table.blocked):
             words &= ~clean
         self.state[layout.CONFLICTED] = _count(table.conflicted)
 
@@ -426,7 +417,7 @@ class SimpleIndex(DeltaIndex):
         conflicts.mark_conflicts(self._view, found)
         while (code := int(kernels.settle(self._view))) != layout.DONE:
             self._provide(code)
-        conflicts.take_doubted(self._view)  # none of it is new
+        conflicts.empty_list(self._view)  # none of it is new
         clean = table.conflicted & ~found & ~table.aside
         self._cleaned += _count(clean)
         self._release(clean)
