@@ -35,7 +35,7 @@ from rpq.vertices import VertexDictionary
 from rpq.window import INT64_MAX
 
 _LARGEST_CHUNK = 32768
-_SIMPLE_FIGURES = ("conflicts", "conflicted_roots", "searches", "roots_set_aside")
+_SIMPLE_FIGURES = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 _SMALLEST_CHUNK = 1024
 
 

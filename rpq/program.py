@@ -60,8 +60,8 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
     step_first, step_source, step_target = _ragged(steps)
     leave_first, leave_class, leave_target = _ragged(leaves)
     enter_first, enter_class, enter_source = _ragged(enters)
-    conflicts = _conflicts(table, accepting)
-    earlier_first, earlier_state, _ = _ragged([[(int(s), 0) for s in np.flatnonzero(column)] for column in conflicts.T])
+    conflicts, earlier = _conflicts(table, accepting)
+    earlier_first, earlier_state, _ = _ragged([[(s, 0) for s in before] for before in earlier])
     later_first, later_state, _ = _ragged([[(int(t), 0) for t in np.flatnonzero(row)] for row in conflicts])
     # The empty path is never an answer, so whether the start accepts does not matter.
     accepts = accepting.astype(np.uint8)
@@ -84,16 +84,30 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
         inverse=np.full(0, -1, np.int16),
         earlier_first=earlier_first,
         earlier_state=earlier_state,
+        earlier_loop=conflicts.astype(np.uint8).ravel(),
         later_first=later_first,
         later_state=later_state,
     )
 
 
-def _conflicts(table: np.ndarray, accepting: np.ndarray) -> np.ndarray:
-    """Whether t makes a conflict after s, at (s, t): it is reached from s and accepts a word that s does not."""
-    conflicts = reached_by_steps(table) & ~suffix_containment(table, accepting)
+def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
+    """Whether t makes a conflict after r, at (r, t), and for each step s -> t the states r after which it can be the
+    last step to one, at s * states + t.
+
+    t makes a conflict after r if a non-empty word leads from r to t and [r] ⊉ [t]. A walk that visits a vertex in r and
+    comes back to it with the step s -> t, from another vertex, has spelt a non-empty word from r to s before.
+    """
+    states = len(table)
+    reaches = reached_by_steps(table)
+    conflicts = reaches & ~suffix_containment(table, accepting)
     conflicts[0] = False  # the root is not visited again
-    return conflicts
+    steps = {(s, int(t)) for s in range(1, states) for t in table[s] if t >= 0}
+    earlier = [
+        np.flatnonzero(conflicts[:, t] & reaches[:, s]).tolist() if (s, t) in steps else []
+        for s in range(states)
+        for t in range(states)
+    ]
+    return conflicts, earlier
 
 
 def _ragged(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

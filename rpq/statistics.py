@@ -14,8 +14,9 @@ class Statistics:
     tuples = inserted + refreshed + deleted + absent_deletes + late + irrelevant. Rows, answers and index are summed
     over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
     relevant tuples, timed inside the kernels (0 where there are none yet), accurate to a sixteenth of an octave.
-    The last four are of simple paths: how often a root met its first conflict, how many roots have met one now, searches
-    for a simple path, and roots that are set aside now.
+    The last five are of simple paths: how often a root met its first conflict, how many roots have met one now, pairs
+    that conflicts put in doubt now (for each of these a path is kept, or that there is none), searches for a simple path,
+    and roots that are set aside now.
     """
 
     tuples: int
@@ -37,6 +38,7 @@ class Statistics:
     latency_p99_us: float
     conflicts: int = 0
     conflicted_roots: int = 0
+    pairs_in_doubt: int = 0
     searches: int = 0
     roots_set_aside: int = 0
 

@@ -22,6 +22,11 @@ def figures(engine: rpq.Engine) -> dict[str, int]:
     return running.simple[0].figures()
 
 
+def counts(engine: rpq.Engine) -> dict[str, int]:
+    """What the part of a tree that is free of conflicts must not pay for."""
+    return {name: figures(engine)[name] for name in ("conflicted_roots", "pairs_in_doubt", "searches")}
+
+
 def test_no_path_comes_back_to_its_root() -> None:
     # x --a--> y --a--> x: under walks (x, x) and (y, y) as well.
     e = engine("a+")
@@ -55,6 +60,77 @@ def test_a_root_that_meets_its_first_conflict_keeps_its_answers_without_a_row() 
     assert rows(e.insert("z", "y", "c", 2)) == []
     assert figures(e)["conflicted_roots"] == 1
     assert e.answers().pairs() == {("x", "w")}
+
+
+def test_what_no_conflict_reaches_costs_no_search_not_even_at_a_delete_or_when_it_expires() -> None:
+    #   x --a--> y --b--> u --c--> y     y is visited after a and after a/b/c: (x, y) is in doubt, and blocked
+    #            y --b--> z --c--> w     z and w are reached before any conflict
+    e = engine("a/b*/c", semantics="explicit")
+    assert rows(e.push_rows([("x", "y", "a", 4), ("y", "u", "b", 4), ("u", "y", "c", 4)])) == []
+    assert counts(e) == {"conflicted_roots": 1, "pairs_in_doubt": 1, "searches": 1}
+    assert rows(e.push_rows([("y", "z", "b", 4), ("z", "w", "c", 3), ("z", "v", "c", 4)])) == ["+xv", "+xw"]
+    assert e.witness("x", "w").vertices == ("x", "y", "z", "w")
+    assert rows(e.delete("z", "v", "c", 4)) == ["-xv"]
+    assert rows(e.insert("u", "v", "c", 4)) == ["+xv"]
+    changes = e.advance(14)
+    assert [(r.op, r.target, r.timestamp) for r in changes] == [("-", "w", 13), ("-", "v", 14)]
+    assert counts(e) == {"conflicted_roots": 0, "pairs_in_doubt": 0, "searches": 1}
+
+
+def test_two_ways_to_a_vertex_are_no_conflict_without_a_cycle_that_fits() -> None:
+    #   x --a--> w, x --a--> y --b--> w     w after a and after a/b; but with b no walk comes back to where a led it
+    for expression in ("a/b/c*", "a/b/c"):
+        e = engine(expression)
+        e.push_rows([("x", "w", "a", 1), ("x", "y", "a", 1), ("y", "w", "b", 1), ("w", "z", "c", 1)])
+        assert ("x", "z") in e.answers().pairs()
+        assert counts(e) == {"conflicted_roots": 0, "pairs_in_doubt": 0, "searches": 0}
+        # Unless b is an edge from w to itself.
+        e.insert("w", "w", "b", 2)
+        assert figures(e)["conflicted_roots"] == 1 and figures(e)["pairs_in_doubt"] > 0
+        assert ("x", "z") in e.answers().pairs()
+
+
+def test_doubt_goes_on_along_the_edges() -> None:
+    #   x --a--> y --b--> u --c--> y     y after a, and after a/b/c
+    #            y --c--> v --c--> w     in doubt with y: only walks lead there, that visit y twice
+    #                     u --c--> t     reached before the conflict, as u is
+    e = engine("a/b/c*")
+    found = e.push_rows([("x", "y", "a", 1), ("y", "u", "b", 1), ("u", "t", "c", 1)])
+    assert rows(found) == ["+xt", "+xu"]
+    assert rows(e.push_rows([("u", "y", "c", 1), ("y", "v", "c", 1), ("v", "w", "c", 1)])) == []
+    assert figures(e)["conflicted_roots"] == 1 and figures(e)["pairs_in_doubt"] == 3
+    assert e.answers().pairs() == {("x", "u"), ("x", "t")}
+    # A way past y: what is in doubt has a path now.
+    assert rows(e.insert("u", "v", "c", 2)) == ["+xv", "+xw"]
+    assert figures(e)["pairs_in_doubt"] == 3
+
+
+def test_an_answer_that_comes_into_doubt_is_searched_and_the_others_of_its_root_are_not() -> None:
+    #   x --a--> p --b--> q --c--> w, v     then x --a--> w: w is visited after a, and after a/b/c
+    e = engine("a/b*/c", semantics="explicit")
+    found = e.push_rows([("x", "p", "a", 1), ("p", "q", "b", 1), ("q", "w", "c", 1), ("q", "v", "c", 1)])
+    assert rows(found) == ["+xv", "+xw"]
+    assert counts(e) == {"conflicted_roots": 0, "pairs_in_doubt": 0, "searches": 0}
+    assert rows(e.insert("x", "w", "a", 2)) == []
+    assert counts(e) == {"conflicted_roots": 1, "pairs_in_doubt": 1, "searches": 1}
+    assert rows(e.delete("q", "v", "c", 2)) == ["-xv"]
+    assert figures(e)["searches"] == 1
+    assert rows(e.delete("q", "w", "c", 2)) == ["-xw"]
+
+
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+def test_a_pair_that_leaves_doubt_leaves_once(semantics) -> None:
+    #   x --a--> u --a--> w                        w after aa: no doubt
+    #            u --a--> r --a--> u --a--> w      u after a and after aaa, so w after aaaa, and r too, are in doubt
+    e = engine("a{2,4}", semantics=semantics)
+    assert rows(e.push_rows([("x", "u", "a", 4), ("u", "w", "a", 4)])) == ["+xw"]
+    assert rows(e.push_rows([("u", "r", "a", 4), ("r", "u", "a", 4)])) == ["+rw", "+xr"]
+    assert e.statistics().pairs_in_doubt == 3, "(x, u), (x, w), (x, r)"
+    assert rows(e.delete("r", "u", "a", 4)) == ["-rw"]
+    assert e.answers().pairs() == {("x", "w"), ("x", "r")} and e.statistics().answers_live == 2
+    assert e.witness("x", "w").vertices == ("x", "u", "w")
+    assert rows(e.advance(14)) == (["-xr", "-xw"] if semantics == "explicit" else [])
+    assert e.answers().pairs() == set()
 
 
 def test_example_of_the_paper_what_was_pruned_is_found_when_a_conflict_comes() -> None:

@@ -129,10 +129,20 @@ def test_streams() -> None:
     run_state_machine_as_test(Streams, settings=examples(40))
 
 
+def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
+    """Of an engine with one index: pairs in doubt, its answers, and those of them whose root has conflicts."""
+    (index,) = engine._running["q"].simple
+    answers = set(index.answers().tolist())
+    keys = index.certificates.key
+    table = index.index.table
+    conflicted = {pair for pair in answers if index._has(table.conflicted, pair >> 32)}
+    return set(keys[keys >= 0].tolist()), answers, conflicted
+
+
 def test_every_branch_is_taken() -> None:
     """Streams from fixed seeds, one tuple a step, so that what happened is known to have happened by which cause."""
     by_cause: dict[str, Counter[str]] = {"+": Counter(), "-": Counter(), "time": Counter()}
-    for seed in range(10):
+    for seed in range(len(EXPRESSIONS)):
         draw = random.Random(seed)
         query = rpq.Query(
             EXPRESSIONS[seed], window=rpq.Window(size=8, slide=2), name="q", paths="simple", semantics="explicit"
@@ -141,6 +151,7 @@ def test_every_branch_is_taken() -> None:
         time = 0
         for _ in range(120):
             before = figures(twins.engine)
+            doubted_before, answers_before, _ = in_doubt(twins.engine)
             store = sorted(twins.reference.store)
             if draw.random() < 0.2:
                 cause, time = "time", time + draw.choice((1, 1, 2))
@@ -155,11 +166,22 @@ def test_every_branch_is_taken() -> None:
             twins.check()
             after = figures(twins.engine)
             by_cause[cause].update({name: after[name] - before[name] for name in FIGURES})
+            doubted, answers, conflicted = in_doubt(twins.engine)
+            by_cause[cause]["certain"] += len(conflicted - doubted)
+            by_cause[cause]["doubted"] += len((doubted - doubted_before) & answers_before)
+            by_cause[cause]["freed"] += len((doubted_before - doubted) & answers)
+            by_cause[cause]["certain lost"] += len(answers_before - doubted_before - answers)
     assert by_cause["+"]["conflicts"] > 50, "roots meet conflicts"
     assert by_cause["+"]["unblocked"] > 5, "what was blocked is found"
     for cause in ("-", "time"):
         assert by_cause[cause]["replaced"] > 5, f"another path is found ({cause})"
         assert by_cause[cause]["broken"] - by_cause[cause]["replaced"] > 5, f"and sometimes none ({cause})"
+        assert by_cause[cause]["certain lost"] > 5, f"answers that were in no doubt leave ({cause})"
+    for cause in by_cause:
+        assert by_cause[cause]["certain"] > 20, "roots with conflicts have answers that are in no doubt"
+    assert by_cause["+"]["doubted"] > 5, "answers come into doubt"
+    assert by_cause["-"]["doubted"] == by_cause["time"]["doubted"] == 0, "and only an insert brings it"
+    assert by_cause["time"]["freed"] > 5, "answers leave doubt when the slide changes"
     assert by_cause["time"]["cleaned"] > 10, "the window moves past conflicts"
 
 

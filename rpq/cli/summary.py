@@ -29,6 +29,7 @@ ENGINE_FIGURES = (
     "latency_p99_us",
     "conflicts",
     "conflicted_roots",
+    "pairs_in_doubt",
     "searches",
     "roots_set_aside",
 )
@@ -78,7 +79,7 @@ def summary_text(figures: dict[str, Any]) -> str:
         (
             "conflicts",
             f"met by roots {figures['conflicts']:,} times, by {figures['conflicted_roots']:,} now; "
-            f"{figures['searches']:,} searches, {figures['roots_set_aside']:,} roots set aside now"
+            f"{figures['pairs_in_doubt']:,} pairs in doubt now, {figures['searches']:,} searches, {figures['roots_set_aside']:,} roots set aside now"
             if figures.get("conflicts")
             else "",
         ),

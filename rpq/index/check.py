@@ -131,13 +131,15 @@ def _check_doubt(index: Index, cells, edges) -> None:
     assert len(conflicted) == index.state[layout.CONFLICTED], "roots with conflicts are not counted"
     assert not (table.aside & ~table.conflicted).any(), "a root is set aside and has no conflicts"
     assert {slot for _, _, slot in doubted} <= conflicted, "a root has cells in doubt and no conflict"
-    for v, t, slot in cells:
-        for i in range(program.earlier_first[t], program.earlier_first[t + 1]):
-            if (v, int(program.earlier_state[i]), slot) in cells:
-                assert (v, t, slot) in doubted, f"{(v, t, slot)} is the later cell of a conflict and in no doubt"
     for u, c, v, _ in edges:
-        for s, t, slot in [(s, t, slot) for w, s, slot in doubted if w == u for t in _steps(program, s, c)]:
-            assert (v, t, slot) not in cells or (v, t, slot) in doubted, f"doubt stops at {(u, s, slot)} -> {(v, t)}"
+        for s, t, slot in [(s, t, slot) for w, s, slot in cells if w == u for t in _steps(program, s, c)]:
+            if (v, t, slot) not in cells or (v, t, slot) in doubted:
+                continue
+            assert (u, s, slot) not in doubted, f"doubt stops at {(u, s, slot)} -> {(v, t)}"
+            step = s * int(program.classes[1]) + t
+            earlier = program.earlier_state[program.earlier_first[step] : program.earlier_first[step + 1]].tolist()
+            earlier += [s] if u == v and program.earlier_loop[step] else []
+            assert not [r for r in earlier if (v, r, slot) in cells], f"a conflict at {(v, t, slot)} makes no doubt"
 
 
 def _steps(program, state: int, transition_class: int) -> list[int]:

@@ -4,9 +4,11 @@ A simple path from x never visits x again, so under simple path semantics the ce
 table holds the *walks that do not come back to their root*. That alone makes it exact where every cycle can be left
 out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`).
 
-State t *makes a conflict after* state s if a non-empty word leads from s to t, and [s] ⊉ [t]. A root *meets a
-conflict* at v while its cells (v, s) and (v, t) are both alive; (v, t) is the *later* of the two. A cell is *in doubt*
-while a walk of its root may come to it through the later cell of a conflict, or it is one.
+State t *makes a conflict after* state r if a non-empty word leads from r to t, and [r] ⊉ [t]. A root *meets a
+conflict* at v while its cell (v, r) is alive and a live cell (u, s) steps to (v, t), where t makes a conflict after r and
+a walk may visit (v, r) and then (u, s): a non-empty word leads from r to s, or they are the same cell. (v, t) is the
+*later* cell. In `a/b/c*` so an edge b never makes a conflict with the a before it. A cell is *in doubt* while a walk of
+its root may come to it through the later cell of a conflict, or it is one.
 
 **Why it is exact.** Let a walk of x end in an accepting cell that is not in doubt: then none of its cells is the later
 one of a conflict, so where it visits w in s and again in t, [s] ⊇ [t]. Leave out its cycles from the front: at each
@@ -16,9 +18,9 @@ out, and a step keeps it. At the end q accepts, hence r does. So such a pair has
 it. Of every other pair (`doubted`: some live accepting cell of it is in doubt) the table only says that there is a walk.
 
 **How it is kept.** `Table.doubt` has a bit a cell, none for dead cells (between tuples), and is closed: an edge in
-the window takes the doubt of a cell to every cell that it leads to. When a cell comes alive, the later cells of its
-conflicts are marked; a push takes the doubt of its source along, and a block that it adds doubt to is pushed on as one
-that grew. An edge refreshed and an edge deleted make no doubt. A cell keeps its doubt until it dies or the slide
+the window takes the doubt of a cell to every cell that it leads to. A push takes the doubt of its source along, and marks
+the conflicts of its step; when a cell comes alive, the steps into the other cells of its vertex are looked at again. A
+block that doubt was added to is pushed on as one that grew. An edge refreshed and an edge deleted make no doubt. A cell keeps its doubt until it dies or the slide
 changes, when all doubt is found anew from the conflicts that are left (`mark_conflicts`): a bit may be out of date for
 a while, which costs a search and no answer. Accepting cells that come into doubt are listed while an insert goes on,
 since a pair that was an answer till then is to be searched.
@@ -30,10 +32,23 @@ import numpy as np
 from numba import njit
 
 from rpq.blocks import live, population
-from rpq.index.layout import CONFLICTED, CONFLICTS, EVENT_OUT, NOW, OUT, PHASE, REFILLING, ROWS, SIMPLE, TAKEN
+from rpq.index.layout import (
+    CONFLICTED,
+    CONFLICTS,
+    EVENT_OUT,
+    NOW,
+    OUT,
+    PHASE,
+    POINTER,
+    REFILLING,
+    ROWS,
+    SIMPLE,
+    TAKEN,
+)
 from rpq.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, row_at
 
 _NUMBER = (1 << 32) - 1
+EVERY = np.uint64(2**64 - 1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -67,17 +82,59 @@ def in_doubt(index, slot, target):
     return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def makes_conflicts(index, vertex, state, from_vertex, from_state):
+    """Whether a step between two product nodes may be the last one to the later cell of a conflict."""
+    program = index.program
+    step = from_state * program.classes[1] + state
+    return program.earlier_first[step + 1] > program.earlier_first[step] or (
+        vertex == from_vertex and program.earlier_loop[step] != 0
+    )
+
+
 @njit(cache=True, nogil=True)
-def _later(index, vertex, state, number):
-    """The lanes for which a cell of the vertex in this state, if it is alive, is the later one of a conflict."""
+def _earlier(index, vertex, state, from_vertex, from_state, number):
+    """The lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
     program, table = index.program, index.table
+    step = from_state * program.classes[1] + state
+    if vertex == from_vertex and program.earlier_loop[step]:
+        return EVERY
     lanes = ZERO
-    for i in range(program.earlier_first[state], program.earlier_first[state + 1]):
+    for i in range(program.earlier_first[step], program.earlier_first[step + 1]):
         row = row_at(index, vertex, np.int64(program.earlier_state[i]))
         block = find(table, row, number) if row >= 0 else np.int64(-1)
         if block >= 0:
             lanes |= live(table.values, block, index.state[NOW])
     return lanes
+
+
+@njit(cache=True, nogil=True)
+def _later(index, vertex, state, number, lanes):
+    """Those of some live lanes of a product node that are the later cell of a conflict."""
+    program, graph, table = index.program, index.graph, index.table
+    classes, now = program.classes[0], index.state[NOW]
+    found = ZERO
+    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+        from_state = np.int64(program.enter_source[enter])
+        if from_state == 0:
+            continue
+        passed = _earlier(index, vertex, state, np.int64(-1), from_state, number)
+        loops = program.earlier_loop[from_state * program.classes[1] + state] != 0
+        if passed & lanes & ~found == ZERO and not loops:
+            continue
+        links = vertex * classes + program.enter_class[enter]
+        first = graph.into.start[links]
+        for place in range(first, first + np.int64(graph.into.length[links])):
+            link = graph.into.entries[place]
+            wanted = lanes & ~found
+            if link >> 32 != vertex or not loops:
+                wanted &= passed
+            if wanted != ZERO and np.int64(graph.expiry[(link >> 1) & POINTER]) > now:
+                row = row_at(index, link >> 32, from_state)
+                block = find(table, row, number) if row >= 0 else np.int64(-1)
+                if block >= 0:
+                    found |= wanted & live(table.values, block, now)
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -104,11 +161,28 @@ def _push_doubt(index, row, number):
 
 
 @njit(cache=True, nogil=True)
-def bring_doubt(index, row, number, source, block):
-    """Take the doubt of a block, which was just pushed into another, along; whether it added any."""
-    table = index.table
+def _meet(index, number, lanes):
+    """Note the roots that meet a conflict."""
+    table, fields = index.table, index.state
+    lanes &= ~table.conflicted[number]
+    table.conflicted[number] |= lanes
+    fields[CONFLICTED] += population(lanes)
+    fields[CONFLICTS] += population(lanes)
+
+
+@njit(cache=True, nogil=True)
+def bring_doubt(index, row, number, block, from_vertex, from_state, source):
+    """Bring a block the doubt of another, which was just pushed into it, and that of the step itself; whether it added any."""
+    table, now = index.table, index.state[NOW]
+    vertex, state = node_of(table, row)
     # What the source reaches is alive, but for the cell of a root at itself.
-    lanes = table.doubt[source] & ~table.doubt[block] & live(table.values, block, index.state[NOW])
+    open_lanes = ~table.doubt[block] & live(table.values, block, now)
+    lanes = table.doubt[source] & open_lanes
+    open_lanes &= live(table.values, source, now)
+    if open_lanes != ZERO and makes_conflicts(index, vertex, state, from_vertex, from_state):
+        met = open_lanes & _earlier(index, vertex, state, from_vertex, from_state, number)
+        _meet(index, number, met)
+        lanes |= met
     if lanes == ZERO:
         return False
     _doubt(index, row, number, block, lanes)
@@ -116,28 +190,21 @@ def bring_doubt(index, row, number, source, block):
 
 
 @njit(cache=True, nogil=True)
-def note_conflicts(index, row, number, block, lanes):
-    """Note the conflicts of cells that have just come alive: the roots, and the later cells."""
-    program, table, fields = index.program, index.table, index.state
-    vertex, state = node_of(table, row)
-    met = lanes & _later(index, vertex, state, number)
-    if met != ZERO:
-        # No need to push: the block grew.
-        _doubt(index, row, number, block, met)
+def note_conflicts(index, vertex, state, number, lanes):
+    """Mark the cells of a vertex that are the later ones of a conflict now that others of it have come alive."""
+    program, table = index.program, index.table
     for i in range(program.later_first[state], program.later_first[state + 1]):
-        later = row_at(index, vertex, np.int64(program.later_state[i]))
-        held = find(table, later, number) if later >= 0 else np.int64(-1)
-        if held >= 0:
-            also = lanes & live(table.values, held, fields[NOW])
-            met |= also
-            also &= ~table.doubt[held]
-            if also != ZERO:
-                _doubt(index, later, number, held, also)
-                _push_doubt(index, later, number)
-    met &= ~table.conflicted[number]
-    table.conflicted[number] |= met
-    fields[CONFLICTED] += population(met)
-    fields[CONFLICTS] += population(met)
+        later_state = np.int64(program.later_state[i])
+        row = row_at(index, vertex, later_state)
+        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        if block >= 0:
+            met = lanes & live(table.values, block, index.state[NOW]) & ~table.doubt[block]
+            if met != ZERO:
+                met = _later(index, vertex, later_state, number, met)
+            if met != ZERO:
+                _meet(index, number, met)
+                _doubt(index, row, number, block, met)
+                _push_doubt(index, row, number)
 
 
 @njit(cache=True, nogil=True)
@@ -184,18 +251,15 @@ def concerns_doubt(index, u, v, forward, inverse):
 @njit(cache=True, nogil=True)
 def live_conflicts(index, found):
     """Set in `found` (uint64 a block number) the bits of the roots that meet a conflict now. O(size of the index)."""
-    program, table = index.program, index.table
+    table = index.table
     for row in range(index.state[ROWS]):
-        if table.node[row] < 0:
-            continue
-        vertex, state = node_of(table, row)
-        if program.earlier_first[state + 1] == program.earlier_first[state]:
-            continue
-        for i in range(block_count(table, row)):
-            number, block = nth_block(table, row, i)
-            lanes = live(table.values, block, index.state[NOW]) & ~found[number]
-            if lanes != ZERO:
-                found[number] |= lanes & _later(index, vertex, state, number)
+        if table.node[row] >= 0:
+            vertex, state = node_of(table, row)
+            for i in range(block_count(table, row)):
+                number, block = nth_block(table, row, i)
+                lanes = live(table.values, block, index.state[NOW]) & ~found[number]
+                if lanes != ZERO:
+                    found[number] |= _later(index, vertex, state, number, lanes)
 
 
 @njit(cache=True, nogil=True)
@@ -204,19 +268,16 @@ def mark_conflicts(index, found):
 
     The caller pushes what is pending. O(size of the index).
     """
-    program, table = index.program, index.table
+    table = index.table
     for row in range(index.state[ROWS]):
-        if table.node[row] < 0:
-            continue
-        vertex, state = node_of(table, row)
-        makes_conflicts = program.earlier_first[state + 1] > program.earlier_first[state]
-        for i in range(block_count(table, row)):
-            number, block = nth_block(table, row, i)
-            table.doubt[block] = ZERO
-            if makes_conflicts:
+        if table.node[row] >= 0:
+            vertex, state = node_of(table, row)
+            for i in range(block_count(table, row)):
+                number, block = nth_block(table, row, i)
+                table.doubt[block] = ZERO
                 lanes = live(table.values, block, index.state[NOW])
                 if lanes != ZERO:
-                    lanes &= _later(index, vertex, state, number)
+                    lanes = _later(index, vertex, state, number, lanes)
                 if lanes != ZERO:
                     found[number] |= lanes
                     _doubt(index, row, number, block, lanes)

@@ -22,7 +22,7 @@ from rpq.index.layout import (
     STEPS,
     SUPPORTS,
 )
-from rpq.index.conflicts import bring_doubt, note_conflicts, own_slot
+from rpq.index.conflicts import bring_doubt, makes_conflicts, note_conflicts, own_slot
 from rpq.index.rows import (
     ONE,
     ZERO,
@@ -53,8 +53,8 @@ def has_out(index, vertex, state):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _raise_row(index, vertex, state, slide, low, rank, count):
-    """Raise row (vertex, state) from the `count` blocks in the queue's scratch, cut to an edge's slide."""
+def _raise_row(index, vertex, state, slide, low, rank, count, from_vertex, from_state):
+    """Raise row (vertex, state) from the `count` blocks of another in the queue's scratch, cut to an edge's slide."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
     now = fields[NOW]
     row = row_at(index, vertex, state)
@@ -64,6 +64,7 @@ def _raise_row(index, vertex, state, slide, low, rank, count):
             return -row
     accepts = program.accepting[state] != 0
     judged = index.settings[JUDGED] != 0
+    may_meet = judged and makes_conflicts(index, vertex, state, from_vertex, from_state)
     own = own_slot(index, vertex)
     pending = ZERO
     code = np.int64(DONE)
@@ -96,12 +97,13 @@ def _raise_row(index, vertex, state, slide, low, rank, count):
                 fresh &= ~own_lane
         if grew != ZERO:
             if judged and fresh != ZERO:
-                note_conflicts(index, row, number, block, fresh)
+                note_conflicts(index, vertex, state, number, fresh)
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
                 report_new(index, vertex, state, number, fresh)
-        if judged and table.doubt[source] & ~table.doubt[block] != ZERO and bring_doubt(index, row, number, source, block):
-            pending |= ONE << np.uint64(number & 63)
+        if judged and (may_meet or table.doubt[source] & ~table.doubt[block] != ZERO):
+            if bring_doubt(index, row, number, block, from_vertex, from_state, source):
+                pending |= ONE << np.uint64(number & 63)
     fields[STEPS] += count
     if pending != ZERO:
         table.low[row] = min(table.low[row], min(low, slide))
@@ -165,7 +167,7 @@ def push_row(index, row, rank):
             slide = np.int64(graph.expiry[(link >> 1) & POINTER])
             if slide > now:
                 reached = min(rank, rank_of(index, slide))
-                code = _raise_row(index, link >> 32, target_state, slide, low, reached, count)
+                code = _raise_row(index, link >> 32, target_state, slide, low, reached, count, vertex, state)
                 if code != DONE:
                     table.pending[row] |= pending
                     enqueue(queue, index.state, row, rank)
@@ -221,7 +223,7 @@ def _raise_root(index, root, vertex, state, slide):
         if program.accepting[state]:
             report_new(index, vertex, state, number, lane)
         if index.settings[JUDGED]:
-            note_conflicts(index, row, number, block, lane)
+            note_conflicts(index, vertex, state, number, lane)
     if has_out(index, vertex, state):
         table.pending[row] |= ONE << np.uint64(number & 63)
         enqueue(index.queue, fields, row, rank_of(index, slide))
@@ -248,6 +250,8 @@ def raise_step(index, u, v, transition_class, slide):
                 table.low[row],
                 rank_of(index, slide),
                 count,
+                u,
+                np.int64(program.step_source[step]),
             )
             if code != DONE:
                 return code

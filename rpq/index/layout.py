@@ -52,7 +52,7 @@ NEED_DIRECTORY = 4
 NEED_OUTPUT = 5
 NEED_SUPPORTS = 6
 NEED_PATHS = 7
-NEED_JUDGE = 8  # simple paths: the tuple may change what a root with conflicts answers
+NEED_JUDGE = 8  # simple paths: the tuple may change an answer that is in doubt
 NEED_CROSSING = 9  # simple paths: a boundary may
 
 # Fields of `Index.state`.
@@ -147,8 +147,9 @@ class Program(NamedTuple):
     accepting_states: np.ndarray  # int32
     forward: np.ndarray  # int16 a label id: class of a step along such an edge, -1 none
     inverse: np.ndarray  # int16 a label id: class of a step against it
-    earlier_first: np.ndarray  # int32 a state + 1: the states after which it makes a conflict, in earlier_state
+    earlier_first: np.ndarray  # int32 a step of states s * states + t, + 1: `program.conflicts`, in earlier_state
     earlier_state: np.ndarray  # int32
+    earlier_loop: np.ndarray  # uint8 a step s * states + t: t makes a conflict after s
     later_first: np.ndarray  # int32 a state + 1: the states that make a conflict after it, in later_state
     later_state: np.ndarray  # int32
 

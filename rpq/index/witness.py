@@ -107,7 +107,7 @@ def walk_back(index, source, target, steps):
 def erase_loops(target, steps, length):
     """Leave out the cycles of a walk to `target`, as `walk_back` gives it, in place; the number of steps left.
 
-    What is left spells a word of the language if the root has met no conflict (see `conflicts.py`).
+    What is left spells a word of the language if the pair is not in doubt (see `conflicts.py`).
     """
     kept = np.empty(length, np.int64)
     count = 0

@@ -1,22 +1,26 @@
-"""Simple path semantics where conflicts are met: what this does, why it is exact, where it differs from the paper.
+"""Simple path semantics for pairs that conflicts put in doubt: what this does, why it is exact, where it differs from
+the paper.
 
-The table of the index holds the walks that do not come back to their root (`rpq/index/conflicts.py`). A root that
-has met no conflict answers what the table says, at the table's cost. For a root that has met one the pairs of the
-table are candidates, since every simple path is such a walk; each candidate is *certified* by a simple path, or
-*blocked*: a complete search found that there is none now (`search.py`). What was found is kept
-(`certificates.py`), so a pair is looked at again only when
+The table of the index holds the walks that do not come back to their root, and marks the cells in doubt: those to which
+a walk may come through the later state of a conflict (`rpq/index/conflicts.py`, where it is proved that every other
+answer has a simple path). A pair none of whose accepting cells is in doubt is answered by the table, at the table's
+cost, whatever conflicts its root meets elsewhere. A pair with one in doubt is a candidate, since every simple path is
+a walk of the table; it is *certified* by a simple path, or *blocked*: a complete search found that there is none now
+(`search.py`). What was found is kept (`certificates.py`), so a pair is looked at again only when
 
 * an edge of its path expires or is deleted: another path is searched, and the pair leaves if there is none;
 * it is blocked, and an edge is inserted whose source its root reaches. A new simple path must use the new edge, and
   what comes before that edge is a walk of the table. Where the last search found that the root reaches only a few
   vertices without coming through the target, the edge must go out from one of them (`search.origins`).
   Refreshing an edge makes no path;
-* its walk goes: every simple path is a walk of the table, so the pair leaves with it.
+* its walk goes: every simple path is a walk of the table, so the pair leaves with it;
+* it is in doubt no more: then the table answers it, and what was known of it is dropped.
 
-A root that meets its first conflict has answered what the table said, so its earlier pairs are certified without a
-row, and only pairs of this tuple can turn out to be blocked. When the window has moved past its conflicts, its
-answers are the table's again, and what was known of its pairs is dropped. Roots do not look at each other, so they may be
-divided over threads; conflicts are looked for whenever the slide changes, not when a sweep happens to come.
+A pair that an insert puts in doubt has answered what the table said, so it is certified without a row; only pairs of
+this tuple can turn out to be blocked. An insert that brings no doubt, adds no pair in doubt and leads on from no root
+with blocked pairs is not judged at all. When the slide changes, doubt is found anew from the conflicts that are left;
+so what is searched does not depend on when a sweep happens to come. Roots do not look at each other, so they may be
+divided over threads.
 
 **Where this differs from Pacaci et al. (2020, section 4).** They build a tree of paths for each root, with markings:
 a node is marked while none of its descendants is in a conflict, and a path that meets a marked node is pruned; a
@@ -24,13 +28,16 @@ conflict found later unmarks the ancestors and takes up what was pruned there. A
 another prefix, and each of its nodes may then be in conflict with that prefix. Here nothing depends on what was
 pruned, when, or on the order of the edges: candidates come from the table, which has no memory of paths, and a
 path is believed only as a whole. And a walk through the root itself is no conflict here, because the table has none:
-`a/b*`, `a/b*/c*`, `(a|b)/c*` never need a search. The price is that a conflict anywhere makes all pairs of its root
-candidates; but a candidate costs one search, whose first attempt nearly always succeeds, where the
-published algorithm grows trees node by node.
+`a/b*`, `a/b*/c*`, `(a|b)/c*` never need a search. Like a marking, doubt keeps what no conflict reaches at the cost of
+the table, but it is a bit a cell that is pushed with the cell, 64 roots at a time, not the memory of a traversal. What
+is in doubt costs one search a pair, whose first attempt nearly always succeeds, where the published algorithm grows
+trees node by node. Of a pair with several accepting states each cell must be free of doubt: such a pair could be left
+to the table while one of them is, but would have to be found again when that one dies first.
 
-**Budget.** Nodes expanded for one root in one tuple or at one boundary. A root beyond it is *set aside*: its answers
-leave with `-` rows (under implicit window semantics too), and it answers nothing until it meets no conflict any more or
-is restored. It returns, with `+` rows, at the delete or the boundary that took its last conflict. The state file
+**Budget.** Nodes expanded for one root in one tuple or at one boundary. A root beyond it is *set aside*: its answers,
+in doubt or not, leave with `-` rows (under implicit window semantics too, but for those that the table lets expire at
+that boundary), and it answers nothing until it meets no conflict any more or is
+restored. It returns, with `+` rows, at the delete or the boundary that took its last conflict. The state file
 names the roots that are set aside. It does not hold the paths: they are searched again, without a budget, and may be
 others, so near the budget a restored engine may set a root aside that the saved one would not have, or the reverse.
 """
