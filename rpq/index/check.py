@@ -110,7 +110,7 @@ def doubted_cells(index: Index) -> set[tuple[int, int, int]]:
     table = index.table
     found = set()
     for row in range(index.state[layout.ROWS]):
-        if table.node[row] < 0 or not len(table.doubt):
+        if table.node[row] < 0:
             continue
         if table.span[row] > 0:
             blocks = list(enumerate(range(int(table.base[row]), int(table.base[row]) + int(table.span[row]))))
@@ -131,8 +131,11 @@ def _check_doubt(index: Index, cells, edges) -> None:
     assert len(conflicted) == index.state[layout.CONFLICTED], "roots with conflicts are not counted"
     assert not (table.aside & ~table.conflicted).any(), "a root is set aside and has no conflicts"
     assert {slot for _, _, slot in doubted} <= conflicted, "a root has cells in doubt and no conflict"
+    at: dict[int, list[tuple[int, int]]] = {}
+    for v, t, slot in cells:
+        at.setdefault(v, []).append((t, slot))
     for u, c, v, _ in edges:
-        for s, t, slot in [(s, t, slot) for w, s, slot in cells if w == u for t in _steps(program, s, c)]:
+        for s, slot, t in [(s, slot, t) for s, slot in at.get(u, []) for t in _steps(program, s, c)]:
             if (v, t, slot) not in cells or (v, t, slot) in doubted:
                 continue
             assert (u, s, slot) not in doubted, f"doubt stops at {(u, s, slot)} -> {(v, t)}"
@@ -160,9 +163,10 @@ def check_index(index: Index) -> None:
     used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
     free = table.free_slots[: state[layout.FREE_SLOTS]].tolist()
     assert sorted(used + free) == list(range(state[layout.SLOTS])), "slots leak or are shared"
-    _check_doubt(index, cells, edges)
     if not len(table.hops):
         return
+    if len(table.doubt):
+        _check_doubt(index, cells, edges)
     backwards = _edges(index, index.graph.into)
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
