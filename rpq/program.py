@@ -60,8 +60,7 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
     step_first, step_source, step_target = _ragged(steps)
     leave_first, leave_class, leave_target = _ragged(leaves)
     enter_first, enter_class, enter_source = _ragged(enters)
-    conflicts, earlier = _conflicts(table, accepting)
-    earlier_first, earlier_state, _ = _ragged([[(s, 0) for s in before] for before in earlier])
+    conflicts, earlier_first, earlier_state = _conflicts(table, accepting)
     later_first, later_state, _ = _ragged([[(int(t), 0) for t in np.flatnonzero(row)] for row in conflicts])
     # The empty path is never an answer, so whether the start accepts does not matter.
     accepts = accepting.astype(np.uint8)
@@ -90,9 +89,9 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
     )
 
 
-def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
-    """Whether t makes a conflict after r, at (r, t), and for each step s -> t the states r after which it can be the
-    last step to one, at s * states + t.
+def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whether t makes a conflict after r, at (r, t), and, as `earlier_first` and `earlier_state`, for each step s -> t the
+    states r after which it can be the last step to a conflict.
 
     t makes a conflict after r if a non-empty word leads from r to t and [r] ⊉ [t]. A walk that visits a vertex in r and
     comes back to it with the step s -> t, from another vertex, has spelt a non-empty word from r to s before.
@@ -101,13 +100,13 @@ def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, li
     reaches = reached_by_steps(table)
     conflicts = reaches & ~suffix_containment(table, accepting)
     conflicts[0] = False  # the root is not visited again
-    steps = {(s, int(t)) for s in range(1, states) for t in table[s] if t >= 0}
-    earlier = [
-        np.flatnonzero(conflicts[:, t] & reaches[:, s]).tolist() if (s, t) in steps else []
-        for s in range(states)
-        for t in range(states)
-    ]
-    return conflicts, earlier
+    steps = np.arange(states)[:, None] * states + table
+    steps = np.unique(steps[(table >= 0) & (np.arange(states) > 0)[:, None]])
+    sources, targets = np.divmod(steps, states)
+    earlier = conflicts.T[targets] & reaches.T[sources]
+    first = np.zeros(states * states + 1, np.int32)
+    first[steps + 1] = earlier.sum(axis=1)
+    return conflicts, np.cumsum(first, dtype=np.int32), np.nonzero(earlier)[1].astype(np.int32)
 
 
 def _ragged(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`).
 State t *makes a conflict after* state r if a non-empty word leads from r to t, and [r] ⊉ [t]. A root *meets a
 conflict* at v while its cell (v, r) is alive and a live cell (u, s) steps to (v, t), where t makes a conflict after r and
 a walk may visit (v, r) and then (u, s): a non-empty word leads from r to s, or they are the same cell. (v, t) is the
-*later* cell. In `a/b/c*` so an edge b never makes a conflict with the a before it. A cell is *in doubt* while a walk of
+*later* cell. So in `a/b/c*` an edge b is the last of no conflict, unless it leads from a vertex to itself. A cell is *in doubt* while a walk of
 its root may come to it through the later cell of a conflict, or it is one.
 
 **Why it is exact.** Let a walk of x end in an accepting cell that is not in doubt: then none of its cells is the later
@@ -18,12 +18,12 @@ out, and a step keeps it. At the end q accepts, hence r does. So such a pair has
 it. Of every other pair (`doubted`: some live accepting cell of it is in doubt) the table only says that there is a walk.
 
 **How it is kept.** `Table.doubt` has a bit a cell, none for dead cells (between tuples), and is closed: an edge in
-the window takes the doubt of a cell to every cell that it leads to. A push takes the doubt of its source along, and marks
-the conflicts of its step; when a cell comes alive, the steps into the other cells of its vertex are looked at again. A
-block that doubt was added to is pushed on as one that grew. An edge refreshed and an edge deleted make no doubt. A cell keeps its doubt until it dies or the slide
-changes, when all doubt is found anew from the conflicts that are left (`mark_conflicts`): a bit may be out of date for
-a while, which costs a search and no answer. Accepting cells that come into doubt are listed while an insert goes on,
-since a pair that was an answer till then is to be searched.
+the window takes the doubt of a cell to every cell that it leads to. A push takes the doubt of its source along, and
+marks the conflicts of its step; when a cell comes alive, the steps into the other cells of its vertex are looked at
+again. A block that doubt was added to is pushed on as one that grew. An edge refreshed and an edge deleted make no
+doubt. A cell keeps its doubt until it dies or the slide changes, when all doubt is found anew from the conflicts that are
+left (`mark_conflicts`): a bit may be out of date for a while, which costs a search and no answer. Accepting cells that
+come into doubt are listed while an insert goes on, since a pair that was an answer till then is to be searched.
 
 All of it is 64 roots at a time, and costs nothing where no state makes a conflict.
 """

@@ -60,7 +60,6 @@ from rpq.snapshot import Edges
 from rpq.views import view
 from rpq.window import Window
 
-_TARGET = (1 << 32) - 1
 _UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -194,16 +193,13 @@ class SimpleIndex(DeltaIndex):
             return
         held, table = self._certificates, self.index.table
         assert self._aside.keys() == {int(table.slot_vertex[slot]) for slot in _slots(table.aside)}
-        walks = super().answers()
-        doubted = {(int(table.slot_of[pair >> 32]), pair & _TARGET): pair for pair in walks.tolist()}
-        cells = doubted_cells(self.index)
-        cells = {(slot, v) for v, state, slot in cells if self.index.program.accepting[state]}
-        aside = set(self._aside)
-        in_doubt = {doubted[cell] for cell in cells & doubted.keys() if doubted[cell] >> 32 not in aside}
-        entries = dict(zip(held.key.tolist(), held.slide.tolist(), strict=True))
-        entries = {pair: slide for pair, slide in entries.items() if pair >= 0}
+        walks = set(super().answers().tolist())
+        accepting = self.index.program.accepting
+        ends = {int(table.slot_vertex[slot]) << 32 | v for v, s, slot in doubted_cells(self.index) if accepting[s]}
+        in_doubt = {pair for pair in ends & walks if pair >> 32 not in self._aside}
+        entries = {p: slide for p, slide in zip(held.key.tolist(), held.slide.tolist(), strict=True) if p >= 0}
         assert in_doubt <= entries.keys(), "a pair in doubt has no entry"
-        assert entries.keys() <= set(walks.tolist()), "a pair without a walk has an entry"
+        assert entries.keys() <= walks, "a pair without a walk has an entry"
         assert not [p for p in entries.keys() - in_doubt if entries[p] == BLOCKED], "a certain pair is blocked"
         assert all(slide == BLOCKED or slide > self._slide for slide in entries.values()), "a path has expired"
 
