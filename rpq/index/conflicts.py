@@ -171,22 +171,33 @@ def _meet(index, number, lanes):
 
 
 @njit(cache=True, nogil=True)
-def bring_doubt(index, row, number, block, from_vertex, from_state, source):
-    """Bring a block the doubt of another, which was just pushed into it, and that of the step itself; whether it added any."""
-    table, now = index.table, index.state[NOW]
+def bring_doubt(index, row, count, from_vertex, from_state):
+    """Bring a row the doubt of the blocks in the queue's scratch, which were just pushed into it, and that of the step
+    itself; the pending bits of the blocks that it added any to."""
+    table, queue, now = index.table, index.queue, index.state[NOW]
     vertex, state = node_of(table, row)
-    # What the source reaches is alive, but for the cell of a root at itself.
-    open_lanes = ~table.doubt[block] & live(table.values, block, now)
-    lanes = table.doubt[source] & open_lanes
-    open_lanes &= live(table.values, source, now)
-    if open_lanes != ZERO and makes_conflicts(index, vertex, state, from_vertex, from_state):
-        met = open_lanes & _earlier(index, vertex, state, from_vertex, from_state, number)
-        _meet(index, number, met)
-        lanes |= met
-    if lanes == ZERO:
-        return False
-    _doubt(index, row, number, block, lanes)
-    return True
+    may_meet = makes_conflicts(index, vertex, state, from_vertex, from_state)
+    pending = ZERO
+    for i in range(count):
+        number, source = queue.number[i], queue.block[i]
+        if table.doubt[source] == ZERO and not may_meet:
+            continue
+        block = find(table, row, number)
+        if block < 0:
+            continue
+        # What the source reaches is alive, but for the cell of a root at itself.
+        open_lanes = ~table.doubt[block] & live(table.values, block, now)
+        lanes = table.doubt[source] & open_lanes
+        if may_meet:
+            met = open_lanes & live(table.values, source, now)
+            if met != ZERO:
+                met &= _earlier(index, vertex, state, from_vertex, from_state, number)
+                _meet(index, number, met)
+                lanes |= met
+        if lanes != ZERO:
+            _doubt(index, row, number, block, lanes)
+            pending |= ONE << np.uint64(number & 63)
+    return pending
 
 
 @njit(cache=True, nogil=True)

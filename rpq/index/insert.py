@@ -22,7 +22,7 @@ from rpq.index.layout import (
     STEPS,
     SUPPORTS,
 )
-from rpq.index.conflicts import bring_doubt, makes_conflicts, note_conflicts, own_slot
+from rpq.index.conflicts import bring_doubt, note_conflicts, own_slot
 from rpq.index.rows import (
     ONE,
     ZERO,
@@ -64,7 +64,7 @@ def _raise_row(index, vertex, state, slide, low, rank, count, from_vertex, from_
             return -row
     accepts = program.accepting[state] != 0
     judged = index.settings[JUDGED] != 0
-    may_meet = judged and makes_conflicts(index, vertex, state, from_vertex, from_state)
+    in_conflict = judged and program.later_first[state + 1] > program.later_first[state]
     own = own_slot(index, vertex)
     pending = ZERO
     code = np.int64(DONE)
@@ -96,15 +96,14 @@ def _raise_row(index, vertex, state, slide, low, rank, count, from_vertex, from_
                 grew &= ~own_lane
                 fresh &= ~own_lane
         if grew != ZERO:
-            if judged and fresh != ZERO:
+            if in_conflict and fresh != ZERO:
                 note_conflicts(index, vertex, state, number, fresh)
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
                 report_new(index, vertex, state, number, fresh)
-        if judged and (may_meet or table.doubt[source] & ~table.doubt[block] != ZERO):
-            if bring_doubt(index, row, number, block, from_vertex, from_state, source):
-                pending |= ONE << np.uint64(number & 63)
     fields[STEPS] += count
+    if judged and code == DONE:
+        pending |= bring_doubt(index, row, count, from_vertex, from_state)
     if pending != ZERO:
         table.low[row] = min(table.low[row], min(low, slide))
         if has_out(index, vertex, state):
