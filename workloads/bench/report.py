@@ -6,7 +6,8 @@
     … in <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench --> seconds …
 
 A value is written as its column writes it, or by `format=.1f`. `value=max:KEY` and `value=min:KEY` take the largest
-and the smallest of the records, `value=machine:KEY`, `value=fact:KEY` what the result says besides.
+and the smallest of the records, `value=machine:KEY`, `value=fact:KEY` what the result says besides. With `in=FOLDER`
+the result is taken from that folder beside the others.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ def filled(text: str, *, results: Path, file: Path, load: Callable[[str], Experi
 
     def replace(match: re.Match[str]) -> str:
         name, options = match["name"], dict(option.split("=", 1) for option in match["options"].split())
+        folder = results / options.get("in", ".")
         try:
-            result = read_result(results, name)
+            result = read_result(folder, name)
             experiment = load(name)
         except (FileNotFoundError, KeyError) as error:
-            raise ReportError(f"{file}: there is no result of {name!r} in {results}") from error
+            raise ReportError(f"{file}: there is no result of {name!r} in {folder}") from error
         if "value" in options:
             return f"{match[1]}{_value(experiment, result, options, file)}{match[5]}"
-        body = _section(experiment, result, options, results=results, file=file)
+        body = _section(experiment, result, options, results=folder, file=file)
         return f"{match[1]}\n{body}\n{match[5]}"
 
     if text.count("<!-- bench ") != text.count("<!-- /bench -->"):
