@@ -258,3 +258,27 @@ def set_aside_and_back(seed: int, state: Path) -> Counter[str]:
             engines = [kind.restore(state), kind.restore(state, threads=2)]
             same()
     return happened
+
+
+def test_what_is_searched_does_not_depend_on_collections() -> None:
+    """A link that comes again is the youngest of its vertex, whether or not a sweep had taken the old one."""
+    searched = again = 0
+    for seed in range(12):
+        draw = random.Random(seed)
+        query = rpq.Query(
+            draw.choice(EXPRESSIONS), window=rpq.Window(size=6, slide=1), paths="simple", simple_budget=1000
+        )
+        lazy, eager = rpq.Engine(query), tiny(2)(query)
+        seen: set = set()
+        time = 0
+        for _ in range(150):
+            time += draw.choice((0, 0, 1))
+            edge = (draw.randrange(6), draw.randrange(6), draw.choice("aabbc"))
+            again += edge in seen
+            seen.add(edge)
+            steps = [(*edge, time, draw.choice("++++-"))]
+            assert lazy.push_rows(steps).rows() == eager.push_rows(steps).rows()
+            eager._collect()
+        searched += figures(lazy)["searches"]
+        assert figures(lazy) == figures(eager)
+    assert searched > 500 and again > 500

@@ -43,6 +43,7 @@ from rpq.index.layout import (
     PATH_END_CAPACITY,
     PATHS,
     PHASE,
+    POINTER,
     QUIET,
     REFILLING,
     REFRESHED,
@@ -59,7 +60,7 @@ from rpq.index.layout import (
     WITNESSING,
 )
 from rpq.index.witness import STEP, erase_loops, walk_back
-from rpq.lists import append, reserve
+from rpq.lists import append, reserve, truncate
 
 
 @njit(cache=True, nogil=True)
@@ -129,6 +130,33 @@ def link(index, edge, u, v, forward, inverse):
 
 
 @njit(cache=True, nogil=True)
+def _drop_link(lists, i, edge):
+    first = lists.start[i]
+    kept = np.int64(0)
+    for place in range(first, first + np.int64(lists.length[i])):
+        if (lists.entries[place] >> 1) & POINTER != edge:
+            lists.entries[first + kept] = lists.entries[place]
+            kept += 1
+    truncate(lists, i, kept)
+
+
+@njit(cache=True, nogil=True)
+def unlink(index, edge, u, v, forward, inverse):
+    """Take an edge out of the adjacency lists."""
+    graph, classes = index.graph, index.program.classes[0]
+    backward = index.state[SUPPORTS] != 0
+    if forward >= 0:
+        _drop_link(graph.out, u * classes + forward, edge)
+        if backward:
+            _drop_link(graph.into, v * classes + forward, edge)
+    if inverse >= 0:
+        _drop_link(graph.out, v * classes + inverse, edge)
+        if backward:
+            _drop_link(graph.into, u * classes + inverse, edge)
+    graph.linked[edge] = 0
+
+
+@njit(cache=True, nogil=True)
 def raise_edge(index, u, v, forward, inverse, slide):
     """Follow an edge in both its directions, to the fixpoint."""
     code = np.int64(DONE)
@@ -149,11 +177,14 @@ def _begin_insert(index, chunk, i, u, v, forward, inverse):
     if edge < 0 or slide <= fields[BASE] + fields[NOW]:
         fields[LATE] += 1
         return np.int64(DONE)
+    held = np.int64(graph.expiry[edge])
+    if settings[JUDGED] and graph.linked[edge] and held <= fields[NOW]:
+        # Among its fellows it is the youngest again, whether or not a sweep came first: searches follow this order.
+        unlink(index, edge, u, v, forward, inverse)
     if not graph.linked[edge]:
         code = link(index, edge, u, v, forward, inverse)
         if code != DONE:
             return code
-    held = np.int64(graph.expiry[edge])
     if held > fields[NOW]:
         fields[REFRESHED] += 1
         fields[ENTERED] = 0
