@@ -379,3 +379,14 @@ def test_a_query_can_be_asked_by_its_name(tmp_path: Path) -> None:
     assert named.stdout.splitlines() == ["source,target,timestamp,op", "x,y,1,+", "x,z,2,+"]
     for wrong in (["--query", "Q2"], ["--query", "Q99", "--dataset", "ldbc"], ["--query", "Q2", "--dataset", "moon"], ["a", "--query", "Q2", "--dataset", "ldbc"], []):
         assert CliRunner().invoke(main, ["run", *wrong, *options]).exit_code == 2
+
+
+def test_roots_over_the_budget_end_the_run_or_are_set_aside_and_named(rpq, edges):
+    # x --a--> y --b--> z --c--> y: the only walk of a/b*/c to y visits it twice, and that takes a search.
+    path = edges("x y a 1\ny z b 2\nz y c 3\n")
+    args = ["run", "a/b*/c", "--paths", "simple", "--input", path, "--window", 10, "--slide", 1, "--simple-budget", 1]
+    status, out, err = rpq(*args, "--output", "-")
+    assert (status, rows(out)) == (1, []) and "'x'" in err and "x" in err and "3" in err and "Traceback" not in err
+    status, out, err = rpq(*args, "--output", "-", "--on-budget", "set_aside")
+    assert (status, rows(out)) == (0, [])
+    assert "root x set aside at the tuple z y c 3 +, at time 3: its search took 2 nodes" in err

@@ -255,6 +255,9 @@ def _report(session: Session, figures: dict[str, Any], settings: RunSettings) ->
     """Say on stderr what was left out, and what ended the run."""
     for message in session.rejections:
         click.echo(f"rejected: {message}", err=True)
+    if not settings.quiet:
+        for message in session.set_aside:
+            click.echo(message, err=True)
     if settings.quiet and figures["rejected"]:
         click.echo(f"rejected: {figures['rejected']:,} lines", err=True)
     if session.error is not None:

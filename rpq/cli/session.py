@@ -40,6 +40,8 @@ SLICE_SECONDS = 0.5
 FIRST_SLICE, LEAST_SLICE = 4096, 64
 """Tuples of the first slice, which grows or shrinks from there, and of the smallest."""
 
+MESSAGES = 10
+"""How many rejected tuples, and roots set aside, are told one by one; all are counted."""
 CHECKPOINT_SHARE = 0.1
 """The part of a run's time that checkpoints may take."""
 
@@ -87,6 +89,8 @@ class Session:
         self._last: list[Any] | None = None
         self._rejected = position.rejected if position else 0
         self._first_rejections: list[str] = []
+        self.set_aside: list[str] = []
+        """Messages about the first roots that were set aside."""
         self._slice = FIRST_SLICE
         self._clean = True  # the engine, the outputs and the counts stand at the same tuple
         self._saved_slide: int | None = None
@@ -219,13 +223,18 @@ class Session:
             self._outputs.late.write(tuples, np.asarray(changes.late_rows))
         if self._outputs.rows is not None and len(changes):
             self._outputs.rows.write(changes.to_arrow(witness=True) if self._settings.witness else changes.to_arrow())
+        for report in changes.set_aside[: MESSAGES - len(self.set_aside)]:
+            where = "at a boundary" if report.row is None else f"at the tuple {' '.join(map(str, _row(tuples, report.row)))}"
+            self.set_aside.append(
+                f"root {report.root} set aside {where}, at time {report.timestamp}: its search took {report.size:,} nodes"
+            )
 
     def _collected(self, changes: Changes) -> int:
         return len(changes) if self._outputs.rows is not None else 0
 
     def _reject(self, message: str) -> None:
         self._rejected += 1
-        if len(self._first_rejections) < 10:
+        if len(self._first_rejections) < MESSAGES:
             self._first_rejections.append(message)
 
     @property
