@@ -47,6 +47,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
             )
     done = [record for record in records if record["succeeded"]]
     checks = {
+        "without conflicts nothing is searched": all(not r["searches"] for r in records if not r["conflicts"]),
         "simple paths give no other answers than walks": all(record["subset"] for record in done),
         "without conflicts they give the same between different vertices": all(
             record["equal"] for record in done if record["conflict_free"]
@@ -81,6 +82,10 @@ def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
         "walk_seconds": theirs.engine_seconds,
         "walk_p99_us": theirs.latency_p99_us,
         "walk_rows": theirs.rows_added,
+        "conflicts": ours.conflicts,
+        "searches": ours.searches,
+        "pairs_in_doubt": ours.pairs_in_doubt,
+        "tuples_done": ours.tuples,
     }
     if failure is not None:
         return figures
@@ -118,6 +123,8 @@ EXPERIMENT = Experiment(
         Column(key="conflict_free", heading="free of conflicts"),
         Column(key="succeeded", heading="succeeds"),
         Column(key="failure", heading="why not"),
+        Column(key="conflicts", heading="conflicts", format=","),
+        Column(key="searches", heading="searches", format=","),
         Column(key="walk_seconds", heading="walks, s", format=".3f"),
         Column(key="simple_seconds", heading="simple, s", format=".3f"),
         Column(key="seconds_ratio", heading="ratio", format=".2f"),
