@@ -72,6 +72,11 @@ def rpq_changes(
         raise PipelineError(f"two queries have the same name: {', '.join(names)}; give them different ones")
     if on_error not in ("stop", "skip"):
         raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
+    if any(query.paths == "simple" and query.on_budget == "set_aside" for query in queries):
+        raise PipelineError(
+            "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were; "
+            "leave it at 'error', with a larger simple_budget"
+        )
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
         raise PipelineError(
             f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "

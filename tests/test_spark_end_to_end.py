@@ -232,6 +232,9 @@ def test_what_does_not_fit_is_refused(session):
     ):
         with pytest.raises(PipelineError, match=message):
             pipeline.rpq_changes(frame, query, **options)
+    aside = rpq.Query("a", window=query.window, paths="simple", on_budget="set_aside")
+    with pytest.raises(PipelineError, match="set_aside"):
+        pipeline.rpq_changes(good, aside)
     with pytest.raises(PipelineError, match="same name"):
         pipeline.rpq_changes(good, query, query)
 

@@ -131,10 +131,11 @@ def streams(draw: Any, vertices: tuple) -> list[list[Row]]:
 def several_queries(draw: Any) -> list[rpq.Query]:
     made = []
     for number in range(draw(st.sampled_from((1, 1, 2)))):
-        expression = draw(st.sampled_from(("a", "a/b*", "(a|b|c)+", "a*/b*", "a/^b", "!(a)/b?", "(a/a)+")))
+        expression = draw(st.sampled_from(("a", "a/b*", "(a|b|c)+", "a*/b*", "a/^b", "!(a)/b?", "(a/a)+", "a/b*/a")))
         size, slide = draw(st.sampled_from(((1, 1), (10, 3), (4, 7), (100, 1), (30, 30))))
         semantics = draw(st.sampled_from(("explicit", "explicit", "implicit")))
-        made.append(query(expression, size=size, slide=slide, semantics=semantics, name=f"q{number}"))
+        paths = draw(st.sampled_from(("walk", "walk", "simple")))
+        made.append(query(expression, size=size, slide=slide, semantics=semantics, paths=paths, name=f"q{number}"))
     return made
 
 
@@ -165,6 +166,7 @@ def test_random_streams(vertices: tuple):
 def test_longer_streams(partitions: int):
     chooser = random.Random(partitions)
     queries = [query("a/b*", size=60, slide=7, semantics="explicit"), query("(a|b)+", size=25, slide=5)]
+    queries += [query("a/b*/c", size=25, slide=5, paths="simple")]
     parts, engine, time = Partitions(*queries, partitions=partitions), rpq.Engine(*queries), 0
     for _ in range(40):
         batch = []
