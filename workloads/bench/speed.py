@@ -32,7 +32,7 @@ COLUMNS = (
     Column(key="deletes_ratio", heading="ratio", format=".2f"),
     Column(key="first_delete_ms", heading="first delete, ms", format=".1f"),
     Column(key="two_threads_seconds", heading="2 threads, s", format=".3f"),
-    Column(key="two_threads_speedup", heading="speed-up", format=".2f"),
+    Column(key="two_threads_speedup", heading="2 threads, ×", format=".2f"),
     Column(key="latency_p50_us", heading="p50, µs", format=".1f"),
     Column(key="latency_p99_us", heading="p99, µs", format=".1f"),
     Column(key="peak_cells", heading="peak cells", format=","),
