@@ -170,11 +170,11 @@ class DFA:
         → 0     1   ·
           1 *   ·   1
         """
-        return write_text(self)
+        return write_text(self.symbols, self.transitions, self.accepting)
 
     def to_dot(self, name: str = "dfa") -> str:
         """Write the automaton in Graphviz's language, one edge for all symbols between two states."""
-        return write_dot(self, name)
+        return write_dot(name, self.symbols, self.transitions, self.accepting)
 
     @cached_property
     def _columns(self) -> dict[Symbol, int]:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
 from automata.errors import terminal_cells
-
-if TYPE_CHECKING:
-    from automata.dfa import DFA
+from automata.symbols import Symbol
 
 _WIDEST_TABLE = 100
 
 
-def write_text(dfa: DFA) -> str:
+def write_text(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> str:
     """Write the table; where the labels are too long for a table, columns have numbers that a legend explains."""
-    names = [str(symbol) for symbol in dfa.symbols]
+    names = [str(symbol) for symbol in symbols]
     headers = names
     if sum(terminal_cells(name) + 2 for name in names) > _WIDEST_TABLE:
         headers = [f"#{column}" for column in range(len(names))]
     rows = [["state ", *headers]]
-    for state, (row, accepts) in enumerate(zip(dfa.transitions, dfa.accepting)):
+    for state, (row, accepts) in enumerate(zip(transitions, accepting)):
         mark = f"{'→' if state == 0 else ' '} {state} {'*' if accepts else ' '}"
         rows.append([mark, *("·" if target < 0 else str(target) for target in row)])
     widths = [max(map(terminal_cells, column)) for column in zip(*rows)]
@@ -33,7 +32,9 @@ def write_text(dfa: DFA) -> str:
     return "\n".join(lines)
 
 
-def write_dot(dfa: DFA, name: str) -> str:
+def write_dot(
+    name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]
+) -> str:
     """Write the drawing: an arrow into the start, double circles accept."""
     lines = [
         f"digraph {_quote(name)} {{",
@@ -41,13 +42,13 @@ def write_dot(dfa: DFA, name: str) -> str:
         "  node [shape=circle];",
         '  start [shape=none, label=""];',
     ]
-    lines += [f"  {state} [shape=doublecircle];" for state, accepts in enumerate(dfa.accepting) if accepts]
+    lines += [f"  {state} [shape=doublecircle];" for state, accepts in enumerate(accepting) if accepts]
     lines.append("  start -> 0;")
-    for state, row in enumerate(dfa.transitions):
+    for state, row in enumerate(transitions):
         labels: dict[int, list[str]] = {}
         for column, target in enumerate(row):
             if target >= 0:
-                labels.setdefault(int(target), []).append(str(dfa.symbols[column]))
+                labels.setdefault(int(target), []).append(str(symbols[column]))
         lines += [f"  {state} -> {target} [label={_quote('|'.join(words))}];" for target, words in labels.items()]
     lines.append("}")
     return "\n".join(lines) + "\n"

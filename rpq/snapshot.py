@@ -18,6 +18,7 @@ from numba import njit
 
 from rpq.blocks import wraps_around
 from rpq.index.layout import Chunk
+from rpq.views import view
 from rpq.window import Window
 
 _LONG_AGO = np.iinfo(np.int64).min
@@ -30,6 +31,11 @@ _TIME = 2  # stream time, if _HAS_TIME
 _HAS_TIME = 3
 _NEXT = 4  # stream time at which a horizon may move
 _NEW = 5  # edges entered since the last collection
+_TABLE = 6  # entries of the hash table
+_VERTICES = 7  # entries of `degree`
+_QUERIES = 8
+_GROUPS = 9
+_FIELDS = 10
 
 # What became of a tuple.
 INSERTED, REFRESHED, DELETED, ABSENT_DELETE, LATE, IRRELEVANT = range(6)
@@ -45,14 +51,16 @@ class Edges(NamedTuple):
     table: np.ndarray  # int32, a power of two at least twice the ids: edge + 1, 0 empty
     free: np.ndarray  # int32, stack
     degree: np.ndarray  # int32 a vertex: edges that name it
-    fields: np.ndarray  # int64[6]
+    fields: np.ndarray  # int64[_FIELDS]
 
 
 class Horizons(NamedTuple):
     """Which edges are still in some window."""
 
-    windows: np.ndarray  # int64 (query, 2): size, slide
-    member: np.ndarray  # uint8 (group, query): the group's labels are relevant to the query
+    size: np.ndarray  # int64 a query
+    slide: np.ndarray  # int64 a query
+    member: np.ndarray  # uint8, groups × queries: the group's labels are relevant to the query
+    wanted: np.ndarray  # uint8 a label: it is relevant to any query
     horizon: np.ndarray  # int64 a group: edges with a timestamp up to here have left every window
     group: np.ndarray  # int32 a label
     lost: np.ndarray  # int64 a label: largest timestamp of a lost insert, the smallest int64 for none
@@ -70,16 +78,23 @@ class SnapshotGraph:
             table=np.zeros(_table_size(capacity), np.int32),
             free=np.zeros(capacity, np.int32),
             degree=np.zeros(16, np.int32),
-            fields=np.zeros(6, np.int64),
-        )
-        self.horizons = Horizons(
-            windows=np.zeros((0, 2), np.int64),
-            member=np.zeros((1, 0), np.uint8),
-            horizon=np.full(1, _NEVER, np.int64),
-            group=np.zeros(0, np.int32),
-            lost=np.zeros(0, np.int64),
+            fields=np.zeros(_FIELDS, np.int64),
         )
         self.outcomes = np.zeros(6, np.int64)
+        self.horizons = Horizons(*(np.zeros(0, np.int64) for _ in Horizons._fields))
+        self.set_queries([], np.zeros((0, 0), bool))
+
+    @property
+    def edges(self) -> Edges:
+        """The arrays; to replace some is to replace the whole."""
+        return self._edges
+
+    @edges.setter
+    def edges(self, edges: Edges) -> None:
+        edges.fields[_TABLE] = len(edges.table)
+        edges.fields[_VERTICES] = len(edges.degree)
+        self._edges = edges
+        self._edges_view = view(edges)
 
     @property
     def time(self) -> int | None:
@@ -92,9 +107,18 @@ class SnapshotGraph:
         return len(self.edges.source)
 
     @property
+    def held(self) -> int:
+        """Edges that have an id: those in any window, and those that the next collection takes."""
+        return int(self.edges.fields[_COUNT] - self.edges.fields[_FREE])
+
+    @property
     def nbytes(self) -> int:
         """Bytes held."""
         return sum(array.nbytes for array in self.edges)
+
+    def wanted(self, label: np.ndarray) -> np.ndarray:
+        """Whether any query is interested in labels (uint8 a label id given)."""
+        return self.horizons.wanted[label]
 
     def live_edges(self) -> np.ndarray:
         """The ids of the edges in any window. O(ids)."""
@@ -109,25 +133,43 @@ class SnapshotGraph:
         member, group = np.unique(relevant.astype(np.uint8), axis=0, return_inverse=True)
         if len(relevant) == 0:
             member = np.zeros((1, len(windows)), np.uint8)
+        groups = len(member)
         self.horizons = Horizons(
-            windows=np.array([(w.size, w.slide) for w in windows], np.int64).reshape(-1, 2),
-            member=np.ascontiguousarray(member),
+            size=np.array([window.size for window in windows], np.int64),
+            slide=np.array([window.slide for window in windows], np.int64),
+            member=np.ascontiguousarray(member).reshape(-1),
+            wanted=relevant.any(axis=1).astype(np.uint8),
             horizon=np.where(member.any(axis=1), _LONG_AGO, _NEVER),
             group=np.asarray(group).reshape(-1).astype(np.int32),
             lost=lost,
         )
+        self._horizons_view = view(self.horizons)
+        self.edges.fields[_QUERIES] = len(windows)
+        self.edges.fields[_GROUPS] = groups
         if self.time is not None:
-            _move_horizons(self.edges.fields, self.horizons)
+            _move_horizons(self._edges_view, self._horizons_view)
+
+    def chunk_of(self, edges: np.ndarray) -> Chunk:
+        """Edges, by id, as a chunk of inserts."""
+        return Chunk(
+            source=self.edges.source[edges],
+            target=self.edges.target[edges],
+            label=self.edges.label[edges],
+            timestamp=self.edges.timestamp[edges],
+            delete=np.zeros(len(edges), np.uint8),
+            edge=edges.astype(np.int32),
+        )
 
     def advance(self, time: int) -> None:
         """Move the stream time."""
-        _advance(self.edges.fields, self.horizons, time)
+        _advance(self._edges_view, self._horizons_view, time)
 
     def resolve(self, chunk: Chunk, vertices: int) -> np.ndarray:
         """Apply a chunk, writing `chunk.edge`; what became of each tuple (uint8). O(tuples)."""
-        self._make_room(len(chunk.timestamp), vertices)
-        outcome = np.empty(len(chunk.timestamp), np.uint8)
-        _resolve(self.edges, self.horizons, chunk, outcome, self.outcomes)
+        count = len(chunk.timestamp)
+        self._make_room(count, vertices)
+        outcome = np.empty(count, np.uint8)
+        _resolve(self._edges_view, self._horizons_view, view(chunk), count, outcome, self.outcomes)
         return outcome
 
     def enter(self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int):
@@ -141,24 +183,24 @@ class SnapshotGraph:
             edge=np.empty(len(source), np.int32),
         )
         self._make_room(len(source), vertices)
-        _enter(self.edges, self.horizons, chunk)
+        _enter(self._edges_view, self._horizons_view, view(chunk), len(source))
         return chunk.edge
 
     def wants_collection(self) -> bool:
         """Whether so many edges came since the last collection that the next one is paid for."""
         fields = self.edges.fields
-        return bool(fields[_NEW] * 3 > max(fields[_COUNT] - fields[_FREE], 768))
+        return bool(fields[_NEW] * 3 > max(self.held, 768))
 
     def collect(self) -> np.ndarray:
         """Give back the ids of edges that have gone; the vertices that no edge names any more."""
-        return _collect(self.edges, self.horizons)
+        return _collect(self._edges_view, self._horizons_view)
 
     def _make_room(self, tuples: int, vertices: int) -> None:
         edges = self.edges
         if vertices > len(edges.degree):
             more = max(vertices - len(edges.degree), len(edges.degree) // 2)
             edges = edges._replace(degree=np.concatenate([edges.degree, np.zeros(more, np.int32)]))
-        needed = int(edges.fields[_COUNT] - edges.fields[_FREE]) + tuples
+        needed = self.held + tuples
         if needed > len(edges.source):
             more = max(needed - len(edges.source), len(edges.source) // 4)
             edges = edges._replace(
@@ -169,9 +211,11 @@ class SnapshotGraph:
                 free=np.concatenate([edges.free, np.zeros(more, np.int32)]),
             )
             if _table_size(len(edges.source)) > len(edges.table):
-                edges = edges._replace(table=np.zeros(_table_size(len(edges.source)), np.int32))
-                _fill_table(edges)
-        self.edges = edges
+                self.edges = edges._replace(table=np.zeros(_table_size(len(edges.source)), np.int32))
+                _fill_table(self._edges_view)
+                return
+        if edges is not self.edges:
+            self.edges = edges
 
     def _check(self) -> None:
         """Assert what must hold between edges, table, degrees and free stack."""
@@ -193,31 +237,33 @@ def _table_size(ids: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _move_horizons(fields, horizons):
+def _move_horizons(edges, horizons):
     """Set the horizons and the time at which they may move next, without overflow."""
-    time = fields[_TIME]
+    fields = edges.fields
+    time, queries, groups = fields[_TIME], fields[_QUERIES], fields[_GROUPS]
     following = np.int64(_NEVER)
-    for group in range(len(horizons.horizon)):
+    for group in range(groups):
         horizons.horizon[group] = _NEVER
-    for query in range(len(horizons.windows)):
-        size, slide = horizons.windows[query, 0], horizons.windows[query, 1]
+    for query in range(queries):
+        size, slide = horizons.size[query], horizons.slide[query]
         into = time % slide
         boundary = time - into if time >= _LONG_AGO + into else np.int64(_LONG_AGO)
         bound = boundary - size if boundary >= _LONG_AGO + size else np.int64(_LONG_AGO)
-        for group in range(len(horizons.horizon)):
-            if horizons.member[group, query]:
+        for group in range(groups):
+            if horizons.member[group * queries + query]:
                 horizons.horizon[group] = min(horizons.horizon[group], bound)
         following = min(following, time + (slide - into) if time <= _NEVER - (slide - into) else np.int64(_NEVER))
     fields[_NEXT] = following
 
 
 @njit(cache=True, nogil=True)
-def _advance(fields, horizons, time):
+def _advance(edges, horizons, time):
+    fields = edges.fields
     if not fields[_HAS_TIME] or time > fields[_TIME]:
         fields[_TIME] = time
         if not fields[_HAS_TIME] or time >= fields[_NEXT]:
             fields[_HAS_TIME] = 1
-            _move_horizons(fields, horizons)
+            _move_horizons(edges, horizons)
 
 
 @wraps_around
@@ -232,7 +278,7 @@ def _key_hash(u, label, v):
 @njit(cache=True, nogil=True)
 def _probe(edges, u, label, v):
     """The place of an edge in the table, or of the empty entry where it belongs."""
-    mask = np.int64(len(edges.table) - 1)
+    mask = edges.fields[_TABLE] - 1
     place = _key_hash(u, label, v) & mask
     while True:
         entry = np.int64(edges.table[place])
@@ -276,18 +322,17 @@ def _insert(edges, horizons, u, v, label, time):
 
 
 @njit(cache=True, nogil=True)
-def _enter(edges, horizons, chunk):
-    for i in range(len(chunk.timestamp)):
+def _enter(edges, horizons, chunk, count):
+    for i in range(count):
         u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
         chunk.edge[i], _ = _insert(edges, horizons, u, v, np.int64(chunk.label[i]), chunk.timestamp[i])
 
 
 @njit(cache=True, nogil=True)
-def _resolve(edges, horizons, chunk, outcome, outcomes):
-    fields = edges.fields
-    for i in range(len(chunk.timestamp)):
+def _resolve(edges, horizons, chunk, count, outcome, outcomes):
+    for i in range(count):
         time = chunk.timestamp[i]
-        _advance(fields, horizons, time)
+        _advance(edges, horizons, time)
         label = np.int64(chunk.label[i])
         horizon = horizons.horizon[horizons.group[label]]
         chunk.edge[i] = -1
@@ -318,8 +363,9 @@ def _resolve(edges, horizons, chunk, outcome, outcomes):
 
 @njit(cache=True, nogil=True)
 def _fill_table(edges):
-    edges.table[:] = 0
-    mask = np.int64(len(edges.table) - 1)
+    for place in range(edges.fields[_TABLE]):
+        edges.table[place] = 0
+    mask = edges.fields[_TABLE] - 1
     for edge in range(edges.fields[_COUNT]):
         if edges.source[edge] >= 0:
             place = _key_hash(np.int64(edges.source[edge]), np.int64(edges.label[edge]), np.int64(edges.target[edge]))
@@ -346,9 +392,9 @@ def _collect(edges, horizons):
             fields[_FREE] += 1
     _fill_table(edges)
     fields[_NEW] = 0
-    unused = np.empty(len(edges.degree), np.int32)
+    unused = np.empty(fields[_VERTICES], np.int32)
     count = 0
-    for vertex in range(len(edges.degree)):
+    for vertex in range(fields[_VERTICES]):
         if edges.degree[vertex] == 0:
             unused[count] = vertex
             count += 1

@@ -6,6 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rpq.clock import ticks_per_second
+from rpq.evaluation import Evaluation
+from rpq.index import layout
+
+_OF_ONE_QUERY = (layout.INSERTED, layout.REFRESHED, layout.DELETED, layout.ABSENT, layout.LATE, layout.IRRELEVANT)
+_OF_SIMPLE_PATHS = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
@@ -41,6 +48,42 @@ class Statistics:
     pairs_in_doubt: int = 0
     searches: int = 0
     roots_set_aside: int = 0
+
+
+def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
+    """Of all queries, `rows_before` being those that others added and removed, or of the one with that name."""
+    chosen = list(evaluation.running.values()) if name is None else [evaluation.named(name)]
+    live = [[index.live() for index in running.indexes] for running in chosen]
+    if name is None:
+        counts = evaluation.graph.outcomes.tolist()
+        edges_live = len(evaluation.graph.live_edges())
+    else:
+        counts = [chosen[0].count(field) for field in _OF_ONE_QUERY]
+        edges_live = live[0][0][2]
+    before = rows_before.tolist() if name is None else (0, 0)
+    latency = sum((r.indexes[0].index.latency for r in chosen), np.zeros(layout.LATENCY_BUCKETS, np.int64))
+    rate = ticks_per_second() or 1.0
+    inserted, refreshed, deleted, absent, late, irrelevant = counts
+    return Statistics(
+        tuples=sum(counts),
+        inserted=inserted,
+        refreshed=refreshed,
+        deleted=deleted,
+        absent_deletes=absent,
+        late=late,
+        irrelevant=irrelevant,
+        rows_added=sum(running.total(layout.ADDED) for running in chosen) + before[0],
+        rows_removed=sum(running.total(layout.REMOVED) for running in chosen) + before[1],
+        answers_live=sum(index[1] for running in live for index in running),
+        edges_live=edges_live,
+        vertices_live=evaluation.vertices.live,
+        index_cells=sum(index[0] for running in live for index in running),
+        index_bytes=sum(running.index_bytes for running in chosen),
+        engine_seconds=seconds,
+        latency_p50_us=latency_quantile(latency, 0.5, rate),
+        latency_p99_us=latency_quantile(latency, 0.99, rate),
+        **{figure: sum(running.figures(figure) for running in chosen) for figure in _OF_SIMPLE_PATHS},
+    )
 
 
 def latency_quantile(histogram: np.ndarray, quantile: float, ticks_per_second: float) -> float:

@@ -17,12 +17,17 @@ from numba import njit
 
 from rpq.blocks import wraps_around
 from rpq.errors import InputError
+from rpq.views import view
 
 # Fields of `Names.fields`.
 _COUNT = 0  # ids given out so far (high water)
 _FREE = 1  # entries in the stack of free ids
 _ARENA = 2  # bytes used in the arena
 _GARBAGE = 3  # of them, bytes of names that were released
+_TABLE = 4  # entries of the hash table
+_ROOM = 5  # ids that there are arrays for
+_ARENA_ROOM = 6
+_FIELDS = 7
 
 _FNV_OFFSET = np.uint64(14695981039346656037)
 _FNV_PRIME = np.uint64(1099511628211)
@@ -40,7 +45,7 @@ class Names(NamedTuple):
     arena: np.ndarray  # uint8
     table: np.ndarray  # int32, a power of two at least twice the ids: id + 1, 0 empty
     free: np.ndarray  # int32, stack
-    fields: np.ndarray  # int64[4]
+    fields: np.ndarray  # int64[_FIELDS]
 
 
 class VertexDictionary:
@@ -59,8 +64,21 @@ class VertexDictionary:
             arena=np.zeros(16 * capacity, np.uint8),
             table=np.zeros(_table_size(capacity), np.int32),
             free=np.zeros(capacity, np.int32),
-            fields=np.zeros(4, np.int64),
+            fields=np.zeros(_FIELDS, np.int64),
         )
+
+    @property
+    def names(self) -> Names:
+        """The arrays; to replace some is to replace the whole."""
+        return self._names
+
+    @names.setter
+    def names(self, names: Names) -> None:
+        names.fields[_TABLE] = len(names.table)
+        names.fields[_ROOM] = len(names.hash)
+        names.fields[_ARENA_ROOM] = len(names.arena)
+        self._names = names
+        self._view = view(names)
 
     @property
     def count(self) -> int:
@@ -97,13 +115,13 @@ class VertexDictionary:
         if kind == "int64":
             numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
             while True:
-                row, new = _intern_numbers(self.names, numbers, wanted, ids, fresh, row, new)
+                row, new = _intern_numbers(self._view, numbers, wanted, ids, fresh, row, new)
                 if row == len(ids):
                     return ids, fresh[:new]
                 self._grow()
         offsets, data = _text_buffers(column)
         while True:
-            row, new = _intern_text(self.names, offsets, data, wanted, ids, fresh, row, new)
+            row, new = _intern_text(self._view, offsets, data, wanted, ids, fresh, row, new)
             if row == len(ids):
                 return ids, fresh[:new]
             self._grow(text=int(offsets[row + 1] - offsets[row]))
@@ -115,7 +133,7 @@ class VertexDictionary:
         offsets = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(self.names.length[ids], out=offsets[1:])
         data = np.empty(int(offsets[-1]), np.uint8)
-        _gather_text(self.names, ids, offsets, data)
+        _gather_text(self._view, ids, offsets, data)
         large = pa.LargeStringArray.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(data))
         return large.cast(pa.string()) if offsets[-1] < 1 << 31 else large
 
@@ -128,21 +146,21 @@ class VertexDictionary:
         if self.kind == "int64":
             if not isinstance(name, (int, np.integer)) or not -(1 << 63) <= name < 1 << 63:
                 return -1
-            return int(_find_number(self.names, np.int64(name)))
+            return int(_find_number(self._view, np.int64(name)))
         if not isinstance(name, str):
             return -1
         data = np.frombuffer(name.encode(), np.uint8)
-        return int(_find_text(self.names, data, np.int64(0), np.int64(len(data))))
+        return int(_find_text(self._view, data, np.int64(0), np.int64(len(data))))
 
     def release(self, unused: np.ndarray) -> None:
         """Take ids out, with their names. O(names in the dictionary)."""
         if len(unused) == 0:
             return
-        _release(self.names, unused.astype(np.int32))
+        _release(self._view, unused.astype(np.int32))
         fields = self.names.fields
         if fields[_GARBAGE] * 2 > fields[_ARENA]:
             arena = np.zeros(max(1024, 3 * int(fields[_ARENA] - fields[_GARBAGE])), np.uint8)
-            _pack_arena(self.names, arena)
+            _pack_arena(self._view, arena)
             self.names = self.names._replace(arena=arena)
 
     def _grow(self, *, text: int = 0) -> None:
@@ -159,8 +177,8 @@ class VertexDictionary:
                 free=np.concatenate([names.free, np.zeros(more, np.int32)]),
             )
             if _table_size(capacity + more) > len(names.table):
-                names = names._replace(table=np.zeros(_table_size(capacity + more), np.int32))
-                _fill_table(names)
+                self.names = names = names._replace(table=np.zeros(_table_size(capacity + more), np.int32))
+                _fill_table(self._view)
         if names.fields[_ARENA] + text > len(names.arena):
             more = max(len(names.arena) // 2, 2 * text)
             names = names._replace(arena=np.concatenate([names.arena, np.zeros(more, np.uint8)]))
@@ -221,7 +239,7 @@ def _hash_number(number):
 @njit(cache=True, nogil=True)
 def _probe_text(names, h, data, start, length):
     """The place of a text in the table, or of the empty entry where it belongs."""
-    mask = np.int64(len(names.table) - 1)
+    mask = names.fields[_TABLE] - 1
     place = np.int64(h) & mask
     while True:
         entry = np.int64(names.table[place])
@@ -241,7 +259,7 @@ def _probe_text(names, h, data, start, length):
 
 @njit(cache=True, nogil=True)
 def _probe_number(names, h, number):
-    mask = np.int64(len(names.table) - 1)
+    mask = names.fields[_TABLE] - 1
     place = np.int64(h) & mask
     while True:
         entry = np.int64(names.table[place])
@@ -267,7 +285,7 @@ def _new_id(names):
     if fields[_FREE] > 0:
         fields[_FREE] -= 1
         return np.int64(names.free[fields[_FREE]])
-    if fields[_COUNT] < len(names.hash):
+    if fields[_COUNT] < fields[_ROOM]:
         fields[_COUNT] += 1
         return fields[_COUNT] - 1
     return np.int64(-1)
@@ -313,7 +331,7 @@ def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
         place = _probe_text(names, h, data, start, length)
         found = np.int64(names.table[place]) - 1
         if found < 0:
-            if fields[_ARENA] + length > len(names.arena):
+            if fields[_ARENA] + length > fields[_ARENA_ROOM]:
                 break
             found = _new_id(names)
             if found < 0:
@@ -334,8 +352,9 @@ def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
 
 @njit(cache=True, nogil=True)
 def _fill_table(names):
-    names.table[:] = 0
-    mask = np.int64(len(names.table) - 1)
+    for place in range(names.fields[_TABLE]):
+        names.table[place] = 0
+    mask = names.fields[_TABLE] - 1
     for i in range(names.fields[_COUNT]):
         if names.length[i] >= 0:
             place = np.int64(names.hash[i]) & mask

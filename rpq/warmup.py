@@ -32,10 +32,10 @@ def warm_up(
     engine.push_rows([(x, y, "a", 0), (x, y, "a", 0, "-"), (x, y, "a", 0)])
     engine.answers()
     engine.statistics()
-    engine._collect()
+    engine._evaluation.collect()
     if state:
         with tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
             Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
-    engine.advance(engine._latest)
+    engine.advance(engine._evaluation.latest)
     return time.perf_counter() - started

@@ -29,7 +29,7 @@ def query(expression: str, size: int = 100, slide: int = 1, **options) -> rpq.Qu
 
 
 def index_of(engine: rpq.Engine) -> DeltaIndex:
-    (running,) = engine._running.values()
+    (running,) = engine._evaluation.running.values()
     return running.indexes[0]
 
 
@@ -151,7 +151,7 @@ def test_rows_become_dense_and_sparse_again(supports: bool) -> None:
     for time in range(100, 112):
         engine.push_rows([(0, 10_003, "a", time)])
         window.push([(0, 10_003, "a", time, "+")])
-        engine._collect()
+        engine._evaluation.collect()
         turned |= dense & storage(engine)[1]
         # What came out of it goes on to work: new roots, a deletion.
         new_root = 20_000 + (time if time >= 107 else 100)
@@ -204,9 +204,10 @@ def test_slots_rows_and_vertices_are_used_again() -> None:
         batch.append((first, first + 1, "a", turn * 5, "-"))
         engine.push_rows(batch)
         window.push(batch)
-        engine._collect()
+        engine._evaluation.collect()
         state = index_of(engine).state
-        high.append((int(state[layout.SLOTS]), int(state[layout.ROWS]), int(state[layout.BLOCKS]), engine._vertices.count))
+        names = engine._evaluation.vertices.count
+        high.append((int(state[layout.SLOTS]), int(state[layout.ROWS]), int(state[layout.BLOCKS]), names))
         assert engine.answers().pairs() == window.answers()
     engine._check()
     assert high[-1] == high[10]
@@ -412,13 +413,13 @@ STREAM = textwrap.dedent(
             rows = [(f"v{first + i}", f"w{first + i}", "a", turn, "+") for i in range(500)]
             engine.advance(turn * 50)
         engine.push_rows(rows)
-    state = engine._running["q"].indexes[0].state
+    state = engine._evaluation.running["q"].indexes[0].state
     from rpq.index import layout
     print(json.dumps({
-        "vertices": engine._vertices.count,
-        "names": engine._vertices.nbytes,
-        "edges": engine._graph.capacity,
-        "graph": engine._graph.nbytes,
+        "vertices": engine._evaluation.vertices.count,
+        "names": engine._evaluation.vertices.nbytes,
+        "edges": engine._evaluation.graph.capacity,
+        "graph": engine._evaluation.graph.nbytes,
         "rows": int(state[layout.ROWS]),
         "blocks": int(state[layout.BLOCKS]),
         "slots": int(state[layout.SLOTS]),

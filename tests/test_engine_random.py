@@ -146,7 +146,7 @@ class Streams(RuleBasedStateMachine):
     def collect(self, rare: int) -> None:
         # The engine collects of itself only after hundreds of tuples.
         if rare == 0:
-            self.twins.engine._collect()
+            self.twins.engine._evaluation.collect()
 
     @invariant()
     def same(self) -> None:

@@ -39,7 +39,7 @@ FIGURES = ("conflicts", "unblocked", "broken", "replaced", "cleaned")
 def figures(engine: rpq.Engine) -> Counter[str]:
     """The figures of simple paths, over queries and partitions."""
     total: Counter[str] = Counter()
-    for running in engine._running.values():
+    for running in engine._evaluation.running.values():
         for index in running.simple:
             total.update(index.figures())
     return total
@@ -117,7 +117,7 @@ class Streams(RuleBasedStateMachine):
 
     @rule()
     def collect(self) -> None:
-        self.twins.engine._collect()
+        self.twins.engine._evaluation.collect()
 
     @invariant()
     def same(self) -> None:
@@ -131,7 +131,7 @@ def test_streams() -> None:
 
 def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
     """Of an engine with one index: pairs in doubt, its answers, and those of them whose root has conflicts."""
-    (index,) = engine._running["q"].simple
+    (index,) = engine._evaluation.running["q"].simple
     answers = set(index.answers().tolist())
     keys = index.certificates.key
     table = index.index.table
@@ -278,7 +278,7 @@ def test_what_is_searched_does_not_depend_on_collections() -> None:
             seen.add(edge)
             steps = [(*edge, time, draw.choice("++++-"))]
             assert lazy.push_rows(steps).rows() == eager.push_rows(steps).rows()
-            eager._collect()
+            eager._evaluation.collect()
         searched += figures(lazy)["searches"]
         assert figures(lazy) == figures(eager)
     assert searched > 500 and again > 500

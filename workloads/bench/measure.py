@@ -111,7 +111,7 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
 
 def _trees(engine: rpq.Engine) -> int:
     """Roots that have a column in the index; statistics do not tell them."""
-    indexes = [index for running in engine._running.values() for index in running.indexes]
+    indexes = [index for running in engine._evaluation.running.values() for index in running.indexes]
     return sum(int(index.state[layout.SLOTS] - index.state[layout.FREE_SLOTS]) for index in indexes)
 
 

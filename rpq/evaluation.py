@@ -1,0 +1,332 @@
+"""What an engine holds of its stream, and how a chunk of tuples goes through it.
+
+Names become ids (`VertexDictionary`), ids become edges (`SnapshotGraph`), and each query's indexes take the edges in;
+what they report gets its names back before any id can be given to another vertex.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.changes import Block, SetAside
+from rpq.columns import EARLIEST, Columns
+from rpq.errors import MemoryLimitError, QueryError, RegistrationError
+from rpq.index import layout
+from rpq.index.delta import DeltaIndex, Part
+from rpq.index.layout import Chunk
+from rpq.query import Query, Vertex
+from rpq.running import RunningQuery
+from rpq.snapshot import LATE, SnapshotGraph
+from rpq.translate import block_of, paths_of
+from rpq.vertices import VertexDictionary
+from rpq.window import INT64_MAX
+
+_LARGEST_CHUNK = 32768
+_SMALLEST_CHUNK = 4096
+
+
+class Applied(NamedTuple):
+    """What a chunk of tuples did: rows, how many added and removed, which tuples were late, and what ended it, if anything."""
+
+    blocks: list[Block]
+    counts: np.ndarray
+    late_rows: np.ndarray
+    failure: MemoryLimitError | None
+
+
+class Evaluation:
+    """Vertex names, snapshot graph, labels and running queries of one stream."""
+
+    def __init__(
+        self, *, threads: int, memory_limit: int, witness: bool, share: tuple[int, int], capacity: int
+    ) -> None:
+        self.limit = memory_limit
+        self.witness = witness
+        self.share = share
+        self.vertices = VertexDictionary(capacity=capacity)
+        self.graph = SnapshotGraph(capacity=capacity)
+        self.labels: dict[str, int] = {}
+        self.running: dict[str, RunningQuery] = {}
+        self.overruns: list[SetAside] = []
+        self._threads = threads
+        self._capacity = capacity
+        self._row = 0  # of the push, at which the chunk begins
+        self._collected_at: int | None = None
+        self._interned = 0  # names that came since the last collection
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    @property
+    def latest(self) -> int:
+        """The largest timestamp whose sum with every window's size fits into 64 bits."""
+        return INT64_MAX - max((running.query.window.size for running in self.running.values()), default=0)
+
+    # --- tuples ----------------------------------------------------------------------------------------------
+
+    @property
+    def chunk_size(self) -> int:
+        """Tuples between two chances to collect: about half a window."""
+        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.held // 2)))
+
+    def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
+        """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
+        self._row = first
+        label = self._label_ids(tuples.label[first : first + count])
+        wanted = self.graph.wanted(label)
+        source, fresh_sources = self.vertices.intern(tuples.source[first : first + count], wanted)
+        target, fresh_targets = self.vertices.intern(tuples.target[first : first + count], wanted)
+        chunk = Chunk(
+            source=source,
+            target=target,
+            label=label,
+            timestamp=tuples.timestamp[first : first + count],
+            delete=tuples.delete[first : first + count],
+            edge=np.empty(count, np.int32),
+        )
+        outcome = self.graph.resolve(chunk, self.vertices.count)
+        fresh = np.concatenate([fresh_sources, fresh_targets])
+        jobs: list[tuple[int, DeltaIndex]] = []
+        for number, running in enumerate(self.running.values()):
+            running.make_room(self.vertices, fresh, self.graph)
+            jobs += [(number, index) for index in running.indexes]
+        parts, failure = self._apply_to_indexes(jobs, chunk)
+        counts = sum((part.counts() for _, part in parts), np.zeros(2, np.int64))
+        blocks = self.blocks(parts) if collect else []
+        self.note_overruns(first)
+        self._interned += len(fresh)
+        if failure is None and (self.graph.wants_collection() or self._holds_unused_names()):
+            self.collect()
+        return Applied(blocks, counts, np.flatnonzero(outcome == LATE) + first, failure)
+
+    def advance(self, time: int) -> list[Block]:
+        """Move the stream time; the rows."""
+        self._row = 0
+        self.graph.advance(time)
+        parts = [
+            (number, index.advance(time))
+            for number, running in enumerate(self.running.values())
+            for index in running.indexes
+        ]
+        blocks = self.blocks(parts)
+        self.note_overruns(None)
+        self._collect_if_quiet()
+        return blocks
+
+    def _label_ids(self, label: pa.DictionaryArray) -> np.ndarray:
+        names = label.dictionary.to_pylist()
+        used = names if all(name in self.labels for name in names) else label.unique().to_pylist()
+        new = [name for name in used if name not in self.labels]
+        if new:
+            self.labels.update({name: len(self.labels) + i for i, name in enumerate(dict.fromkeys(new))})
+            self.set_queries()
+        ids = np.array([self.labels.get(name, 0) for name in names] or [0], np.int32)
+        return ids[label.indices.to_numpy(zero_copy_only=False)]
+
+    def _apply_to_indexes(
+        self, jobs: list[tuple[int, DeltaIndex]], chunk: Chunk
+    ) -> tuple[list[tuple[int, Part]], MemoryLimitError | None]:
+        """Let every index apply a chunk, in threads if there are any; what they report up to the first failure."""
+
+        met: list[MemoryLimitError] = []
+        waiting = iter(jobs)
+
+        def work() -> None:
+            for _, index in waiting:
+                try:
+                    index.apply(chunk, self.graph.edges)
+                except MemoryLimitError as failure:
+                    met.append(failure)
+
+        # The calling thread works as well: waking another takes longer than many a chunk.
+        others = [self._pool.submit(work) for _ in range(self._threads - 1)] if self._pool is not None else []
+        try:
+            work()
+        finally:
+            for other in others:
+                other.result()
+        if not met:
+            return [(number, index.part()) for number, index in jobs], None
+        first = min(met, key=lambda failure: failure.row)
+        return [(number, index.part(before=first.row - self._row)) for number, index in jobs], first
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    def named(self, name: str | None) -> RunningQuery:
+        """The query of that name, or the only one."""
+        if name is None and len(self.running) == 1:
+            return next(iter(self.running.values()))
+        if name is None or name not in self.running:
+            known = ", ".join(map(repr, self.running)) or "none"
+            raise QueryError(f"no query named {name!r}; the registered ones are: {known}")
+        return self.running[name]
+
+    def refuse_if_unfit(self, query: Query) -> None:
+        """Raise if this is no query, or has the name of another."""
+        if not isinstance(query, Query):
+            raise QueryError(f"a query is a rpq.Query(expression, window=…), not {query!r}")
+        if query.name in self.running:
+            raise QueryError(f"there is a query named {query.name!r} already; give this one another name")
+
+    def add(self, query: Query) -> RunningQuery:
+        """Let a query run, from an empty window."""
+        self.refuse_if_unfit(query)
+
+        def guard(size: int, place: int) -> None:
+            self._guard(running, size, self._row + place)
+
+        running = RunningQuery(
+            query,
+            threads=self._threads,
+            share=self.share,
+            witness=self.witness,
+            capacity=self._capacity,
+            guard=guard,
+        )
+        self.running[query.name] = running
+        self.set_queries()
+        used = np.arange(self.vertices.count)
+        running.make_room(self.vertices, used[self.vertices.names.length[: len(used)] >= 0], self.graph)
+        return running
+
+    def load(self, running: RunningQuery, *, time: int, empty: bool) -> list[Block]:
+        """Let the query that was added last take in what its window holds, or nothing if it starts `empty`; its first rows."""
+        window, timestamp = running.query.window, self.graph.edges.timestamp
+        held = np.zeros(0, np.int64) if empty else self.graph.live_edges()
+        held = held[timestamp[held] > window.lower_bound(time)]
+        slides = -(-(timestamp[held] + window.size) // window.slide)
+        number = len(self.running) - 1
+        parts = []
+        for index in running.indexes:
+            index.advance(time)
+            parts.append((number, index.load(self.graph.chunk_of(held), slides)))
+        return self.blocks(parts)
+
+    def remove(self, name: str) -> None:
+        """Take a query away, with everything that only it needed."""
+        del self.running[name]
+        self.set_queries()
+        self.collect()
+
+    def set_queries(self) -> None:
+        """Tell graph and indexes about queries and labels."""
+        labels, queries = list(self.labels), list(self.running.values())
+        relevant = np.array([[running.compiled.is_relevant(label) for running in queries] for label in labels], bool)
+        relevant = relevant.reshape(len(labels), len(queries))
+        self.graph.set_queries([running.query.window for running in queries], relevant)
+        for running in queries:
+            running.set_labels(labels)
+
+    def refuse_if_lost(self, query: Query) -> None:
+        """Raise if the window of a new query would hold an edge that was not kept."""
+        time = self.graph.time
+        if time is None:
+            return
+        window = query.window
+        dfa = query.dfa
+        lost = [
+            int(self.graph.horizons.lost[number])
+            for label, number in self.labels.items()
+            if any((dfa.transitions[:, c] >= 0).any() for c in {dfa.column(label), dfa.column(label, True)} - {-1})
+        ]
+        latest = max(lost, default=EARLIEST - 1)
+        if latest >= EARLIEST and latest > window.lower_bound(time):
+            available = window.expiry_slide(latest) * window.slide
+            complete = window.expiry_slide(time) * window.slide
+            raise RegistrationError(
+                f"query {query.name!r}: its window would hold edges that were not kept; it can be registered from "
+                f'{available} on, if no more are lost until then, or at once with start="empty", which is '
+                f"complete from {complete} on",
+                available_from=available,
+            )
+
+    # --- rows ------------------------------------------------------------------------------------------------
+
+    def rows(self) -> np.ndarray:
+        """Rows added and removed so far by the queries that run."""
+        running = self.running.values()
+        return np.array([sum(r.total(field) for r in running) for field in (layout.ADDED, layout.REMOVED)], np.int64)
+
+    def blocks(self, parts: list[tuple[int, Part]]) -> list[Block]:
+        """The rows of parts (number of the query, part) with their names, as none or one block."""
+        parts = [(number, part) for number, part in parts if len(part.pairs)]
+        if not parts:
+            return []
+        witnesses = None
+        if self.witness:
+            labels = list(self.labels)
+            witnesses = [paths_of(part, self.graph.edges, self.vertices, labels) for _, part in parts]
+        return [block_of(parts, self.vertices, witnesses)]
+
+    def name_of(self, vertex: int) -> Vertex:
+        """The name of a vertex."""
+        return self.vertices.names_of(np.array([vertex])).to_pylist()[0]
+
+    def note_overruns(self, first: int | None) -> None:
+        """Remember the roots that went over their budget in the chunk from row `first` on; their names may go soon."""
+        for running in self.running.values():
+            found = [overrun for index in running.simple for overrun in index.overruns]
+            for index in running.simple:
+                index.overruns.clear()
+            reports = [
+                SetAside(
+                    running.query.name,
+                    self.name_of(overrun.root),
+                    overrun.time,
+                    None if first is None or overrun.place < 0 else first + overrun.place,
+                    overrun.size,
+                )
+                for overrun in found
+            ]
+            self.overruns += sorted(reports, key=lambda r: (r.row or 0, r.timestamp, str(r.root)))
+
+    # --- memory ----------------------------------------------------------------------------------------------
+
+    def collect(self) -> None:
+        """Let go of everything that has left every window."""
+        for running in self.running.values():
+            for index in running.indexes:
+                index.sweep()
+        unused = self.graph.collect()
+        unused = unused[unused < self.vertices.count]
+        self.vertices.release(unused[self.vertices.names.length[unused] >= 0])
+        self._collected_at = self.graph.time
+        self._interned = 0
+
+    def _holds_unused_names(self) -> bool:
+        """Whether late tuples and deletes of absent edges, which bring names too, may have filled the dictionary."""
+        return self._interned > max(768, self.graph.held // 3, self.vertices.live // 2)
+
+    def _collect_if_quiet(self) -> None:
+        """Collect where time alone has emptied a good part of the windows."""
+        time = self.graph.time
+        if self._collected_at is None:
+            self._collected_at = time
+        shortest = min((running.query.window.size for running in self.running.values()), default=0)
+        if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
+            self.collect()
+
+    def _guard(self, running: RunningQuery, size: int, row: int) -> None:
+        """Refuse to let one index grow to `size` bytes if everything together would pass the limit."""
+        needed = self.vertices.nbytes + self.graph.nbytes + size
+        needed += sum(index.nbytes for r in self.running.values() for index in r.indexes) - size * 4 // 5
+        if needed > self.limit:
+            raise MemoryLimitError(
+                f"query {running.query.name!r}: tuple {row} of the batch would make the engine grow to "
+                f"{needed:,} bytes; the limit is {self.limit:,}. Restrict sources or targets, take a smaller window, "
+                "or raise the limit",
+                query=running.query.name,
+                row=row,
+                size=needed,
+                limit=self.limit,
+            )
+
+    def check(self) -> None:
+        """Assert the invariants of every part."""
+        self.vertices._check()
+        self.graph._check()
+        for running in self.running.values():
+            for index in running.indexes:
+                index._check()
