@@ -48,8 +48,12 @@ class Part:
 
     def counts(self) -> np.ndarray:
         """Rows added and rows removed."""
-        lengths = np.diff(self.ends, prepend=0)
-        return np.array([lengths[self.kinds > 0].sum(), lengths[self.kinds < 0].sum()], np.int64)
+        if not len(self.ends):
+            return np.zeros(2, np.int64)
+        lengths = self.ends.copy()
+        lengths[1:] -= self.ends[:-1]
+        removed = lengths[self.kinds < 0].sum()
+        return np.array([self.ends[-1] - removed, removed], np.int64)
 
 
 class DeltaIndex:
