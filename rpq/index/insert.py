@@ -53,6 +53,38 @@ def has_out(index, vertex, state):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def _await(index, row, vertex, state, pending, low, rank):
+    """Let a row whose blocks grew, to no less than `low`, wait for its turn to be pushed on."""
+    table = index.table
+    table.low[row] = min(table.low[row], low)
+    if has_out(index, vertex, state):
+        table.pending[row] |= pending
+        enqueue(index.queue, index.state, row, rank)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _raise_dense(index, vertex, state, row, slide, count):
+    """What `_raise_row` does to a row that has all the blocks, where cells are only cells: the bits of those that grew.
+
+    Nearly all steps are of this kind, so nothing is looked at here that they do not need.
+    """
+    table, queue = index.table, index.queue
+    now = index.state[NOW]
+    accepts = index.program.accepting[state] != 0
+    base = table.base[row]
+    pending = ZERO
+    for i in range(count):
+        number = queue.number[i]
+        grew, fresh = raise_block(table.values, base + number, queue.block[i], slide, now)
+        if grew != ZERO:
+            pending |= ONE << np.uint64(number & 63)
+            if accepts and fresh != ZERO:
+                report_new(index, vertex, state, number, fresh)
+    index.state[STEPS] += count
+    return pending
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def _raise_row(index, vertex, state, slide, low, rank, count, from_vertex, from_state):
     """Raise row (vertex, state) from the `count` blocks of another in the queue's scratch, cut to an edge's slide."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
@@ -105,10 +137,7 @@ def _raise_row(index, vertex, state, slide, low, rank, count, from_vertex, from_
     if judged and code == DONE:
         pending |= bring_doubt(index, row, count, from_vertex, from_state)
     if pending != ZERO:
-        table.low[row] = min(table.low[row], min(low, slide))
-        if has_out(index, vertex, state):
-            table.pending[row] |= pending
-            enqueue(queue, fields, row, rank)
+        _await(index, row, vertex, state, pending, min(low, slide), rank)
     return code
 
 
@@ -140,8 +169,8 @@ def _gather(table, queue, row, pending):
 @njit(cache=True, nogil=True, forceinline=True)
 def push_row(index, row, rank):
     """Push the pending blocks of a row along the out-edges of its vertex."""
-    program, graph, table, queue = index.program, index.graph, index.table, index.queue
-    now = index.state[NOW]
+    program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
+    now = fields[NOW]
     classes = program.classes[0]
     vertex, state = node_of(table, row)
     low = table.low[row]
@@ -149,6 +178,10 @@ def push_row(index, row, rank):
     table.pending[row] = ZERO
     count = _gather(table, queue, row, pending)
     first_number = queue.number[0]
+    highest = first_number
+    for i in range(1, count):
+        highest = max(highest, queue.number[i])
+    plain = fields[SUPPORTS] == 0 and index.settings[SIMPLE] == 0
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * classes + program.leave_class[leave]
         target_state = np.int64(program.leave_target[leave])
@@ -164,13 +197,20 @@ def push_row(index, row, rank):
         for place in range(start, end):
             link = graph.out.entries[place]
             slide = np.int64(graph.expiry[(link >> 1) & POINTER])
-            if slide > now:
-                reached = min(rank, rank_of(index, slide))
-                code = _raise_row(index, link >> 32, target_state, slide, low, reached, count, vertex, state)
-                if code != DONE:
-                    table.pending[row] |= pending
-                    enqueue(queue, index.state, row, rank)
-                    return code
+            if slide <= now:
+                continue
+            reached = min(rank, rank_of(index, slide))
+            target = row_at(index, link >> 32, target_state)
+            if plain and target >= 0 and highest < table.span[target] and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
+                grew = _raise_dense(index, link >> 32, target_state, target, slide, count)
+                if grew != ZERO:
+                    _await(index, target, link >> 32, target_state, grew, min(low, slide), reached)
+                continue
+            code = _raise_row(index, link >> 32, target_state, slide, low, reached, count, vertex, state)
+            if code != DONE:
+                table.pending[row] |= pending
+                enqueue(queue, fields, row, rank)
+                return code
     return np.int64(DONE)
 
 
