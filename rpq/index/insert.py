@@ -64,18 +64,22 @@ def _await(index, row, vertex, state, pending, low, rank):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _raise_dense(index, vertex, state, row, slide, count):
-    """What `_raise_row` does to a row that has all the blocks, where cells are only cells: the bits of those that grew.
+    """What `_raise_row` does to a row that has all the blocks, where paths may be walks: the bits of those that grew.
 
     Nearly all steps are of this kind, so nothing is looked at here that they do not need.
     """
     table, queue = index.table, index.queue
     now = index.state[NOW]
+    supports = index.state[SUPPORTS] != 0
     accepts = index.program.accepting[state] != 0
     base = table.base[row]
     pending = ZERO
     for i in range(count):
         number = queue.number[i]
-        grew, fresh = raise_block(table.values, base + number, queue.block[i], slide, now)
+        if supports:
+            grew, fresh = raise_block_with_hops(table.values, table.hops, base + number, queue.block[i], slide, now)
+        else:
+            grew, fresh = raise_block(table.values, base + number, queue.block[i], slide, now)
         if grew != ZERO:
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
@@ -181,7 +185,7 @@ def push_row(index, row, rank):
     highest = first_number
     for i in range(1, count):
         highest = max(highest, queue.number[i])
-    plain = fields[SUPPORTS] == 0 and index.settings[SIMPLE] == 0
+    walks = index.settings[SIMPLE] == 0
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * classes + program.leave_class[leave]
         target_state = np.int64(program.leave_target[leave])
@@ -201,7 +205,7 @@ def push_row(index, row, rank):
                 continue
             reached = min(rank, rank_of(index, slide))
             target = row_at(index, link >> 32, target_state)
-            if plain and target >= 0 and highest < table.span[target] and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
+            if walks and target >= 0 and highest < table.span[target] and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
                 grew = _raise_dense(index, link >> 32, target_state, target, slide, count)
                 if grew != ZERO:
                     _await(index, target, link >> 32, target_state, grew, min(low, slide), reached)
