@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -76,15 +76,40 @@ def run_once(query: rpq.Query, batches: Iterable[pa.RecordBatch], *, threads: in
     )
 
 
-def run_median(query: rpq.Query, stream: Stream, *, repeat: int, threads: int = 1) -> Run:
+def run_in_turn(query: rpq.Query, streams: Sequence[tuple[Stream, int]], *, repeat: int) -> list[list[Run]]:
+    """Run over each (stream, threads) once, all of them `repeat` times: the runs of each, kernels warm.
+
+    What a busy machine does to one of them it does to those beside it, so their ratios within a turn can be trusted more
+    than their seconds. Raises `RowsDifferError`.
+    """
+    for stream, threads in streams:
+        warm_up(query, stream, threads=threads)
+    turns = [
+        [run_once(query, stream.batches(), threads=threads) for stream, threads in streams] for _ in range(repeat)
+    ]
+    columns = [list(runs) for runs in zip(*turns, strict=True)]
+    for runs in columns:
+        if len({(run.rows_added, run.rows_removed) for run in runs}) > 1:
+            raise RowsDifferError(f"{query.name}: rows differ between runs: {[run.rows_added for run in runs]}")
+    return columns
+
+
+def median_run(runs: Sequence[Run]) -> Run:
+    """The run with the median seconds."""
+    return sorted(runs, key=lambda run: run.engine_seconds)[(len(runs) - 1) // 2]
+
+
+def median_ratio(runs: Sequence[Run], base: Sequence[Run]) -> float | None:
+    """The median of how many times the seconds of `base` runs took, turn by turn."""
+    ratios = [ratio(run.engine_seconds, other.engine_seconds) for run, other in zip(runs, base, strict=True)]
+    known = [value for value in ratios if value is not None]
+    return median(known) if known else None
+
+
+def run_median(query: rpq.Query, stream: Stream, *, repeat: int) -> Run:
     """The run with the median seconds of `repeat`, kernels warm. Raises `RowsDifferError`."""
-    warm_up(query, stream)
-    runs = sorted(
-        (run_once(query, stream.batches(), threads=threads) for _ in range(repeat)), key=lambda run: run.engine_seconds
-    )
-    if len({(run.rows_added, run.rows_removed) for run in runs}) > 1:
-        raise RowsDifferError(f"{query.name}: rows differ between runs: {[run.rows_added for run in runs]}")
-    return runs[(repeat - 1) // 2]
+    (runs,) = run_in_turn(query, [(stream, 1)], repeat=repeat)
+    return median_run(runs)
 
 
 def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Peak:
@@ -146,10 +171,10 @@ def with_deletes(query: rpq.Query, stream: Stream, percent: float, *, seed: int)
     return replace(stream, table=table, origin=f"{stream.origin}, {percent:g} % deletes, seed {seed}")
 
 
-def warm_up(query: rpq.Query, stream: Stream) -> float:
+def warm_up(query: rpq.Query, stream: Stream, *, threads: int = 1) -> float:
     """Compile or load the kernels; the seconds it took."""
     kind = "int64" if pa.types.is_integer(stream.table.schema.field("source").type) else "string"
-    return rpq.warm_up(query, vertices=kind)
+    return rpq.warm_up(query, vertices=kind, threads=threads)
 
 
 @dataclass(frozen=True, kw_only=True)

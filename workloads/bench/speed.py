@@ -43,7 +43,8 @@ COLUMNS = (
 
 HOW = (
     "Engine seconds (wall clock inside the engine, reading apart) of the median run of several, each in a fresh "
-    "engine, kernels warm; rows counted, not kept. Peak cells and bytes a live cell: the index with its free "
+    "engine, kernels warm; rows counted, not kept. One thread, two threads and deletes take turns, and ratios are medians "
+    "of the ratios within a turn. Peak cells and bytes a live cell: the index with its free "
     "capacity, seen at 64 moments of an untimed run. Memory: peak resident of a process that reads the stream batch by "
     "batch from a file, minus that of a process that only imports. First delete: of the youngest edge, into the "
     "fullest window of a stream without deletes before. Latencies: of relevant tuples, timed in the kernels."
@@ -81,10 +82,9 @@ def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> O
 
 def measure_query(query: rpq.Query, stream: Stream, settings: Settings) -> Record:
     """Everything that the table says of one query, without the figures of others."""
-    run = measure.run_median(query, stream, repeat=settings.repeat)
-    two = measure.run_median(query, stream, repeat=settings.repeat, threads=2)
     deleting = measure.with_deletes(query, stream, DELETE_PERCENT, seed=settings.seed)
-    deleted = measure.run_median(query, deleting, repeat=settings.repeat)
+    alone, together, removing = measure.run_in_turn(query, [(stream, 1), (stream, 2), (deleting, 1)], repeat=settings.repeat)
+    run, two, deleted = map(measure.median_run, (alone, together, removing))
     peak = measure.find_peak(query, stream)
     first = measure.first_delete_seconds(query, stream, peak)
     resident = resident_memory(query, stream)
@@ -92,13 +92,13 @@ def measure_query(query: rpq.Query, stream: Stream, settings: Settings) -> Recor
         "expression": query.expression,
         **measure.run_record(run),
         "deletes_seconds": deleted.engine_seconds,
-        "deletes_ratio": measure.ratio(deleted.engine_seconds, run.engine_seconds),
+        "deletes_ratio": measure.median_ratio(removing, alone),
         "deletes_rows_added": deleted.rows_added,
         "deletes_rows_removed": deleted.rows_removed,
         "deletes_latency_p99_us": deleted.latency_p99_us,
         "first_delete_ms": None if first is None else first * 1e3,
         "two_threads_seconds": two.engine_seconds,
-        "two_threads_speedup": measure.ratio(run.engine_seconds, two.engine_seconds),
+        "two_threads_speedup": measure.median_ratio(alone, together),
         "two_threads_rows": two.rows_added,
         "peak_tuple": peak.tuple,
         "peak_cells": peak.cells,
