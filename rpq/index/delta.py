@@ -1,6 +1,7 @@
-"""The Δ index of one query, or of one partition of its roots: owns the memory that the kernels work on.
+"""The Δ index of one query, or of one partition of its roots: calls the kernels, gives them memory, hands out rows.
 
-The layout is explained in `layout.py`; inserting in `insert.py`, deleting in `delete.py`, slides in `expiry.py`.
+The layout is explained in `layout.py`, the memory is that of `memory.py`; inserting is in `insert.py`, deleting in
+`delete.py`, slides in `expiry.py`.
 """
 
 from __future__ import annotations
@@ -11,18 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from rpq.blocks import LANES
 from rpq.errors import QueryError
 from rpq.index import kernels, layout
 from rpq.index.check import check_index
+from rpq.index.layout import Chunk, Index, Program
+from rpq.index.memory import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
 from rpq.index.witness import STEP
-from rpq.index.layout import Chunk, Graph, Index, Output, Program, Queue, Table
-from rpq.lists import grown, lists_bytes, new_lists, with_count
 from rpq.snapshot import Edges
 from rpq.views import view
 from rpq.window import Window
 
-_NEVER = np.iinfo(np.int64).max
 _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
 Guard = Callable[[int, int], None]
@@ -76,7 +75,6 @@ class DeltaIndex:
     ) -> None:
         self.window = window
         self.guard: Guard = guard if guard is not None else lambda size, place: None
-        self._capacity = capacity
         span = -(-window.size // window.slide) + 1
         cell = next((t for t in _CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
         if cell is None:
@@ -97,67 +95,7 @@ class DeltaIndex:
         settings[layout.SIMPLE] = simple
         settings[layout.JUDGED] = simple and len(program.later_state) > 0
         supports = witness or bool(settings[layout.JUDGED])
-        classes, states = (int(n) for n in program.classes[:2])
-        state = np.zeros(layout.STATE_FIELDS, np.int64)
-        state[layout.QUEUED] = -1
-        state[layout.BLOCKS] = 1  # block 0 means none
-        state[layout.NEXT_BOUNDARY] = _NEVER
-        self.index = Index(
-            program=program,
-            graph=Graph(
-                expiry=np.zeros(0, self.cell),
-                linked=np.zeros(0, np.uint8),
-                out=new_lists(0, capacity),
-                into=new_lists(0, capacity if supports else 0),
-            ),
-            table=Table(
-                values=_aligned(capacity * LANES, self.cell),
-                hops=_aligned(capacity * LANES if supports else 0, np.dtype(np.uint8)),
-                suspect=np.zeros(capacity if supports else 0, np.uint64),
-                taken=np.zeros(capacity if supports else 0, np.uint64),
-                doubt=np.zeros(capacity if settings[layout.JUDGED] else 0, np.uint64),
-                row_of=np.zeros(0, np.int32),
-                node=np.full(capacity, -1, np.int64),
-                low=np.full(capacity, _NEVER, np.int64),
-                pending=np.zeros(capacity, np.uint64),
-                base=np.zeros(capacity, np.int64),
-                span=np.zeros(capacity, np.int32),
-                directory=new_lists(capacity, capacity),
-                slot_of=np.zeros(0, np.int32),
-                slot_vertex=np.zeros(0, np.int32),
-                is_root=np.zeros(0, np.uint8),
-                is_target=np.zeros(0, np.uint8),
-                free_rows=np.zeros(capacity, np.int32),
-                free_regions=np.full(layout.REGION_CLASSES, -1, np.int32),
-                chain=np.zeros(capacity, np.int32),
-                free_slots=np.zeros(0, np.int32),
-                conflicted=np.zeros(1, np.uint64),
-                aside=np.zeros(1, np.uint64),
-                blocked=np.zeros(1, np.uint64),
-            ),
-            queue=Queue(
-                head=np.full(layout.BUCKETS, -1, np.int32),
-                next=np.zeros(capacity, np.int32),
-                previous=np.zeros(capacity, np.int32),
-                rank=np.full(capacity, -1, np.int16),
-                number=np.zeros(2, np.int64),
-                block=np.zeros(2, np.int64),
-                suspects=np.zeros(capacity if supports else 0, np.int64),
-                taken=np.zeros(capacity if supports else 0, np.int64),
-            ),
-            output=Output(
-                pairs=np.zeros(max(2 * LANES, capacity), np.int64),
-                event_time=np.zeros(capacity, np.int64),
-                event_end=np.zeros(capacity, np.int64),
-                event_kind=np.zeros(capacity, np.int8),
-                event_tuple=np.zeros(capacity, np.int64),
-                paths=np.zeros(capacity if witness else 0, np.int64),
-                path_end=np.zeros(max(2 * LANES, capacity) if witness else 0, np.int64),
-            ),
-            state=state,
-            settings=settings,
-            latency=np.zeros(layout.LATENCY_BUCKETS, np.int64),
-        )
+        self.index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
 
     # --- what it is ------------------------------------------------------------------------------------------
 
@@ -174,7 +112,7 @@ class DeltaIndex:
     @property
     def _view(self) -> Any:
         if self._held_view is None:
-            self._note_capacities()
+            note_capacities(self._index)
             self._held_view = view(self._index)
         return self._held_view
 
@@ -196,8 +134,7 @@ class DeltaIndex:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        flat = [*self.index.table, *self.index.graph, *self.index.queue, *self.index.output]
-        return sum(lists_bytes(part) if isinstance(part, tuple) else part.nbytes for part in flat)
+        return index_bytes(self.index)
 
     def live(self) -> tuple[int, int, int]:
         """Cells, answers and edges that are alive now. O(size of the index)."""
@@ -217,36 +154,9 @@ class DeltaIndex:
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
         """Let vertex and edge ids up to these numbers be used; the flags are the engine's own arrays."""
-        graph, table = self.index.graph, self.index.table
-        classes, states = (int(n) for n in self.index.program.classes[:2])
-        if edges > len(graph.expiry):
-            more = edges - len(graph.expiry)
-            graph = graph._replace(
-                expiry=np.concatenate([graph.expiry, np.zeros(more, self.cell)]),
-                linked=np.concatenate([graph.linked, np.zeros(more, np.uint8)]),
-            )
-        if vertices > len(table.slot_of):
-            more = vertices - len(table.slot_of)
-            graph = graph._replace(
-                out=with_count(graph.out, vertices * classes), into=with_count(graph.into, vertices * classes)
-            )
-            none = np.full(more, -1, np.int32)
-            numbers = layout.block_numbers(vertices)
-            table = table._replace(
-                row_of=np.concatenate([table.row_of, np.full(more * states, -1, np.int32)]),
-                slot_of=np.concatenate([table.slot_of, none]),
-                slot_vertex=np.concatenate([table.slot_vertex, none]),
-                conflicted=_longer(table.conflicted, numbers - len(table.conflicted), 0),
-                aside=_longer(table.aside, numbers - len(table.aside), 0),
-                blocked=_longer(table.blocked, numbers - len(table.blocked), 0),
-                free_slots=np.concatenate([table.free_slots, none]),
-            )
-            self.index = self.index._replace(
-                queue=self.index.queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
-            )
-        table = table._replace(is_root=is_root, is_target=is_target)
-        if any(new is not old for new, old in zip((*graph, *table), (*self.index.graph, *self.index.table), strict=True)):
-            self.index = self.index._replace(graph=graph, table=table)
+        index = with_room(self.index, vertices, edges, is_root, is_target)
+        if index is not self.index:
+            self.index = index
 
     def apply(self, chunk: Chunk, edges: Edges) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `part` has the answer changes."""
@@ -320,38 +230,12 @@ class DeltaIndex:
 
     def keep_supports(self, edges: Edges) -> None:
         """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
-        graph, table, state = self.index.graph, self.index.table, self.state
+        graph, state = self.index.graph, self.state
         self.guard(self.nbytes + self.nbytes // 4, int(state[layout.TUPLE]))
         held = np.flatnonzero(graph.expiry > state[layout.NOW])
         relative = graph.expiry[held].astype(np.int64)
-        blocks = len(table.values) // LANES
-        room = max(16, 2 * len(held))
-        self.index = self.index._replace(
-            graph=Graph(
-                expiry=np.zeros_like(graph.expiry),
-                linked=np.zeros_like(graph.linked),
-                out=new_lists(len(graph.out.start), room),
-                into=new_lists(len(graph.into.start), room),
-            ),
-            table=table._replace(
-                hops=_aligned(blocks * LANES, np.dtype(np.uint8)),
-                suspect=np.zeros(blocks, np.uint64),
-                taken=np.zeros(blocks, np.uint64),
-                row_of=np.full_like(table.row_of, -1),
-                node=np.full_like(table.node, -1),
-                directory=new_lists(len(table.node), len(table.directory.entries)),
-                pending=np.zeros_like(table.pending),
-                span=np.zeros_like(table.span),
-                free_regions=np.full_like(table.free_regions, -1),
-                slot_of=np.full_like(table.slot_of, -1),
-                slot_vertex=np.full_like(table.slot_vertex, -1),
-            ),
-            queue=self.index.queue._replace(suspects=np.zeros(blocks, np.int64), taken=np.zeros(blocks, np.int64)),
-        )
         saved = state[[layout.TUPLE, layout.RESUME]]
-        for field in (layout.SLOTS, layout.FREE_SLOTS, layout.ROWS, layout.FREE_ROWS):
-            state[field] = 0
-        state[layout.BLOCKS] = 1
+        self.index = without_cells(self.index, len(held))
         chunk = Chunk(
             source=edges.source[held],
             target=edges.target[held],
@@ -374,19 +258,6 @@ class DeltaIndex:
         while (code := int(kernels.load_edges(self._view, tuples, relative[order]))) != layout.DONE:
             self._provide(code)
         self.state[layout.QUIET] = 0
-
-    def _note_capacities(self) -> None:
-        """Tell the kernels, which see pointers, how long the arrays are."""
-        index, state = self.index, self.state
-        state[layout.VERTICES] = len(index.table.slot_of)
-        state[layout.EDGES] = len(index.graph.expiry)
-        state[layout.ROW_CAPACITY] = len(index.table.node)
-        state[layout.BLOCK_CAPACITY] = len(index.table.values) // LANES
-        state[layout.OUT_CAPACITY] = len(index.output.pairs)
-        state[layout.EVENT_CAPACITY] = len(index.output.event_time)
-        state[layout.PATH_CAPACITY] = len(index.output.paths)
-        state[layout.PATH_END_CAPACITY] = len(index.output.path_end)
-        state[layout.SUPPORTS] = len(index.table.hops) > 0
 
     def _begin_output(self) -> None:
         for field in (layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS):
@@ -412,95 +283,10 @@ class DeltaIndex:
             self._provide(code)
 
     def _provide(self, code: int) -> None:
-        """Do what a kernel asked for, by half of what there is; the guard may refuse."""
-        index, table, queue = self.index, self.index.table, self.index.queue
+        """Give a kernel the memory that it asked for; the guard may refuse."""
         self.guard(self.nbytes + self.nbytes // 4, int(self.state[layout.TUPLE]))
-        if code == layout.NEED_LINKS:
-            graph = index.graph
-            room = max(64, 4 * int(max(graph.out.length.max(), graph.into.length.max(initial=0))))
-            into = grown(graph.into, room) if len(graph.into.entries) else graph.into
-            self.index = index._replace(graph=graph._replace(out=grown(graph.out, room), into=into))
-        elif code == layout.NEED_ROWS:
-            more = max(16, len(table.node) // 2)
-            self.index = index._replace(
-                table=table._replace(
-                    node=_longer(table.node, more, -1),
-                    low=_longer(table.low, more, _NEVER),
-                    directory=with_count(table.directory, len(table.node) + more),
-                    pending=_longer(table.pending, more, 0),
-                    base=_longer(table.base, more, 0),
-                    span=_longer(table.span, more, 0),
-                    free_rows=_longer(table.free_rows, more, 0),
-                ),
-                queue=queue._replace(
-                    next=_longer(queue.next, more, -1),
-                    previous=_longer(queue.previous, more, -1),
-                    rank=_longer(queue.rank, more, -1),
-                ),
-            )
-        elif code == layout.NEED_BLOCKS:
-            held = len(table.values) // LANES
-            # Enough for the largest region, of one and a half times all block numbers, that a row may ask for.
-            more = max(16, held // 2, 2 * (int(self.state[layout.SLOTS]) // LANES + 1))
-            with_supports = more if self.keeps_supports else 0
-            self.index = index._replace(
-                table=table._replace(
-                    values=_aligned((held + more) * LANES, self.cell, table.values),
-                    hops=_aligned((held + with_supports) * LANES, np.dtype(np.uint8), table.hops)
-                    if with_supports
-                    else table.hops,
-                    suspect=_longer(table.suspect, with_supports, 0),
-                    taken=_longer(table.taken, with_supports, 0),
-                    doubt=_longer(table.doubt, more if index.settings[layout.JUDGED] else 0, 0),
-                    chain=_longer(table.chain, more, -1),
-                ),
-                queue=queue._replace(
-                    suspects=_longer(queue.suspects, with_supports, 0), taken=_longer(queue.taken, with_supports, 0)
-                ),
-            )
-        elif code == layout.NEED_DIRECTORY:
-            numbers = 2 * (int(self.state[layout.SLOTS]) // LANES + 1)
-            directory = grown(table.directory, 64 + 2 * numbers)
-            self.index = index._replace(table=table._replace(directory=directory))
-        elif code == layout.NEED_OUTPUT:
-            output = index.output
-            rows, events = len(output.pairs), len(output.event_time)
-            paths = rows if len(output.path_end) else 0
-            self.index = index._replace(
-                output=output._replace(
-                    pairs=_longer(output.pairs, rows // 2 + LANES, 0),
-                    event_time=_longer(output.event_time, events // 2 + 16, 0),
-                    event_end=_longer(output.event_end, events // 2 + 16, 0),
-                    event_kind=_longer(output.event_kind, events // 2 + 16, 0),
-                    event_tuple=_longer(output.event_tuple, events // 2 + 16, 0),
-                    path_end=_longer(output.path_end, paths // 2 + LANES if paths else 0, 0),
-                )
-            )
-        elif code == layout.NEED_PATHS:
-            output = index.output
-            self.index = index._replace(
-                output=output._replace(
-                    paths=_longer(output.paths, max(256, len(output.paths)), 0),
-                    path_end=_longer(output.path_end, max(0, len(output.pairs) - len(output.path_end)), 0),
-                )
-            )
-        else:
-            raise AssertionError(f"a kernel returned {code}")
+        self.index = with_more(self.index, code)
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""
         check_index(self.index)
-
-
-def _longer(array: np.ndarray, more: int, fill: int) -> np.ndarray:
-    return np.concatenate([array, np.full(more, fill, array.dtype)]) if more else array
-
-
-def _aligned(count: int, dtype: np.dtype, content: np.ndarray | None = None) -> np.ndarray:
-    """`count` cells that start at a cache line, so that a block of bytes is one; untouched beyond the content."""
-    raw = np.empty(count * dtype.itemsize + LANES, np.uint8)
-    offset = -raw.ctypes.data % LANES
-    array = raw[offset : offset + count * dtype.itemsize].view(dtype)
-    if content is not None:
-        array[: len(content)] = content
-    return array
