@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,8 +21,8 @@ class _Options:
     name: str = ""
     paths: Literal["walk", "simple"] = "walk"
     semantics: Literal["implicit", "explicit"] = "implicit"
-    sources: frozenset[Vertex] | None = None
-    targets: frozenset[Vertex] | None = None
+    sources: Collection[Vertex] | None = None
+    targets: Collection[Vertex] | None = None
     simple_budget: int = 10_000_000
     on_budget: Literal["error", "set_aside"] = "error"
 
@@ -36,7 +36,7 @@ class Query(_Options):
     - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)
     - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
     - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
-    - `sources`, `targets`: only pairs from and to these vertices; on dense graphs the way to a usable cost
+    - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable cost
 
     Raises `automata.ExpressionError` (a ValueError that points to the column) or `QueryError`.
 
@@ -72,7 +72,7 @@ class Query(_Options):
         return self._dfa  # type: ignore[attr-defined]
 
 
-def _vertices(ends: str, value: Iterable[Vertex]) -> frozenset[Vertex]:
+def _vertices(ends: str, value: Collection[Vertex]) -> frozenset[Vertex]:
     if isinstance(value, (str, bytes)):
         raise QueryError(f"{ends} are a collection of vertices, not the one text {value!r}")
     vertices: list[Vertex] = []

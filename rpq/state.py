@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -173,7 +173,7 @@ def _damaged(path: str, problem: str) -> StateFormatError:
 
 
 def _described(query: Query) -> dict[str, Any]:
-    def listed(vertices: frozenset[int | str] | None) -> list[int | str] | None:
+    def listed(vertices: Collection[int | str] | None) -> list[int | str] | None:
         return None if vertices is None else sorted(vertices, key=lambda v: (isinstance(v, str), v))
 
     return {

@@ -242,13 +242,20 @@ def _queries(
             hint = "" if unit else "; --time-unit says the unit of the timestamps"
             raise click.UsageError(f"--{name}: {error}{hint}") from error
     try:
-        ends = {
-            name: frozenset(map(int, options[name]) if integers else options[name]) if options[name] else None
+        sources, targets = (
+            frozenset(map(int, options[name]) if integers else options[name]) if options[name] else None
             for name in ("sources", "targets")
-        }
+        )
         window = rpq.Window(size=lengths["window"], slide=lengths["slide"])
         return [
-            rpq.Query(one, window=window, paths=options["paths"], semantics=options["semantics"], **ends)
+            rpq.Query(
+                one,
+                window=window,
+                paths=options["paths"],
+                semantics=options["semantics"],
+                sources=sources,
+                targets=targets,
+            )
             for one in expressions
         ]
     except (QueryError, ValueError) as error:

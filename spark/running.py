@@ -66,7 +66,8 @@ class Stream:
         if once:
             writer = writer.trigger(availableNow=True)
         query = writer.start()
-        progress, batches, ended = Progress(shown=shown), {}, "end of the input"
+        progress, ended = Progress(shown=shown), "end of the input"
+        batches: dict[int, dict[str, Any]] = {}
         try:
             while not query.awaitTermination(REFRESH_SECONDS):
                 self._watch(query, batches, progress, started)

@@ -45,8 +45,8 @@ def splits_of(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[S
             size = ByteSource(path).size
             if size is None:
                 raise InputError(f"{path}: is a pipe; tasks can only share files", file=path)
-            with open(path, "rb") as file:
-                compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+            with open(path, "rb") as opened:
+                compressed = opened.read(len(GZIP_MAGIC)) == GZIP_MAGIC
             if compressed:
                 found.append(Split(path=path, kind="gzip"))
             else:

@@ -47,7 +47,7 @@ def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
                     slot = number * LANES + lane
                     assert table.slot_vertex[slot] >= 0, f"a live cell of slot {slot}, which is free"
                     cells[vertex, node_state, slot] = (value, hops)
-    free_blocks = []
+    free_blocks: list[int] = []
     for region_class in range(layout.REGION_CLASSES):
         block = int(table.free_regions[region_class])
         while block >= 0:

@@ -10,7 +10,7 @@ import numpy as np
 from rpq.blocks import LANES
 from rpq.index import layout
 from rpq.index.layout import Graph, Index, Output, Program, Queue, Table
-from rpq.lists import grown, lists_bytes, new_lists, with_count
+from rpq.lists import Lists, grown, lists_bytes, new_lists, with_count
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -82,8 +82,8 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
 
 def index_bytes(index: Index) -> int:
     """Bytes held."""
-    flat = [*index.table, *index.graph, *index.queue, *index.output]
-    return sum(lists_bytes(part) if isinstance(part, tuple) else part.nbytes for part in flat)
+    parts = (*index.table, *index.graph, *index.queue, *index.output)
+    return sum(lists_bytes(part) if isinstance(part, Lists) else part.nbytes for part in parts)
 
 
 def note_capacities(index: Index) -> None:
