@@ -213,11 +213,10 @@ class Evaluation:
     def set_queries(self) -> None:
         """Tell graph and indexes about queries and labels."""
         labels, queries = list(self.labels), list(self.running.values())
-        relevant = np.array([[running.compiled.is_relevant(label) for running in queries] for label in labels], bool)
-        relevant = relevant.reshape(len(labels), len(queries))
+        relevant = np.zeros((len(labels), len(queries)), bool)
+        for number, running in enumerate(queries):
+            relevant[:, number] = running.set_labels(labels)
         self.graph.set_queries([running.query.window for running in queries], relevant)
-        for running in queries:
-            running.set_labels(labels)
 
     def refuse_if_lost(self, query: Query) -> None:
         """Raise if the window of a new query would hold an edge that was not kept."""

@@ -52,14 +52,18 @@ class RunningQuery:
             )
             for _ in range(threads)
         ]
+        self._classes = np.zeros((0, 2), np.int16)
         self._is_root = [np.ones(0, np.uint8) for _ in range(threads)]
         self._is_target = np.ones(0, np.uint8)
 
-    def set_labels(self, labels: list[str]) -> None:
-        """The names of all label ids."""
-        classes = np.array([self.compiled.classes_of(label) for label in labels], np.int16).reshape(-1, 2)
+    def set_labels(self, labels: list[str]) -> np.ndarray:
+        """Take in the names of all label ids, the first of which it knows; whether each matters (boolean a label)."""
+        fresh = [self.compiled.classes_of(label) for label in labels[len(self._classes) :]]
+        classes = np.concatenate([self._classes, np.array(fresh, np.int16).reshape(-1, 2)])
+        self._classes = classes
         for index in self.indexes:
             index.set_labels(np.ascontiguousarray(classes[:, 0]), np.ascontiguousarray(classes[:, 1]))
+        return (classes >= 0).any(axis=1)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
