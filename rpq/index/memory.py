@@ -104,6 +104,9 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
     """Vertex and edge ids up to these numbers may be used; the same object where they could be before."""
     graph, table, queue = index.graph, index.table, index.queue
     classes, states = (int(n) for n in index.program.classes[:2])
+    fit = vertices <= len(table.slot_of) and edges <= len(graph.expiry)
+    if fit and is_root is table.is_root and is_target is table.is_target:
+        return index
     if edges > len(graph.expiry):
         more = edges - len(graph.expiry)
         graph = graph._replace(expiry=_longer(graph.expiry, more, 0), linked=_longer(graph.linked, more, 0))
@@ -124,8 +127,6 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
         )
         queue = queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
     table = table._replace(is_root=is_root, is_target=is_target)
-    if all(new is old for new, old in zip((*graph, *table), (*index.graph, *index.table), strict=True)):
-        return index
     return index._replace(graph=graph, table=table, queue=queue)
 
 
