@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ def is_available() -> bool:
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Both path semantics for every query of every data set; simple paths within the seconds that are given."""
+    """Both path semantics for every query of every data set; simple paths in the seconds given, or twice those of walks."""
     records, streams = [], []
     for stream in streams_of(settings, DATA, say):
         streams.append(stream.describe())
@@ -66,6 +67,8 @@ def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
     for batch in stream.batches(SLICE):
         walk.push(batch, collect=False)
     failure = None
+    # Where walks alone take longer, the seconds would say nothing about simple paths.
+    seconds = max(seconds, math.ceil(2 * walk.statistics().engine_seconds))
     started = time.perf_counter()
     try:
         for batch in stream.batches(SLICE):
@@ -113,7 +116,8 @@ def plot(figure: Figure, records: list[Record]) -> None:
 EXPERIMENT = Experiment(
     name="simple",
     title="Simple path semantics (table 4)",
-    how="Each query under both semantics over the same stream; simple paths stop when their time is used up.",
+    how="Each query under both semantics over the same stream; simple paths stop when their time, or twice that of walks, "
+    "is used up.",
     paper="All queries succeed on Yago2s and most on LDBC; on Stack Overflow only those that are conflict free on every "
     "graph. The tail latency is 2 to 5 times that of arbitrary paths.",
     columns=(
