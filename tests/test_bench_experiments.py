@@ -48,7 +48,6 @@ def test_throughput_has_all_queries_of_all_data_sets(run):
         assert math.isclose(record["tuples_per_second"], record["tuples"] / record["engine_seconds"], rel_tol=1e-3)
 
 
-@pytest.mark.long
 def test_the_index_is_counted_as_the_engine_counts_it(run):
     (record,) = run("index", "--queries", "q2")["records"]
     stream = generate(DATA_SETS["stackoverflow"], edges=3_000, seed=1)
@@ -56,7 +55,6 @@ def test_the_index_is_counted_as_the_engine_counts_it(run):
     assert (record["cells"], record["trees"]) == (peak.cells, peak.trees)
 
 
-@pytest.mark.long
 def test_windows_and_slides_are_swept(run):
     records = run("windows", "--queries", "Q1,Q2")["records"]
     assert len(records) == 2 * 2 * len(FACTORS)
@@ -77,14 +75,12 @@ def test_automata_stay_small(run):
     assert sum(record["queries"] for record in records) == 100
 
 
-@pytest.mark.long
 def test_states_are_those_of_gmarks_queries(run):
     result = run("states", "--scale", 0.1, edges=30_000)
     assert len(result["records"]) == 10
     assert sum(record["rows_added"] > 0 for record in result["records"]) >= 5
 
 
-@pytest.mark.long
 def test_deletes_grow(run):
     records = run("deletes", "--queries", "Q1,Q4")["records"]
     assert [record["percent"] for record in records] == [*PERCENT] * 2
@@ -103,7 +99,6 @@ def test_baselines_agree_with_the_engine(run):
         assert math.isclose(record["throughput_ratio"], record["baseline_mean_us"] / record["push_mean_us"], rel_tol=1e-3)
 
 
-@pytest.mark.long
 def test_simple_paths_are_compared_with_walks(run):
     records = run("simple", "--queries", "Q1,Q2,Q11", edges=1_000)["records"]
     assert any(record["succeeded"] for record in records)
