@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -12,8 +11,8 @@ import pytest
 
 from rpq.cli import main
 from rpq.readers import formats
+from tests.real import DATA
 
-DATA = Path(os.environ.get("RPQ_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -18,10 +17,10 @@ import rpq
 from rpq.blocks import LANES, SATURATED
 from rpq.index import kernels, layout
 from rpq.index.delta import DeltaIndex
+from tests.real import SHARED
 from tests.reference import evaluate
 from tests.twins import Twins, search, tiny
 
-SHARED = Path(os.environ.get("RPQ_SHARED", Path(__file__).parents[2] / "shared"))
 
 
 def query(expression: str, size: int = 100, slide: int = 1, **options) -> rpq.Query:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rpq.readers.edges import open_edges
 from rpq.readers.selecting import WithoutSelfLoops
+from tests.real import DATA
 from workloads.formats.gmark import open_gmark
 from workloads.formats.ldbc import open_ldbc
 from workloads.formats.stackoverflow import open_stackoverflow
 from workloads.formats.yago import open_yago
 
-DATA = Path(os.environ.get("RPQ_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")
 
 

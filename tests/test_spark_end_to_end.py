@@ -28,13 +28,13 @@ from spark.errors import PipelineError  # noqa: E402
 from spark.java import check_java  # noqa: E402
 from spark.preparing import files_of, read_statistics  # noqa: E402
 from spark.running import records_of  # noqa: E402
+from tests.real import DATA  # noqa: E402
 
 try:
     check_java()
 except PipelineError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
-DATA = Path(os.environ.get("RPQ_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 DAY = 86_400
 MATHOVERFLOW = [
     rpq.Query("a2q/c2a*", window=rpq.Window(size=10 * DAY, slide=DAY), semantics="explicit"),

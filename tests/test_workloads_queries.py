@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
 import automata
+from tests.real import DATA
 from workloads import queries
 from workloads.generate.kinds import KINDS
 from workloads.gmark.random_queries import random_queries
 from workloads.gmark.schema import SOCIAL, SchemaError, read_schema
 from workloads.gmark.workload import read_workload
 
-GMARK = Path(__file__).parents[2] / "shared" / "data" / "gmark"
+GMARK = DATA / "gmark"
 
 SCHEMA = """<generator><predicates><alias symbol="0">knows</alias><alias symbol="1">likes</alias></predicates>
 <types><alias type="0">Person</alias><alias type="1">Post</alias><proportion type="0">0.25</proportion></types><schema>
