@@ -22,7 +22,6 @@ from tests.reference import evaluate
 from tests.twins import Twins, search, tiny
 
 
-
 def query(expression: str, size: int = 100, slide: int = 1, **options) -> rpq.Query:
     return rpq.Query(expression, window=rpq.Window(size=size, slide=slide), name="q", **options)
 

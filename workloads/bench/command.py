@@ -21,23 +21,21 @@ EXPERIMENTS = {
     "states": ("workloads.bench.states", "Throughput against states and index size (Fig. 8, 9)."),
     "deletes": ("workloads.bench.deletes", "Explicit deletes of 2 to 10 % (Fig. 10)."),
     "reevaluation": ("workloads.bench.reevaluation", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
+    "simple": ("workloads.bench.simple", "Simple path semantics (Table 4)."),
 }
 """Name → module with an `EXPERIMENT`, and a line of help."""
-
-SIMPLE = {"simple": ("workloads.bench.simple", "Simple path semantics (Table 4).")}
-"""The same, for engines that evaluate simple paths."""
 
 
 class BenchGroup(click.Group):
     """Experiments are commands, imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*available(), "report"]
+        return [*EXPERIMENTS, "report"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "report":
             return report
-        known = available().get(cmd_name)
+        known = EXPERIMENTS.get(cmd_name)
         return None if known is None else _command(cmd_name, known[1])
 
 
@@ -50,16 +48,9 @@ def bench() -> None:
     """
 
 
-def available() -> dict[str, tuple[str, str]]:
-    """The experiments that this engine can be put to."""
-    from workloads.bench.simple import is_available
-
-    return EXPERIMENTS | (SIMPLE if is_available() else {})
-
-
 def load(name: str) -> Experiment:
     """An experiment by name; `KeyError` for another."""
-    experiment: Experiment = import_module((EXPERIMENTS | SIMPLE)[name][0]).EXPERIMENT
+    experiment: Experiment = import_module(EXPERIMENTS[name][0]).EXPERIMENT
     return experiment
 
 

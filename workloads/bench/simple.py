@@ -21,15 +21,6 @@ SLICE = 1024
 """Tuples between two looks at the clock."""
 
 
-def is_available() -> bool:
-    """Whether this engine evaluates simple paths."""
-    try:
-        rpq.Query("a", window=rpq.Window(size=1, slide=1), paths="simple")
-    except rpq.QueryError:
-        return False
-    return True
-
-
 def measure(settings: Settings, say: Say) -> Outcome:
     """Both path semantics for every query of every data set; simple paths in the seconds given, or twice those of walks."""
     records, streams = [], []
