@@ -6,7 +6,7 @@
 
 Nothing here knows of graphs, streams or numba.
 
->>> import automata
+>>> from rpq import automata
 >>> print(automata.parse("knows/(^likes | hasTag){2}"))
 knows/(^likes|hasTag){2}
 >>> automata.compile("a/a*") == automata.compile("a+")
@@ -18,8 +18,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from automata.errors import ExpressionError
-from automata.expressions import (
+from rpq.automata.errors import ExpressionError
+from rpq.automata.expressions import (
     Alternation,
     Concatenation,
     Expression,
@@ -28,12 +28,12 @@ from automata.expressions import (
     NegatedSet,
     Repetition,
 )
-from automata.parser import parse
-from automata.symbols import Symbol
+from rpq.automata.parser import parse
+from rpq.automata.symbols import Symbol
 
 if TYPE_CHECKING:
-    from automata.compiler import compile
-    from automata.dfa import DFA
+    from rpq.automata.compiler import compile
+    from rpq.automata.dfa import DFA
 
 __all__ = [
     "DFA",
@@ -50,7 +50,7 @@ __all__ = [
     "parse",
 ]
 
-_LAZY = {"compile": "automata.compiler", "DFA": "automata.dfa"}  # these need numpy, which takes a while to import
+_LAZY = {"compile": "rpq.automata.compiler", "DFA": "rpq.automata.dfa"}  # these need numpy, which takes a while to import
 
 
 def __getattr__(name: str) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from automata.dfa import DFA
-from automata.errors import ExpressionError
-from automata.expressions import Expression, SizeError
-from automata.hopcroft import minimize
-from automata.parser import parse
-from automata.subsets import determinize
-from automata.thompson import thompson
+from rpq.automata.dfa import DFA
+from rpq.automata.errors import ExpressionError
+from rpq.automata.expressions import Expression, SizeError
+from rpq.automata.hopcroft import minimize
+from rpq.automata.parser import parse
+from rpq.automata.subsets import determinize
+from rpq.automata.thompson import thompson
 
 
 def compile(expression: str | Expression) -> DFA:

@@ -9,16 +9,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.containment import shrinks_to_simple_paths, suffix_containment
-from automata.render import write_dot, write_text
-from automata.symbols import Symbol
+from rpq.automata.containment import shrinks_to_simple_paths, suffix_containment
+from rpq.automata.render import write_dot, write_text
+from rpq.automata.symbols import Symbol
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DFA:
     """A deterministic automaton over the steps of a path; state 0 is the start.
 
-    `automata.compile` makes them: minimal, numbered breadth-first, and *trim*, which means that every state is reached
+    `rpq.automata.compile` makes them: minimal, numbered breadth-first, and *trim*, which means that every state is reached
     and something is accepted from it (but the start of an empty language, which is then the only state). Two DFAs are
     equal if they accept the same words.
 
@@ -29,7 +29,7 @@ class DFA:
 
     Immutable, the arrays too, so threads may share one.
 
-    >>> from automata import compile
+    >>> from rpq.automata import compile
     >>> dfa = compile("a/b*")
     >>> dfa.transitions
     array([[ 1, -1],
@@ -63,7 +63,7 @@ class DFA:
     def column(self, label: str | None, inverse: bool = False) -> int:
         """Return the column of a step: its own, else that of the other labels in its direction, else -1. O(1).
 
-        >>> from automata import compile
+        >>> from rpq.automata import compile
         >>> dfa = compile("!(a|b)")
         >>> dfa.column("b"), dfa.column("c"), dfa.column("c", inverse=True)
         (1, 2, -1)
@@ -75,7 +75,7 @@ class DFA:
     def accepts(self, word: Iterable[tuple[str, bool]]) -> bool:
         """Is this word, a sequence of (label, inverse), in the language? O(length).
 
-        >>> from automata import compile
+        >>> from rpq.automata import compile
         >>> compile("a/^b").accepts([("a", False), ("b", True)])
         True
         """
@@ -96,7 +96,7 @@ class DFA:
     def is_empty(self) -> bool:
         """Is no word in the language? (Not even the empty one.)
 
-        >>> from automata import compile
+        >>> from rpq.automata import compile
         >>> compile("a").is_empty  # SPARQL has no expression without any path
         False
         """
@@ -105,7 +105,7 @@ class DFA:
     def __eq__(self, other: object) -> bool:
         """Do both accept the same words, whatever their alphabets? O(states · symbols of both).
 
-        >>> from automata import compile
+        >>> from rpq.automata import compile
         >>> compile("a|!(a|b)|b") == compile("!()")
         True
         """
@@ -139,7 +139,7 @@ class DFA:
 
         Made when first asked for, in O(states² · symbols).
 
-        >>> from automata import compile
+        >>> from rpq.automata import compile
         >>> compile("a/b*").contains  # from state 1, b*; from state 0, a/b*
         array([[ True, False],
                [False,  True]])
@@ -153,9 +153,9 @@ class DFA:
         """Do simple paths give the answers of walks, but for the pairs (x, x), on every graph?
 
         This is the containment property of the paper (Pacaci et al. 2020, section on simple paths), see
-        `automata.containment.shrinks_to_simple_paths`.
+        `rpq.automata.containment.shrinks_to_simple_paths`.
 
-        >>> from automata import compile
+        >>> from rpq.automata import compile
         >>> [compile(text).simple_equals_walk for text in ("a*", "(a|b|c)+", "a/b*")]
         [True, True, False]
         """
@@ -164,7 +164,7 @@ class DFA:
     def to_text(self) -> str:
         """Write the table for a reader: `→` is the start, `*` accepts, `·` is no step.
 
-        >>> from automata import compile
+        >>> from rpq.automata import compile
         >>> print(compile("a/^b*").to_text())
         state   a  ^b
         → 0     1   ·

@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from automata.names import write_name
-from automata.symbols import Symbol
+from rpq.automata.names import write_name
+from rpq.automata.symbols import Symbol
 
 MAXIMUM_DEPTH = 100
 """Levels of operators below each other; redundant parentheses do not count."""

@@ -12,7 +12,7 @@ stability under the other), so a state takes part in at most log n splitters for
 
 from __future__ import annotations
 
-from automata.subsets import Table
+from rpq.automata.subsets import Table
 
 
 def minimize(table: Table) -> Table:

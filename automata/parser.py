@@ -11,7 +11,7 @@ The grammar is that of SPARQL 1.1 property paths (section 9.1, rules 88 to 96), 
     member        '^'? name
 
 As in SPARQL a step has one `^` and one quantifier at most; `(a*)+` and `^(^a)` need their parentheses. Blanks are free
-everywhere but inside a name. How names are written: `automata.names`.
+everywhere but inside a name. How names are written: `rpq.automata.names`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from automata.errors import ExpressionError
-from automata.expressions import (
+from rpq.automata.errors import ExpressionError
+from rpq.automata.expressions import (
     Alternation,
     Concatenation,
     Expression,
@@ -31,8 +31,8 @@ from automata.expressions import (
     Repetition,
     SizeError,
 )
-from automata.names import ESCAPES, bare_name_end, in_angle_brackets, write_name
-from automata.symbols import Symbol
+from rpq.automata.names import ESCAPES, bare_name_end, in_angle_brackets, write_name
+from rpq.automata.symbols import Symbol
 
 _OPERAND = "a name, '(', '!' or '^'"
 _PRIMARY = "a name, '(' or '!'"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.errors import terminal_cells
-from automata.symbols import Symbol
+from rpq.automata.errors import terminal_cells
+from rpq.automata.symbols import Symbol
 
 _WIDEST_TABLE = 100
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from automata.expressions import SizeError
-from automata.thompson import NFA
+from rpq.automata.expressions import SizeError
+from rpq.automata.thompson import NFA
 
 MAXIMUM_STATES = 2000
 """Sets that are made before an expression is given up: their number can be exponential in its size."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from automata.names import write_name
+from rpq.automata.names import write_name
 
 
 class Symbol(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from automata.expressions import (
+from rpq.automata.expressions import (
     Alternation,
     Concatenation,
     Expression,
@@ -18,7 +18,7 @@ from automata.expressions import (
     NegatedSet,
     Repetition,
 )
-from automata.symbols import Symbol
+from rpq.automata.symbols import Symbol
 
 
 @dataclass(kw_only=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-import automata
-from automata.containment import reached_by_steps, suffix_containment
+from rpq import automata
+from rpq.automata.containment import reached_by_steps, suffix_containment
 from rpq.index.layout import Program
 
 

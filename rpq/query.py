@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
-import automata
+from rpq import automata
 from rpq.errors import QueryError
 from rpq.window import Window
 
@@ -38,7 +38,7 @@ class Query(_Options):
     - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
     - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable cost
 
-    Raises `automata.ExpressionError` (a ValueError that points to the column) or `QueryError`.
+    Raises `rpq.automata.ExpressionError` (a ValueError that points to the column) or `QueryError`.
 
     >>> query = Query("a2q/c2a*", window=Window(size=30, slide=1))
     >>> query.name, query.dfa.accepts_empty

@@ -16,10 +16,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark.preparing import prepare
-    from spark.replaying import replay
-    from spark.session import open_session
-    from spark.streaming import rpq_changes
+    from rpq.spark.preparing import prepare
+    from rpq.spark.replaying import replay
+    from rpq.spark.session import open_session
+    from rpq.spark.streaming import rpq_changes
 
 __all__ = ["open_session", "prepare", "replay", "rpq_changes"]
 
@@ -29,5 +29,5 @@ _HOMES = {"open_session": "session", "prepare": "preparing", "replay": "replayin
 def __getattr__(name: str) -> Any:
     """Import PySpark only when something of it is asked for: the command line loads this package for its help."""
     if name in _HOMES:
-        return getattr(import_module(f"spark.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'spark' has no attribute {name!r}")
+        return getattr(import_module(f"rpq.spark.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'rpq.spark' has no attribute {name!r}")

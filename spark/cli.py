@@ -90,12 +90,12 @@ _query_options = _options(
 @_session_options
 def prepare_command(**options: Any) -> None:
     """Make a prepared data set: Parquet files in time order, statistics, bad lines kept aside."""
-    from spark.console import Progress, session_for, summary_text, tasks_shown
+    from rpq.spark.console import Progress, session_for, summary_text, tasks_shown
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
     with session_for(options["master"], None, _settings(options), _log(options)) as session:
-        from spark.preparing import prepare
+        from rpq.spark.preparing import prepare
 
         with tasks_shown(session, Progress(shown=not options["quiet"]), "preparing"):
             figures = prepare(
@@ -140,14 +140,14 @@ def prepare_command(**options: Any) -> None:
 @_session_options
 def replay_command(**options: Any) -> None:
     """Run the queries EXPRESSION over a prepared data set, the roots divided over tasks."""
-    from spark.console import Progress, session_for, summary_text, tasks_shown
+    from rpq.spark.console import Progress, session_for, summary_text, tasks_shown
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
     _refuse_misspelt(options["expressions"])
     with session_for(options["master"], options["partitions"], _settings(options), _log(options)) as session:
-        from spark.preparing import read_statistics, vertex_type
-        from spark.replaying import replay
+        from rpq.spark.preparing import read_statistics, vertex_type
+        from rpq.spark.replaying import replay
 
         unit = read_statistics(options["data"]).get("time_unit")
         integers = vertex_type(options["data"]) == "bigint"
@@ -197,12 +197,12 @@ def replay_command(**options: Any) -> None:
 @_session_options
 def stream_command(**options: Any) -> None:
     """Run the queries EXPRESSION over files of edges as they arrive; Ctrl-C ends it, and it can be gone on with."""
-    from spark.console import session_for
+    from rpq.spark.console import session_for
 
     _refuse_misspelt(options["expressions"])
     partitions = options["partitions"] or max(1, os.cpu_count() or 1)
     with session_for(options["master"], partitions, _settings(options), _log(options)) as session:
-        from spark.running import Stream
+        from rpq.spark.running import Stream
 
         edges = Stream.edges(session, options["folder"], options["files"], options["max_files"])
         integers = edges.schema["source"].dataType.simpleString() != "string"
@@ -272,7 +272,7 @@ def _warm_up(queries: list[rpq.Query], integers: bool, options: dict[str, Any]) 
 
 
 def _refuse_misspelt(expressions: tuple[str, ...]) -> None:
-    import automata
+    from rpq import automata
 
     for expression in expressions:
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.errors import RpqError
-from spark.errors import PipelineError
+from rpq.spark.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ def session_for(master: str | None, partitions: int | None, settings: Mapping[st
 
     What is missing (Java, PySpark) is a usage error; what the block raises of ours or of Spark's becomes a `Failure`.
     """
-    from spark.session import open_session
+    from rpq.spark.session import open_session
 
     try:
         with _messages_to(log):

@@ -9,9 +9,9 @@ from rpq.readers.edges import detect
 from rpq.readers.layout import FieldError, is_ignored
 from rpq.readers.source import ByteSource
 from rpq.readers.textfile import Detect, Detected, always
-from spark.errors import PipelineError
-from spark.splits import BLOCK_BYTES
-from workloads.formats import gmark, ldbc, stackoverflow, yago
+from rpq.spark.errors import PipelineError
+from rpq.spark.splits import BLOCK_BYTES
+from rpq.workloads.formats import gmark, ldbc, stackoverflow, yago
 
 
 @dataclass(frozen=True, kw_only=True)

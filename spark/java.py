@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from spark.errors import PipelineError
+from rpq.spark.errors import PipelineError
 
 OLDEST = 17
 """Spark 4 needs this Java or a newer one."""

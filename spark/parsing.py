@@ -18,8 +18,8 @@ from pyarrow import parquet as pq
 from rpq.readers.layout import FieldError, is_ignored
 from rpq.readers.parsing import LineError, Rows
 from rpq.readers.source import Block, count_lines
-from spark.formats import TextFormat, format_named, head_of
-from spark.splits import Split, blocks
+from rpq.spark.formats import TextFormat, format_named, head_of
+from rpq.spark.splits import Split, blocks
 
 EDGE, BAD, COUNTS = "edge", "bad", "counts"
 LONGEST_TEXT = 10_000

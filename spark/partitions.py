@@ -2,7 +2,7 @@
 
 Spark sends a key to the task hash(key) mod tasks.  With the numbers 0, 1, 2, … some tasks would get two partitions and
 others none.  So a partition's key is a number whose hash leads to the task that is wanted, if there are as many
-tasks (`spark.sql.shuffle.partitions`) as partitions; with another number of tasks everything works, less evenly.  The
+tasks (`rpq.spark.sql.shuffle.partitions`) as partitions; with another number of tasks everything works, less evenly.  The
 keys depend on the number of partitions alone: a restart finds its state again.
 """
 

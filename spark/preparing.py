@@ -27,11 +27,11 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
-from spark.errors import PipelineError
-from spark.formats import format_named
-from spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe, staged_schema
-from spark.splits import SPLIT_BYTES, Split, splits_of
-from spark.summing import statistics_of
+from rpq.spark.errors import PipelineError
+from rpq.spark.formats import format_named
+from rpq.spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe, staged_schema
+from rpq.spark.splits import SPLIT_BYTES, Split, splits_of
+from rpq.spark.summing import statistics_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

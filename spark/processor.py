@@ -1,6 +1,6 @@
 """The stateful processor: one root partition of the queries, from micro-batch to micro-batch.
 
-In the state is the window, as a log (`spark.window_log`), and a record of figures.  The engine with its index is a
+In the state is the window, as a log (`rpq.spark.window_log`), and a record of figures.  The engine with its index is a
 cache in the Python worker.  Workers are handed out as they are free, so a worker may never have seen this partition,
 or may have missed its last micro-batches, or may hold the outcome of an attempt that failed.  Therefore each
 micro-batch writes a new random token into the state and the cache keeps the token that it belongs to: an engine whose
@@ -25,9 +25,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
 from rpq.program import Compiled
-from spark.envelopes import unpack
-from spark.errors import PipelineError
-from spark.window_log import WindowLog
+from rpq.spark.envelopes import unpack
+from rpq.spark.errors import PipelineError
+from rpq.spark.window_log import WindowLog
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import rpq
-from spark.errors import PipelineError
-from spark.preparing import VERTICES, vertex_type
+from rpq.spark.errors import PipelineError
+from rpq.spark.preparing import VERTICES, vertex_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

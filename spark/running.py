@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from spark.console import REFRESH_SECONDS, Progress, summary_text
-from spark.errors import PipelineError
-from spark.streaming import rpq_changes
+from rpq.spark.console import REFRESH_SECONDS, Progress, summary_text
+from rpq.spark.errors import PipelineError
+from rpq.spark.streaming import rpq_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,7 +128,7 @@ class Stream:
 
 
 def records_of(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
-    """The figures that the state keeps of every partition (`spark.processor.Record`), without the texts."""
+    """The figures that the state keeps of every partition (`rpq.spark.processor.Record`), without the texts."""
     try:
         state = session.read.format("statestore").option("stateVarName", "record").load(checkpoint)
         rows = state.selectExpr("value.*").drop("history", "parts", "identity").collect()

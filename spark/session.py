@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark.errors import PipelineError
-from spark.java import check_java
+from rpq.spark.errors import PipelineError
+from rpq.spark.java import check_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

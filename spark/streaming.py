@@ -1,6 +1,6 @@
 """Answer changes of a streaming DataFrame of edges.
 
-Every edge goes to every root partition; a partition keeps the trees of its own roots (`spark.processor`).  What a user
+Every edge goes to every root partition; a partition keeps the trees of its own roots (`rpq.spark.processor`).  What a user
 should know:
 
 **Order.**  Spark gives no order within a micro-batch.  The tuples of one are applied by timestamp; ties by the
@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 import rpq
 from rpq.durations import NANOSECONDS
-from spark import envelopes
-from spark.errors import PipelineError
-from spark.partitions import partition_keys
-from spark.session import STATE_STORE, STATE_STORE_KEY
+from rpq.spark import envelopes
+from rpq.spark.errors import PipelineError
+from rpq.spark.partitions import partition_keys
+from rpq.spark.session import STATE_STORE, STATE_STORE_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,7 +62,7 @@ def rpq_changes(
         query = rpq.Query("a2q/c2a*", window=rpq.Window(size=30, slide=1))
         rpq_changes(edges, query, partitions=4).writeStream.format("parquet").option(...).start(folder)
     """
-    from spark.processor import AnswerChanges
+    from rpq.spark.processor import AnswerChanges
 
     session = edges.sparkSession
     if not queries:
@@ -80,7 +80,7 @@ def rpq_changes(
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
         raise PipelineError(
             f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "
-            "or take the session of spark.open_session()"
+            "or take the session of rpq.spark.open_session()"
         )
     if partitions is None:
         partitions = int(session.conf.get("spark.sql.shuffle.partitions", "200"))

@@ -37,8 +37,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, NamedTuple
 
-import automata
-from automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
+from rpq import automata
+from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 COUNTS = "tuples inserted refreshed deleted absent_deletes late irrelevant rows_added rows_removed".split()

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interegular.fsm import FSM, Alphabet, epsilon
 
-import automata
-from automata import (
+from rpq import automata
+from rpq.automata import (
     DFA,
     Alternation,
     Concatenation,
@@ -28,8 +28,8 @@ from automata import (
     Repetition,
     Symbol,
 )
-from automata.hopcroft import equivalent_blocks
-from automata.subsets import Table
+from rpq.automata.hopcroft import equivalent_blocks
+from rpq.automata.subsets import Table
 from tests.real import SHARED
 from tests.test_expression_words import STEPS, all_words, expressions, words
 
@@ -339,9 +339,9 @@ def test_typical_expressions_compile_in_five_milliseconds() -> None:
 
 def test_import_is_light() -> None:
     script = (
-        "import sys, automata; automata.parse('a/b'); assert 'numpy' not in sys.modules;"
+        "import sys; from rpq import automata; automata.parse('a/b'); assert 'numpy' not in sys.modules;"
         "automata.compile('a/b').simple_equals_walk; assert 'numpy' in sys.modules;"
-        "heavy = {'numba', 'pandas', 'pyarrow', 'rpq', 'pyspark'} & set(sys.modules); assert not heavy, heavy"
+        "heavy = {'numba', 'pandas', 'pyarrow', 'pyspark'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[1])
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import automata
-from automata import DFA, Expression, Symbol
+from rpq import automata
+from rpq.automata import DFA, Expression, Symbol
 from tests.test_automata import interegular_from
 from tests.test_expression_words import STEPS, Word, expressions
 

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 import rpq
-from workloads import queries
-from workloads.bench import measure, plots
-from workloads.bench.command import EXPERIMENTS, bench
-from workloads.bench.deletes import PERCENT
-from workloads.bench.streams import DATA_SETS, generate, load_files
-from workloads.bench.windows import FACTORS, expiry_of
+from rpq.workloads import queries
+from rpq.workloads.bench import measure, plots
+from rpq.workloads.bench.command import EXPERIMENTS, bench
+from rpq.workloads.bench.deletes import PERCENT
+from rpq.workloads.bench.streams import DATA_SETS, generate, load_files
+from rpq.workloads.bench.windows import FACTORS, expiry_of
 
 SPEED = ("mathoverflow", "ldbc")  # tests of their own
 

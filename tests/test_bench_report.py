@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from workloads.bench.command import bench
-from workloads.bench.results import default_directory, write_result
+from rpq.workloads.bench.command import bench
+from rpq.workloads.bench.results import default_directory, write_result
 
 ROOT = Path(__file__).parents[1]
 

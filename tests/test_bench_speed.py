@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 import rpq
-from workloads.bench import measure, speed
-from workloads.bench.command import bench
-from workloads.bench.results import figures_of_others
-from workloads.bench.streams import DATA_SETS, StreamError, load_files
-from workloads.generate.interactions import Interactions, generate_interactions
+from rpq.workloads.bench import measure, speed
+from rpq.workloads.bench.command import bench
+from rpq.workloads.bench.results import figures_of_others
+from rpq.workloads.bench.streams import DATA_SETS, StreamError, load_files
+from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
 
 @pytest.fixture(scope="module")

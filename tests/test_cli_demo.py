@@ -10,8 +10,8 @@ import pytest
 
 from rpq.cli import main
 from rpq.readers import open_reader
-from workloads.demo import demo
-from workloads.generate.interactions import DAY, LABELS, START, Interactions, generate_interactions
+from rpq.workloads.demo import demo
+from rpq.workloads.generate.interactions import DAY, LABELS, START, Interactions, generate_interactions
 
 
 @pytest.fixture

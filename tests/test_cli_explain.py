@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import automata
+from rpq import automata
 from rpq.cli import drawing, main
 
 

@@ -11,8 +11,8 @@ from itertools import product
 import pytest
 from hypothesis import strategies as st
 
-import automata
-from automata import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition, Symbol
+from rpq import automata
+from rpq.automata import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition, Symbol
 
 Word = tuple[Symbol, ...]
 

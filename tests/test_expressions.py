@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import automata
-from automata import (
+from rpq import automata
+from rpq.automata import (
     Alternation,
     Concatenation,
     Expression,

@@ -7,9 +7,9 @@ import gzip
 import pytest
 
 from rpq.errors import InputError
-from workloads.formats.gmark import open_gmark
-from workloads.formats.stackoverflow import label_of, open_stackoverflow
-from workloads.formats.yago import open_yago
+from rpq.workloads.formats.gmark import open_gmark
+from rpq.workloads.formats.stackoverflow import label_of, open_stackoverflow
+from rpq.workloads.formats.yago import open_yago
 
 
 def rows(reader) -> list[tuple]:

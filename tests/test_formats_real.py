@@ -8,10 +8,10 @@ import pytest
 from rpq.readers.edges import open_edges
 from rpq.readers.selecting import WithoutSelfLoops
 from tests.real import DATA
-from workloads.formats.gmark import open_gmark
-from workloads.formats.ldbc import open_ldbc
-from workloads.formats.stackoverflow import open_stackoverflow
-from workloads.formats.yago import open_yago
+from rpq.workloads.formats.gmark import open_gmark
+from rpq.workloads.formats.ldbc import open_ldbc
+from rpq.workloads.formats.stackoverflow import open_stackoverflow
+from rpq.workloads.formats.yago import open_yago
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workloads.formats.sorting import sorted_by_time
+from rpq.workloads.formats.sorting import sorted_by_time
 
 
 @settings(max_examples=60, deadline=None)

@@ -22,12 +22,12 @@ pytest.importorskip("pandas")
 import pyarrow as pa  # noqa: E402
 
 import rpq  # noqa: E402
-import spark as pipeline  # noqa: E402
+import rpq.spark as pipeline  # noqa: E402
 from rpq.readers import open_reader  # noqa: E402
-from spark.errors import PipelineError  # noqa: E402
-from spark.java import check_java  # noqa: E402
-from spark.preparing import files_of, read_statistics  # noqa: E402
-from spark.running import records_of  # noqa: E402
+from rpq.spark.errors import PipelineError  # noqa: E402
+from rpq.spark.java import check_java  # noqa: E402
+from rpq.spark.preparing import files_of, read_statistics  # noqa: E402
+from rpq.spark.running import records_of  # noqa: E402
 from tests.real import DATA  # noqa: E402
 
 try:

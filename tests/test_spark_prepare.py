@@ -14,10 +14,10 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from rpq.readers import open_reader  # noqa: E402
-from spark.errors import PipelineError  # noqa: E402
-from spark.java import check_java, java_version  # noqa: E402
-from spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
-from spark.splits import Split, blocks, splits_of  # noqa: E402
+from rpq.spark.errors import PipelineError  # noqa: E402
+from rpq.spark.java import check_java, java_version  # noqa: E402
+from rpq.spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
+from rpq.spark.splits import Split, blocks, splits_of  # noqa: E402
 
 
 def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
@@ -172,7 +172,7 @@ def test_importing_the_package_brings_in_nothing_heavy():
     import subprocess
     import sys
 
-    code = "import sys, spark.cli; print([m for m in ('pyspark', 'pandas', 'numba', 'pyarrow') if m in sys.modules])"
+    code = "import sys, rpq.spark.cli; print([m for m in ('pyspark', 'pandas', 'numba', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
@@ -181,5 +181,5 @@ def test_examples(name: str):
     import doctest
     from importlib import import_module
 
-    result = doctest.testmod(import_module(f"spark.{name}"))
+    result = doctest.testmod(import_module(f"rpq.spark.{name}"))
     assert result.attempted and not result.failed

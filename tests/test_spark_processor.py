@@ -23,12 +23,12 @@ pa = pytest.importorskip("pyarrow")
 from pyspark.sql.streaming.tws_tester import TwsTester  # noqa: E402
 
 import rpq  # noqa: E402
-from spark import processor  # noqa: E402
-from spark.envelopes import pack  # noqa: E402
-from spark.errors import PipelineError  # noqa: E402
-from spark.partitions import partition_keys  # noqa: E402
-from spark.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
-from spark.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
+from rpq.spark import processor  # noqa: E402
+from rpq.spark.envelopes import pack  # noqa: E402
+from rpq.spark.errors import PipelineError  # noqa: E402
+from rpq.spark.partitions import partition_keys  # noqa: E402
+from rpq.spark.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
+from rpq.spark.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
 from tests.twins import examples  # noqa: E402
 
 Row = tuple[Any, Any, str, int, str]
@@ -282,7 +282,7 @@ def test_bad_tuples_are_named(column: str, value: object):
 
 
 def test_partitions_have_tasks_of_their_own():
-    from spark.partitions import spark_hash
+    from rpq.spark.partitions import spark_hash
 
     for count in (1, 2, 5, 16, 200):
         assert [spark_hash(key) % count for key in partition_keys(count)] == list(range(count))

@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 import rpq
-from workloads import queries
-from workloads.baselines.confined import Confined, TimeIsUpError
-from workloads.baselines.search import ProductSearch
-from workloads.baselines.window import WindowEdges
+from rpq.workloads import queries
+from rpq.workloads.baselines.confined import Confined, TimeIsUpError
+from rpq.workloads.baselines.search import ProductSearch
+from rpq.workloads.baselines.window import WindowEdges
 
 
 def random_edges(seed: int, count: int = 25) -> list[tuple[str, str, str]]:
@@ -42,7 +42,7 @@ def test_the_search_finds_the_engines_answers(expression):
 @pytest.mark.parametrize("name", queries.TEMPLATES)
 def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
     pytest.importorskip("pyoxigraph")
-    from workloads.baselines.sparql import SparqlStore
+    from rpq.workloads.baselines.sparql import SparqlStore
 
     for seed in range(3):
         edges = random_edges(seed, 12)
@@ -61,7 +61,7 @@ def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
 
 def test_names_survive_the_store():
     pytest.importorskip("pyoxigraph")
-    from workloads.baselines.sparql import SparqlStore
+    from rpq.workloads.baselines.sparql import SparqlStore
 
     store = SparqlStore("a/b*", ("is a", "<7>"))
     edges = [("x y", "is a", 'z"<é>'), ('z"<é>', "<7>", "w%20")]

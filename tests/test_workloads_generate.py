@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from rpq.readers import open_reader
-from workloads.generate.batches import BLOCK
-from workloads.generate.command import NAMES, generate
-from workloads.generate.figures import stream_figures
-from workloads.generate.interactions import like_stackoverflow
-from workloads.generate.kinds import KINDS
-from workloads.generate.ldbc import LABELS
-from workloads.gmark.schema import SOCIAL
+from rpq.workloads.generate.batches import BLOCK
+from rpq.workloads.generate.command import NAMES, generate
+from rpq.workloads.generate.figures import stream_figures
+from rpq.workloads.generate.interactions import like_stackoverflow
+from rpq.workloads.generate.kinds import KINDS
+from rpq.workloads.generate.ldbc import LABELS
+from rpq.workloads.gmark.schema import SOCIAL
 
 EDGES = 70_000  # more than a block
 
@@ -160,7 +160,7 @@ def test_figures_are_shown_beside_those_of_files(tmp_path):
 
 
 def test_the_largest_component_is_found():
-    from workloads.generate.figures import _largest_component
+    from rpq.workloads.generate.figures import _largest_component
 
     edges = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (5, 0)]
     source, target = (np.array(ends) for ends in zip(*edges))

@@ -7,13 +7,13 @@ from importlib.metadata import entry_points
 
 import pytest
 
-import automata
+from rpq import automata
 from tests.real import DATA
-from workloads import queries
-from workloads.generate.kinds import KINDS
-from workloads.gmark.random_queries import random_queries
-from workloads.gmark.schema import SOCIAL, SchemaError, read_schema
-from workloads.gmark.workload import read_workload
+from rpq.workloads import queries
+from rpq.workloads.generate.kinds import KINDS
+from rpq.workloads.gmark.random_queries import random_queries
+from rpq.workloads.gmark.schema import SOCIAL, SchemaError, read_schema
+from rpq.workloads.gmark.workload import read_workload
 
 GMARK = DATA / "gmark"
 

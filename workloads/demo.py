@@ -25,7 +25,7 @@ def demo(edges: int, seed: int, output: str | None) -> None:
 
     import rpq
     from rpq.cli.progress import notice_after
-    from workloads.generate.interactions import Interactions, generate_interactions
+    from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
     console = Console()
     stream = generate_interactions(Interactions(edges=edges, seed=seed))

@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import automata
+    from rpq import automata
 
 _RADIUS = 0.22
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    import automata
+    from rpq import automata
 
 
 @click.command("explain", short_help="Show how a path expression is understood.")
@@ -25,7 +25,7 @@ def explain(expression: str, dot: str | None, svg: str | None, png: str | None) 
 
     An EXPRESSION that starts with a - goes behind --.
     """
-    import automata
+    from rpq import automata
 
     try:
         tree = automata.parse(expression)
@@ -71,14 +71,14 @@ def describe(tree: automata.Expression, dfa: automata.DFA) -> str:
 def outline(tree: automata.Expression, depth: int = 1) -> list[str]:
     """The tree of an expression, a node a line.
 
-    >>> import automata
+    >>> from rpq import automata
     >>> print("\\n".join(outline(automata.parse("a/b{2,}"))))
       Concatenation
         Label a
         Repetition 2 to any number of times
           Label b
     """
-    import automata
+    from rpq import automata
 
     kind, indent = type(tree).__name__, "  " * depth
     parts = getattr(tree, "parts", None) or ((tree.inner,) if hasattr(tree, "inner") else ())

@@ -266,7 +266,7 @@ def _report(session: Session, figures: dict[str, Any], settings: RunSettings) ->
 
 def _check(settings: RunSettings) -> None:
     """Refuse what is wrong whatever the input is, cheapest first."""
-    import automata
+    from rpq import automata
 
     try:
         automata.parse(settings.expression)

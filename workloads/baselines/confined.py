@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
-from workloads.baselines.window import Edge
+from rpq.workloads.baselines.window import Edge
 
 Pairs = set[tuple[str, str]]
 
@@ -43,7 +43,7 @@ class Confined:
 
     def __init__(self, make: Callable[[], Baseline]) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-m", "workloads.baselines.confined"]
+        command = [sys.executable, "-m", "rpq.workloads.baselines.confined"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._send(make)
 

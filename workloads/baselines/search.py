@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import numpy as np
 from numba import njit
 
-import automata
-from workloads.baselines.window import Edge
+from rpq import automata
+from rpq.workloads.baselines.window import Edge
 
 
 class ProductSearch:

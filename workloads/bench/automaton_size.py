@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import automata
-from workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
-from workloads.gmark.random_queries import random_queries
-from workloads.gmark.schema import SOCIAL, Schema, read_schema
+from rpq import automata
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.gmark.random_queries import random_queries
+from rpq.workloads.gmark.schema import SOCIAL, Schema, read_schema
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from workloads.bench.experiment import Experiment
+    from rpq.workloads.bench.experiment import Experiment
 
 EXPERIMENTS = {
-    "mathoverflow": ("workloads.bench.mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
-    "ldbc": ("workloads.bench.ldbc", "Speed on LDBC's updates, beside other engines'."),
-    "throughput": ("workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
-    "index": ("workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),
-    "windows": ("workloads.bench.windows", "Window and slide, and the time in expiry (Fig. 6)."),
-    "automata": ("workloads.bench.automaton_size", "States of 100 minimal automata (Fig. 7)."),
-    "states": ("workloads.bench.states", "Throughput against states and index size (Fig. 8, 9)."),
-    "deletes": ("workloads.bench.deletes", "Explicit deletes of 2 to 10 % (Fig. 10)."),
-    "reevaluation": ("workloads.bench.reevaluation", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
-    "simple": ("workloads.bench.simple", "Simple path semantics (Table 4)."),
+    "mathoverflow": ("rpq.workloads.bench.mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
+    "ldbc": ("rpq.workloads.bench.ldbc", "Speed on LDBC's updates, beside other engines'."),
+    "throughput": ("rpq.workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
+    "index": ("rpq.workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),
+    "windows": ("rpq.workloads.bench.windows", "Window and slide, and the time in expiry (Fig. 6)."),
+    "automata": ("rpq.workloads.bench.automaton_size", "States of 100 minimal automata (Fig. 7)."),
+    "states": ("rpq.workloads.bench.states", "Throughput against states and index size (Fig. 8, 9)."),
+    "deletes": ("rpq.workloads.bench.deletes", "Explicit deletes of 2 to 10 % (Fig. 10)."),
+    "reevaluation": ("rpq.workloads.bench.reevaluation", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
+    "simple": ("rpq.workloads.bench.simple", "Simple path semantics (Table 4)."),
 }
 """Name → module with an `EXPERIMENT`, and a line of help."""
 
@@ -67,8 +67,8 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
     <!-- bench mathoverflow columns=query,engine_seconds where=query:Q1 -->   … a table …   <!-- /bench -->
     <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench -->
     """
-    from workloads.bench.report import ReportError, filled
-    from workloads.bench.results import default_directory
+    from rpq.workloads.bench.report import ReportError, filled
+    from rpq.workloads.bench.results import default_directory
 
     for file in files or (Path("README.md"),):
         try:
@@ -111,11 +111,11 @@ def _command(name: str, help_text: str) -> click.Command:
 def _run(name: str, values: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from workloads.bench.experiment import Settings
-    from workloads.bench.measure import RowsDifferError
-    from workloads.bench.results import default_directory
-    from workloads.bench.streams import StreamError
-    from workloads.queries import UnknownQueryError
+    from rpq.workloads.bench.experiment import Settings
+    from rpq.workloads.bench.measure import RowsDifferError
+    from rpq.workloads.bench.results import default_directory
+    from rpq.workloads.bench.streams import StreamError
+    from rpq.workloads.queries import UnknownQueryError
 
     values["output"] = values["output"] or default_directory()
     values["queries"] = tuple(filter(None, values["queries"].replace(" ", "").split(",")))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from workloads import queries
-from workloads.bench.streams import Stream, open_streams
+from rpq.workloads import queries
+from rpq.workloads.bench.streams import Stream, open_streams
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,8 +94,8 @@ class Experiment:
 
     def run(self, settings: Settings, say: Say) -> dict[str, Any]:
         """Measure, write NAME.json and NAME.png, and return what the JSON holds."""
-        from workloads.bench.machine import describe_machine
-        from workloads.bench.results import write_result
+        from rpq.workloads.bench.machine import describe_machine
+        from rpq.workloads.bench.results import write_result
 
         machine = describe_machine()
         outcome = self.measure(settings, say)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.bench.experiment import Experiment, Outcome, Say, Settings
-from workloads.bench.speed import COLUMNS, HOW, measure_speed
+from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings
+from rpq.workloads.bench.speed import COLUMNS, HOW, measure_speed
 
 
 def measure(settings: Settings, say: Say) -> Outcome:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads.bench import plots
-from workloads.bench.experiment import Experiment, Outcome, Record, Say, Settings
-from workloads.bench.speed import COLUMNS, HOW, measure_speed
+from rpq.workloads.bench import plots
+from rpq.workloads.bench.experiment import Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.speed import COLUMNS, HOW, measure_speed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ import rpq
 from rpq.deletions import Deletions
 from rpq.index import layout
 from rpq.program import Compiled
-from workloads.bench.streams import Stream
+from rpq.workloads.bench.streams import Stream
 
 SAMPLES = 64
 """How often a run is stopped to look at the index."""

@@ -2,7 +2,7 @@
 
 The stream is written to a temporary Arrow file that the process reads batch by batch, so that what it holds is the
 engine and one batch. The peak is the high-water mark of its own address space (`VmHWM`; `ru_maxrss` would begin with
-the parent's). Run as a program, this module is that process: `python -m workloads.bench.memory SPECIFICATION`.
+the parent's). Run as a program, this module is that process: `python -m rpq.workloads.bench.memory SPECIFICATION`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 import rpq
-from workloads.bench.streams import Stream
+from rpq.workloads.bench.streams import Stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def cold_seconds(expression: str) -> float:
 
 
 def _child(specification: dict[str, Any]) -> int:
-    command = [sys.executable, "-m", "workloads.bench.memory", json.dumps(specification)]
+    command = [sys.executable, "-m", "rpq.workloads.bench.memory", json.dumps(specification)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return int(ran.stdout)

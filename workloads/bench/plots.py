@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from workloads.bench.experiment import Record
+from rpq.workloads.bench.experiment import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

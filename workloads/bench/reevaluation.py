@@ -11,15 +11,15 @@ import numpy as np
 
 import rpq
 from rpq.program import Compiled
-from workloads import queries
-from workloads.baselines.confined import Baseline, Confined, TimeIsUpError
-from workloads.baselines.search import ProductSearch
-from workloads.baselines.sparql import SparqlStore
-from workloads.baselines.window import Edge, WindowEdges
-from workloads.bench import measure as measuring
-from workloads.bench import plots
-from workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
-from workloads.bench.streams import Stream
+from rpq.workloads import queries
+from rpq.workloads.baselines.confined import Baseline, Confined, TimeIsUpError
+from rpq.workloads.baselines.search import ProductSearch
+from rpq.workloads.baselines.sparql import SparqlStore
+from rpq.workloads.baselines.window import Edge, WindowEdges
+from rpq.workloads.bench import measure as measuring
+from rpq.workloads.bench import plots
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
+from rpq.workloads.bench.streams import Stream
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import rpq
-from workloads import queries
-from workloads.bench import measure
-from workloads.bench.experiment import Column, Outcome, Record, Say, Settings
-from workloads.bench.memory import cold_seconds, resident_memory, start_seconds
-from workloads.bench.results import figures_of_others
-from workloads.bench.streams import DATA_SETS, Stream, generate, load_files
+from rpq.workloads import queries
+from rpq.workloads.bench import measure
+from rpq.workloads.bench.experiment import Column, Outcome, Record, Say, Settings
+from rpq.workloads.bench.memory import cold_seconds, resident_memory, start_seconds
+from rpq.workloads.bench.results import figures_of_others
+from rpq.workloads.bench.streams import DATA_SETS, Stream, generate, load_files
 
 DELETE_PERCENT = 5
 MEGABYTE = 1e6

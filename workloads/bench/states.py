@@ -6,10 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import rpq
-from workloads.bench import measure as measuring
-from workloads.bench import plots
-from workloads.bench.automaton_size import QUERIES, gmark_queries
-from workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, streams_of
+from rpq.workloads.bench import measure as measuring
+from rpq.workloads.bench import plots
+from rpq.workloads.bench.automaton_size import QUERIES, gmark_queries
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, streams_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

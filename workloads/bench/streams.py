@@ -26,7 +26,7 @@ class DataSet:
     """A data set by name: its files below a directory, how they are read, and the window that the paper gives it.
 
     `window` and `slide` are in the stream's unit, or parts of its length where timestamps are positions. `queries` is
-    the name under which `workloads.queries` binds it. A static graph that is written label by label is shuffled, or a
+    the name under which `rpq.workloads.queries` binds it. A static graph that is written label by label is shuffled, or a
     window would hold one label.
     """
 
@@ -152,7 +152,7 @@ def load_files(dataset: DataSet, data: Path, *, scale: float = 1.0) -> Stream:
 
 def generate(dataset: DataSet, *, edges: int, seed: int) -> Stream:
     """A stream like the data set, from its generator."""
-    from workloads.generate.kinds import KINDS
+    from rpq.workloads.generate.kinds import KINDS
 
     batches = KINDS[dataset.generator](edges=edges, seed=seed)
     table = pa.Table.from_batches([_inserts(batch) if dataset.inserts_only else batch for batch in batches])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import rpq
-from workloads import queries
-from workloads.bench import measure as measuring
-from workloads.bench import plots
-from workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
-from workloads.bench.streams import Stream
+from rpq.workloads import queries
+from rpq.workloads.bench import measure as measuring
+from rpq.workloads.bench import plots
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
+from rpq.workloads.bench.streams import Stream
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

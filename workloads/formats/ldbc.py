@@ -1,7 +1,7 @@
 """The format `ldbc`: update streams of the LDBC Social Network Benchmark, raw or as edges.
 
 A file is **raw** if its first line has a `|` and no tab: the update streams of SNB Interactive v1, whose events
-become edges (`workloads.formats.ldbc_events`).  Otherwise it is a **list of edges**, tabs between `source`, `target`,
+become edges (`rpq.workloads.formats.ldbc_events`).  Otherwise it is a **list of edges**, tabs between `source`, `target`,
 `label`, `timestamp` and optionally `op` (`+` or `-`), with a header or in this order.
 
 Timestamps are milliseconds.  All inputs together are sorted stably by time: ties keep the order of the files, then of
@@ -16,8 +16,8 @@ from rpq.readers.edges import detect
 from rpq.readers.inputs import BATCH_ROWS, InputsReader, check_arguments
 from rpq.readers.layout import FieldError
 from rpq.readers.textfile import Detected, TextFile
-from workloads.formats.ldbc_events import EventParser
-from workloads.formats.sorting import sorted_files
+from rpq.workloads.formats.ldbc_events import EventParser
+from rpq.workloads.formats.sorting import sorted_files
 
 
 def detect_ldbc(line: bytes) -> Detected:

@@ -17,7 +17,7 @@ from rpq.readers.inputs import BATCH_ROWS, InputsReader, check_arguments
 from rpq.readers.layout import Layout
 from rpq.readers.source import STANDARD_INPUT
 from rpq.readers.textfile import TextFile, always
-from workloads.formats.sorting import sorted_files
+from rpq.workloads.formats.sorting import sorted_files
 
 LAYOUT = Layout(separator=" ", fields=("source", "target", "timestamp"))
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.layout import Layout
 from rpq.readers.textfile import TextFile
-from workloads.formats.positions import open_by_position
+from rpq.workloads.formats.positions import open_by_position
 
 LAYOUT = Layout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("stackoverflow", "ldbc", "yago", "gmark")
-"""Of the generators in `workloads.generate.kinds`, which is imported when one is called."""
+"""Of the generators in `rpq.workloads.generate.kinds`, which is imported when one is called."""
 
 
 @click.command("generate", short_help="Make a stream like Stack Overflow's, LDBC's, YAGO's or gMark's.")
@@ -59,8 +59,8 @@ def generate(
     options = _schema_option(schema)
     if workload:
         return _write_workload(output, workload, seed, options)
-    from workloads.generate.kinds import KINDS
-    from workloads.generate.writing import OutputError, write_stream
+    from rpq.workloads.generate.kinds import KINDS
+    from rpq.workloads.generate.writing import OutputError, write_stream
 
     try:
         written = write_stream(KINDS[kind](edges=edges, seed=seed, **options), output)
@@ -72,7 +72,7 @@ def generate(
 
 
 def _schema_option(path: str | None) -> dict[str, Any]:
-    from workloads.gmark.schema import SchemaError, read_schema
+    from rpq.workloads.gmark.schema import SchemaError, read_schema
 
     try:
         return {"schema": read_schema(path)} if path else {}
@@ -81,8 +81,8 @@ def _schema_option(path: str | None) -> dict[str, Any]:
 
 
 def _write_workload(output: str, count: int, seed: int, options: dict[str, Any]) -> None:
-    from workloads.gmark.random_queries import random_queries
-    from workloads.gmark.schema import SOCIAL
+    from rpq.workloads.gmark.random_queries import random_queries
+    from rpq.workloads.gmark.schema import SOCIAL
 
     lines = [expression + "\n" for _, expression in random_queries(options.get("schema", SOCIAL), count, seed=seed)]
     with click.open_file(output, "w", encoding="utf-8") as file:
@@ -98,8 +98,8 @@ def _compare(paths: Sequence[str], seed: int) -> None:
 
     from rpq.errors import InputError
     from rpq.readers import open_reader
-    from workloads.generate.figures import side_by_side, stream_figures
-    from workloads.generate.interactions import like_stackoverflow
+    from rpq.workloads.generate.figures import side_by_side, stream_figures
+    from rpq.workloads.generate.interactions import like_stackoverflow
 
     try:
         theirs = pa.Table.from_batches([batch.columns for batch in open_reader("stackoverflow", paths)])

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from workloads.generate.batches import BLOCK, blocks
-from workloads.generate.draws import power_law, spread, uniform
-from workloads.gmark.schema import SOCIAL, Distribution, Schema
+from rpq.workloads.generate.batches import BLOCK, blocks
+from rpq.workloads.generate.draws import power_law, spread, uniform
+from rpq.workloads.gmark.schema import SOCIAL, Distribution, Schema
 
 _RELATION, _ENDS = 0, 10
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from workloads.generate.batches import BLOCK, blocks, named
-from workloads.generate.clock import DAY, times
-from workloads.generate.draws import power_law, uniform
+from rpq.workloads.generate.batches import BLOCK, blocks, named
+from rpq.workloads.generate.clock import DAY, times
+from rpq.workloads.generate.draws import power_law, uniform
 
 LABELS = ("a2q", "c2a", "c2q")
 SHARES = (0.212, 0.386, 0.402)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from workloads.generate.batches import blocks, named
-from workloads.generate.clock import times
-from workloads.generate.draws import power_law, uniform
+from rpq.workloads.generate.batches import blocks, named
+from rpq.workloads.generate.clock import times
+from rpq.workloads.generate.draws import power_law, uniform
 
 EVENTS = {
     "person": 0.0004,

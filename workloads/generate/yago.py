@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from workloads.generate.batches import BLOCK, blocks, named
-from workloads.generate.draws import power_law, uniform
+from rpq.workloads.generate.batches import BLOCK, blocks, named
+from rpq.workloads.generate.draws import power_law, uniform
 
 TYPES = {"Person": 0.45, "Place": 0.15, "Organization": 0.10, "Event": 0.10, "Work": 0.12, "Concept": 0.08}
 """Parts of the entities."""

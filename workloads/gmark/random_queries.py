@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from workloads.gmark.schema import Relation, Schema
+from rpq.workloads.gmark.schema import Relation, Schema
 
 LARGEST_GROUP = 3
 
@@ -21,7 +21,7 @@ def random_queries(
 ) -> list[tuple[int, str]]:
     """`count` different queries (size, expression), the sizes in turn; the same seed gives the same.
 
-    >>> from workloads.gmark.schema import SOCIAL
+    >>> from rpq.workloads.gmark.schema import SOCIAL
     >>> random_queries(SOCIAL, 2, seed=1, sizes=[2, 5]) == random_queries(SOCIAL, 2, seed=1, sizes=[2, 5])
     True
     """

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from workloads.gmark.schema import SchemaError
+from rpq.workloads.gmark.schema import SchemaError
 
 
 def read_workload(path: str | os.PathLike[str]) -> list[str]:
