@@ -263,7 +263,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 self._failed = True
                 raise
             if steps is not None:
-                return path_of(ends[0], steps, edges, vertices, list(self._evaluation.labels))
+                return path_of(ends[0], steps, edges, vertices, self._evaluation.labels.names)
         return None
 
     def statistics(self, query: str | None = None) -> Statistics:

@@ -7,7 +7,7 @@ what they report gets its names back before any id can be given to another verte
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,14 @@ from rpq.errors import MemoryLimitError, QueryError, RegistrationError
 from rpq.index import layout
 from rpq.index.delta import DeltaIndex, Part
 from rpq.index.layout import Chunk
+from rpq.labels import LabelDictionary
+from rpq.program import Compiled
 from rpq.query import Query, Vertex
 from rpq.running import RunningQuery
 from rpq.snapshot import LATE, SnapshotGraph
 from rpq.translate import block_of, paths_of
 from rpq.vertices import VertexDictionary
+from rpq.views import view
 from rpq.window import INT64_MAX
 
 _LARGEST_CHUNK = 32768
@@ -49,20 +52,17 @@ class Evaluation:
         self.share = share
         self.vertices = VertexDictionary(capacity=capacity)
         self.graph = SnapshotGraph(capacity=capacity)
-        self.labels: dict[str, int] = {}
+        self.labels = LabelDictionary(remembered=16 * capacity)
         self.running: dict[str, RunningQuery] = {}
         self.overruns: list[SetAside] = []
+        self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
+        self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self._threads = threads
         self._capacity = capacity
         self._row = 0  # of the push, at which the chunk begins
         self._collected_at: int | None = None
         self._interned = 0  # names that came since the last collection
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-
-    @property
-    def latest(self) -> int:
-        """The largest timestamp whose sum with every window's size fits into 64 bits."""
-        return INT64_MAX - max((running.query.window.size for running in self.running.values()), default=0)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -74,10 +74,36 @@ class Evaluation:
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self._row = first
+        chunk, fresh = self._chunk(tuples, first, count)
+        view_of_chunk = view(chunk)
+        # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
+        self.midway = True
+        outcome = self.graph.resolve(view_of_chunk, count)
+        jobs = [(number, index) for number, running in enumerate(self.running.values()) for index in running.indexes]
+        parts, failure = self._apply_to_indexes(jobs, chunk, view_of_chunk)
+        counts = sum((part.counts() for _, part in parts), np.zeros(2, np.int64))
+        blocks = self.blocks(parts) if collect else []
+        self.note_overruns(first)
+        self._interned += len(fresh)
+        if failure is None:
+            self.collect_if_due()
+            self.midway = False
+        return Applied(blocks, counts, np.flatnonzero(outcome == LATE) + first, failure)
+
+    def _chunk(self, tuples: Columns, first: int, count: int) -> tuple[Chunk, np.ndarray]:
+        """Tuples of a push with ids for names, and the new vertex ids; there is room for all of them afterwards."""
         label = self._label_ids(tuples.label[first : first + count])
         wanted = self.graph.wanted(label)
-        source, fresh_sources = self.vertices.intern(tuples.source[first : first + count], wanted)
-        target, fresh_targets = self.vertices.intern(tuples.target[first : first + count], wanted)
+        fresh = np.zeros(0, np.int32)
+        try:
+            source, fresh = self.vertices.intern(tuples.source[first : first + count], wanted)
+            target, more = self.vertices.intern(tuples.target[first : first + count], wanted)
+            fresh = np.concatenate([fresh, more])
+            self.make_room(count, fresh)
+        except BaseException:
+            # No index may have been told about them: they are new again the next time.
+            self.vertices.release(fresh)
+            raise
         chunk = Chunk(
             source=source,
             target=target,
@@ -86,24 +112,18 @@ class Evaluation:
             delete=tuples.delete[first : first + count],
             edge=np.empty(count, np.int32),
         )
-        outcome = self.graph.resolve(chunk, self.vertices.count)
-        fresh = np.concatenate([fresh_sources, fresh_targets])
-        jobs: list[tuple[int, DeltaIndex]] = []
-        for number, running in enumerate(self.running.values()):
+        return chunk, fresh
+
+    def make_room(self, count: int, fresh: np.ndarray) -> None:
+        """Let `count` more tuples be applied; `fresh` vertex ids are those of new names."""
+        self.graph.make_room(count, self.vertices.count)
+        for running in self.running.values():
             running.make_room(self.vertices, fresh, self.graph)
-            jobs += [(number, index) for index in running.indexes]
-        parts, failure = self._apply_to_indexes(jobs, chunk)
-        counts = sum((part.counts() for _, part in parts), np.zeros(2, np.int64))
-        blocks = self.blocks(parts) if collect else []
-        self.note_overruns(first)
-        self._interned += len(fresh)
-        if failure is None and (self.graph.wants_collection() or self._holds_unused_names()):
-            self.collect()
-        return Applied(blocks, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
     def advance(self, time: int) -> list[Block]:
         """Move the stream time; the rows."""
         self._row = 0
+        self.midway = True
         self.graph.advance(time)
         parts = [
             (number, index.advance(time))
@@ -113,20 +133,38 @@ class Evaluation:
         blocks = self.blocks(parts)
         self.note_overruns(None)
         self._collect_if_quiet()
+        self.midway = False
         return blocks
 
     def _label_ids(self, label: pa.DictionaryArray) -> np.ndarray:
-        names = label.dictionary.to_pylist()
-        used = names if all(name in self.labels for name in names) else label.unique().to_pylist()
-        new = [name for name in used if name not in self.labels]
+        ids, new = self.labels.intern(label)
         if new:
-            self.labels.update({name: len(self.labels) + i for i, name in enumerate(dict.fromkeys(new))})
-            self.set_queries()
-        ids = np.array([self.labels.get(name, 0) for name in names] or [0], np.int32)
-        return ids[label.indices.to_numpy(zero_copy_only=False)]
+            self._admit_labels(np.array(new))
+        return ids
+
+    def _admit_labels(self, labels: np.ndarray) -> None:
+        """Tell queries and graph what label ids stand for."""
+        names = [self.labels.names[number] for number in labels.tolist()]
+        for running in self.running.values():
+            running.set_labels(labels, names)
+        self.graph.set_labels(labels, self._relevant(labels))
+
+    def take_labels(self, names: list[str], lost: list[int], *, forgotten: int) -> None:
+        """Know these labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
+        labels = np.array([self.labels.add(name) for name in names], np.int64)
+        self._admit_labels(labels)
+        self.graph.horizons.lost[labels] = lost
+        self.labels.forgotten = forgotten
+
+    def _relevant(self, labels: np.ndarray) -> np.ndarray:
+        """Which queries want which labels: (label, query), boolean."""
+        relevant = np.zeros((len(labels), len(self.running)), bool)
+        for number, running in enumerate(self.running.values()):
+            relevant[:, number] = running.wants(labels)
+        return relevant
 
     def _apply_to_indexes(
-        self, jobs: list[tuple[int, DeltaIndex]], chunk: Chunk
+        self, jobs: list[tuple[int, DeltaIndex]], chunk: Chunk, view_of_chunk: Any
     ) -> tuple[list[tuple[int, Part]], MemoryLimitError | None]:
         """Let every index apply a chunk, in threads if there are any; what they report up to the first failure."""
 
@@ -136,7 +174,7 @@ class Evaluation:
         def work() -> None:
             for _, index in waiting:
                 try:
-                    index.apply(chunk, self.graph.edges)
+                    index.apply(chunk, view_of_chunk, self.graph.edges)
                 except MemoryLimitError as failure:
                     met.append(failure)
 
@@ -185,6 +223,8 @@ class Evaluation:
             capacity=self._capacity,
             guard=guard,
         )
+        known = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels))
+        running.set_labels(known, list(self.labels.ids))
         self.running[query.name] = running
         self.set_queries()
         used = np.arange(self.vertices.count)
@@ -211,12 +251,13 @@ class Evaluation:
         self.collect()
 
     def set_queries(self) -> None:
-        """Tell graph and indexes about queries and labels."""
-        labels, queries = list(self.labels), list(self.running.values())
-        relevant = np.zeros((len(labels), len(queries)), bool)
-        for number, running in enumerate(queries):
-            relevant[:, number] = running.set_labels(labels)
-        self.graph.set_queries([running.query.window for running in queries], relevant)
+        """Tell the graph about the queries and which labels each wants. O(labels · queries)."""
+        windows = [running.query.window for running in self.running.values()]
+        self.latest = INT64_MAX - max((window.size for window in windows), default=0)
+        labels = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels))
+        relevant = np.zeros((self.labels.room, len(windows)), bool)
+        relevant[labels] = self._relevant(labels)
+        self.graph.set_queries(windows, relevant)
 
     def refuse_if_lost(self, query: Query) -> None:
         """Raise if the window of a new query would hold an edge that was not kept."""
@@ -224,12 +265,15 @@ class Evaluation:
         if time is None:
             return
         window = query.window
-        dfa = query.dfa
+        compiled = Compiled(query.dfa)
         lost = [
             int(self.graph.horizons.lost[number])
-            for label, number in self.labels.items()
-            if any((dfa.transitions[:, c] >= 0).any() for c in {dfa.column(label), dfa.column(label, True)} - {-1})
+            for label, number in self.labels.ids.items()
+            if compiled.is_relevant(label)
         ]
+        if any(symbol.label not in self.labels.ids for symbol in query.dfa.symbols):
+            # One that nothing is known of may be among those that were forgotten.
+            lost.append(self.labels.forgotten)
         latest = max(lost, default=EARLIEST - 1)
         if latest >= EARLIEST and latest > window.lower_bound(time):
             available = window.expiry_slide(latest) * window.slide
@@ -255,7 +299,7 @@ class Evaluation:
             return []
         witnesses = None
         if self.witness:
-            labels = list(self.labels)
+            labels = self.labels.names
             witnesses = [paths_of(part, self.graph.edges, self.vertices, labels) for _, part in parts]
         return [block_of(parts, self.vertices, witnesses)]
 
@@ -283,6 +327,11 @@ class Evaluation:
 
     # --- memory ----------------------------------------------------------------------------------------------
 
+    def collect_if_due(self) -> None:
+        """Collect where enough tuples have come since the last time to pay for it."""
+        if self.graph.wants_collection() or self._holds_unused_names() or self.labels.wants_to_forget():
+            self.collect()
+
     def collect(self) -> None:
         """Let go of everything that has left every window."""
         for running in self.running.values():
@@ -291,6 +340,7 @@ class Evaluation:
         unused = self.graph.collect()
         unused = unused[unused < self.vertices.count]
         self.vertices.release(unused[self.vertices.names.length[unused] >= 0])
+        self.graph.forget_labels(self.labels.forget(self.graph.edges.bearing, self.graph.horizons.lost))
         self._collected_at = self.graph.time
         self._interned = 0
 
@@ -325,6 +375,7 @@ class Evaluation:
     def check(self) -> None:
         """Assert the invariants of every part."""
         self.vertices._check()
+        self.labels._check()
         self.graph._check()
         for running in self.running.values():
             for index in running.indexes:

@@ -52,18 +52,28 @@ class RunningQuery:
             )
             for _ in range(threads)
         ]
-        self._classes = np.zeros((0, 2), np.int16)
+        self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
+        self._inverse = np.full(0, -1, np.int16)
         self._is_root = [np.ones(0, np.uint8) for _ in range(threads)]
         self._is_target = np.ones(0, np.uint8)
 
-    def set_labels(self, labels: list[str]) -> np.ndarray:
-        """Take in the names of all label ids, the first of which it knows; whether each matters (boolean a label)."""
-        fresh = [self.compiled.classes_of(label) for label in labels[len(self._classes) :]]
-        classes = np.concatenate([self._classes, np.array(fresh, np.int16).reshape(-1, 2)])
-        self._classes = classes
-        for index in self.indexes:
-            index.set_labels(np.ascontiguousarray(classes[:, 0]), np.ascontiguousarray(classes[:, 1]))
-        return (classes >= 0).any(axis=1)
+    def set_labels(self, labels: np.ndarray, names: list[str]) -> None:
+        """Take in label ids with their names. O(labels)."""
+        if len(labels) == 0:
+            return
+        classes = np.array([self.compiled.classes_of(name) for name in names], np.int16)
+        held = len(self._forward)
+        if (needed := int(labels.max()) + 1) > held:
+            more = np.full(max(needed - held, held, 16), -1, np.int16)
+            self._forward = np.concatenate([self._forward, more])
+            self._inverse = np.concatenate([self._inverse, more])
+            for index in self.indexes:
+                index.set_labels(self._forward, self._inverse)
+        self._forward[labels], self._inverse[labels] = classes.T
+
+    def wants(self, labels: np.ndarray) -> np.ndarray:
+        """Whether label ids matter to the query (boolean)."""
+        return (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""

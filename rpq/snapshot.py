@@ -8,10 +8,10 @@ out again only after `collect`, before which the engine sweeps every index.
 With several queries the graph keeps an edge while the window of any query holds it to which its label is
 relevant. Labels of interest to the same queries form a *group* with one horizon. To tell whether a query can be
 registered later, one number a label is remembered: the largest timestamp of an insert that was lost, because it
-was irrelevant, late, or evicted.
+was irrelevant, late, or evicted. A new label is an entry in a few arrays and finds its group by a hash.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -51,6 +51,7 @@ class Edges(NamedTuple):
     table: np.ndarray  # int32, a power of two at least twice the ids: edge + 1, 0 empty
     free: np.ndarray  # int32, stack
     degree: np.ndarray  # int32 a vertex: edges that name it
+    bearing: np.ndarray  # int32 a label: edges that bear it
     fields: np.ndarray  # int64[_FIELDS]
 
 
@@ -78,11 +79,20 @@ class SnapshotGraph:
             table=np.zeros(_table_size(capacity), np.int32),
             free=np.zeros(capacity, np.int32),
             degree=np.zeros(16, np.int32),
+            bearing=np.zeros(0, np.int32),
             fields=np.zeros(_FIELDS, np.int64),
         )
         self.outcomes = np.zeros(6, np.int64)
-        self.horizons = Horizons(*(np.zeros(0, np.int64) for _ in Horizons._fields))
-        self.set_queries([], np.zeros((0, 0), bool))
+        self.horizons = Horizons(
+            size=np.zeros(0, np.int64),
+            slide=np.zeros(0, np.int64),
+            member=np.zeros(0, np.uint8),
+            wanted=np.zeros(0, np.uint8),
+            horizon=np.zeros(0, np.int64),
+            group=np.zeros(0, np.int32),
+            lost=np.zeros(0, np.int64),
+        )
+        self._groups: dict[bytes, int] = {}  # the queries that want a group's labels, as bytes: its number
 
     @property
     def edges(self) -> Edges:
@@ -95,6 +105,16 @@ class SnapshotGraph:
         edges.fields[_VERTICES] = len(edges.degree)
         self._edges = edges
         self._edges_view = view(edges)
+
+    @property
+    def horizons(self) -> Horizons:
+        """Which edges are still in some window; to replace some arrays is to replace the whole."""
+        return self._horizons
+
+    @horizons.setter
+    def horizons(self, horizons: Horizons) -> None:
+        self._horizons = horizons
+        self._horizons_view = view(horizons)
 
     @property
     def time(self) -> int | None:
@@ -123,31 +143,58 @@ class SnapshotGraph:
     def live_edges(self) -> np.ndarray:
         """The ids of the edges in any window. O(ids)."""
         edges, count = self.edges, self.edges.fields[_COUNT]
-        horizon = np.append(self.horizons.horizon[self.horizons.group], _NEVER)
+        if count == 0:
+            return np.zeros(0, np.int64)
+        horizon = self.horizons.horizon[self.horizons.group]
         return np.flatnonzero(edges.timestamp[:count] > horizon[edges.label[:count]])
 
     def set_queries(self, windows: list[Window], relevant: np.ndarray) -> None:
         """What the graph is for from now on: windows of queries, and `relevant` (label, query), boolean."""
-        lost = np.full(len(relevant), _LONG_AGO, np.int64)
-        lost[: len(self.horizons.lost)] = self.horizons.lost
-        member, group = np.unique(relevant.astype(np.uint8), axis=0, return_inverse=True)
-        if len(relevant) == 0:
-            member = np.zeros((1, len(windows)), np.uint8)
-        groups = len(member)
-        self.horizons = Horizons(
+        self._groups = {}
+        self.horizons = self.horizons._replace(
             size=np.array([window.size for window in windows], np.int64),
             slide=np.array([window.slide for window in windows], np.int64),
-            member=np.ascontiguousarray(member).reshape(-1),
-            wanted=relevant.any(axis=1).astype(np.uint8),
-            horizon=np.where(member.any(axis=1), _LONG_AGO, _NEVER),
-            group=np.asarray(group).reshape(-1).astype(np.int32),
-            lost=lost,
+            member=np.zeros(0, np.uint8),
+            horizon=np.zeros(0, np.int64),
         )
-        self._horizons_view = view(self.horizons)
         self.edges.fields[_QUERIES] = len(windows)
-        self.edges.fields[_GROUPS] = groups
+        self.edges.fields[_GROUPS] = 0
+        self.set_labels(np.arange(len(relevant)), relevant)
         if self.time is not None:
             _move_horizons(self._edges_view, self._horizons_view)
+
+    def set_labels(self, labels: np.ndarray, relevant: np.ndarray) -> None:
+        """Take in label ids: `relevant` (label, query), boolean, says which queries want them. O(labels · queries)."""
+        held = len(self.horizons.wanted)
+        if len(labels) and (needed := int(labels.max()) + 1) > held:
+            more = max(needed - held, held, 16)
+            self.edges = self.edges._replace(bearing=np.concatenate([self.edges.bearing, np.zeros(more, np.int32)]))
+            self.horizons = self.horizons._replace(
+                wanted=np.concatenate([self.horizons.wanted, np.zeros(more, np.uint8)]),
+                group=np.concatenate([self.horizons.group, np.zeros(more, np.int32)]),
+                lost=np.concatenate([self.horizons.lost, np.full(more, _LONG_AGO, np.int64)]),
+            )
+        self.horizons.wanted[labels] = relevant.any(axis=1)
+        for label, row in zip(labels.tolist(), np.ascontiguousarray(relevant, np.uint8), strict=True):
+            self.horizons.group[label] = self._group(row)
+
+    def forget_labels(self, labels: list[int]) -> None:
+        """Let these label ids, which no edge bears, be given to other labels."""
+        self.horizons.lost[labels] = _LONG_AGO
+
+    def _group(self, member: np.ndarray) -> int:
+        """The number of the group of labels that these queries want (uint8 a query)."""
+        queries = member.tobytes()
+        if queries not in self._groups:
+            self._groups[queries] = len(self._groups)
+            self.edges.fields[_GROUPS] = len(self._groups)
+            self.horizons = self.horizons._replace(
+                member=np.concatenate([self.horizons.member, member]),
+                horizon=np.append(self.horizons.horizon, _LONG_AGO if member.any() else _NEVER),
+            )
+            if self.time is not None:
+                _move_horizons(self._edges_view, self._horizons_view)
+        return self._groups[queries]
 
     def chunk_of(self, edges: np.ndarray) -> Chunk:
         """Edges, by id, as a chunk of inserts."""
@@ -164,38 +211,8 @@ class SnapshotGraph:
         """Move the stream time."""
         _advance(self._edges_view, self._horizons_view, time)
 
-    def resolve(self, chunk: Chunk, vertices: int) -> np.ndarray:
-        """Apply a chunk, writing `chunk.edge`; what became of each tuple (uint8). O(tuples)."""
-        count = len(chunk.timestamp)
-        self._make_room(count, vertices)
-        outcome = np.empty(count, np.uint8)
-        _resolve(self._edges_view, self._horizons_view, view(chunk), count, outcome, self.outcomes)
-        return outcome
-
-    def enter(self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int):
-        """Enter edges as they were saved, whatever the time; their ids."""
-        chunk = Chunk(
-            source=source.astype(np.int32),
-            target=target.astype(np.int32),
-            label=label.astype(np.int32),
-            timestamp=timestamp.astype(np.int64),
-            delete=np.zeros(len(source), np.uint8),
-            edge=np.empty(len(source), np.int32),
-        )
-        self._make_room(len(source), vertices)
-        _enter(self._edges_view, self._horizons_view, view(chunk), len(source))
-        return chunk.edge
-
-    def wants_collection(self) -> bool:
-        """Whether so many edges came since the last collection that the next one is paid for."""
-        fields = self.edges.fields
-        return bool(fields[_NEW] * 3 > max(self.held, 768))
-
-    def collect(self) -> np.ndarray:
-        """Give back the ids of edges that have gone; the vertices that no edge names any more."""
-        return _collect(self._edges_view, self._horizons_view)
-
-    def _make_room(self, tuples: int, vertices: int) -> None:
+    def make_room(self, tuples: int, vertices: int) -> None:
+        """Let so many more tuples be resolved, with vertex ids below `vertices`."""
         edges = self.edges
         if vertices > len(edges.degree):
             more = max(vertices - len(edges.degree), len(edges.degree) // 2)
@@ -217,6 +234,38 @@ class SnapshotGraph:
         if edges is not self.edges:
             self.edges = edges
 
+    def resolve(self, tuples: Any, count: int) -> np.ndarray:
+        """Apply the tuples of the view of a chunk, for which there is room, writing its `edge`.
+
+        Returns what became of each tuple (uint8). O(tuples).
+        """
+        outcome = np.empty(count, np.uint8)
+        _resolve(self._edges_view, self._horizons_view, tuples, count, outcome, self.outcomes)
+        return outcome
+
+    def enter(self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int):
+        """Enter edges as they were saved, whatever the time; their ids."""
+        chunk = Chunk(
+            source=source.astype(np.int32),
+            target=target.astype(np.int32),
+            label=label.astype(np.int32),
+            timestamp=timestamp.astype(np.int64),
+            delete=np.zeros(len(source), np.uint8),
+            edge=np.empty(len(source), np.int32),
+        )
+        self.make_room(len(source), vertices)
+        _enter(self._edges_view, self._horizons_view, view(chunk), len(source))
+        return chunk.edge
+
+    def wants_collection(self) -> bool:
+        """Whether so many edges came since the last collection that the next one is paid for."""
+        fields = self.edges.fields
+        return bool(fields[_NEW] * 3 > max(self.held, 768))
+
+    def collect(self) -> np.ndarray:
+        """Give back the ids of edges that have gone; the vertices that no edge names any more."""
+        return _collect(self._edges_view, self._horizons_view)
+
     def _check(self) -> None:
         """Assert what must hold between edges, table, degrees and free stack."""
         edges, fields = self.edges, self.edges.fields
@@ -230,6 +279,8 @@ class SnapshotGraph:
         np.add.at(degree, edges.source[used], 1)
         np.add.at(degree, edges.target[used], 1)
         assert (degree == edges.degree).all(), "a degree is wrong"
+        bearing = np.bincount(edges.label[used], minlength=len(edges.bearing))
+        assert (bearing == edges.bearing).all(), "a label's edges are miscounted"
 
 
 def _table_size(ids: int) -> int:
@@ -317,6 +368,7 @@ def _insert(edges, horizons, u, v, label, time):
     edges.table[place] = edge + 1
     edges.degree[u] += 1
     edges.degree[v] += 1
+    edges.bearing[label] += 1
     fields[_NEW] += 1
     return edge, False
 
@@ -386,6 +438,7 @@ def _collect(edges, horizons):
             horizons.lost[label] = max(horizons.lost[label], edges.timestamp[edge])
             edges.degree[edges.source[edge]] -= 1
             edges.degree[edges.target[edge]] -= 1
+            edges.bearing[label] -= 1
             edges.source[edge] = -1
             edges.timestamp[edge] = _LONG_AGO
             edges.free[fields[_FREE]] = edge

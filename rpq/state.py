@@ -21,6 +21,7 @@ import pyarrow as pa
 from rpq.errors import StateFormatError
 from rpq.evaluation import Evaluation
 from rpq.index import layout
+from rpq.labels import NEVER_LOST
 from rpq.query import Query
 from rpq.window import Window
 
@@ -38,10 +39,13 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
     graph, edges, vertices = evaluation.graph, evaluation.graph.edges, evaluation.vertices
     evaluation.collect()
     held = graph.live_edges()
+    labels = evaluation.labels
+    place = np.zeros(labels.room, np.int32)  # ids without gaps
+    place[list(labels.ids.values())] = np.arange(len(labels))
     columns = {
         "source": vertices.names_of(edges.source[held]),
         "target": vertices.names_of(edges.target[held]),
-        "label": pa.array(edges.label[held]),
+        "label": pa.array(place[edges.label[held]]),
         "timestamp": pa.array(edges.timestamp[held]),
     }
     queries = []
@@ -65,8 +69,9 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         "time": graph.time,
         "kind": vertices.kind,
         "share": evaluation.share,
-        "labels": list(evaluation.labels),
-        "lost": graph.horizons.lost.tolist(),
+        "labels": list(labels.ids),
+        "lost": graph.horizons.lost[list(labels.ids.values())].tolist(),
+        "forgotten": labels.forgotten,
         "outcomes": graph.outcomes.tolist(),
         "queries": queries,
         **about,
@@ -109,10 +114,8 @@ class Saved:
     def fill(self, evaluation: Evaluation) -> None:
         """Bring a new evaluation of these queries to where the saved one was. O(window · index)."""
         content, time, kind = self.content, self.content["time"], self.content["kind"]
-        evaluation.labels = {label: number for number, label in enumerate(content["labels"])}
-        evaluation.set_queries()
         graph, vertices = evaluation.graph, evaluation.vertices
-        graph.horizons.lost[:] = content["lost"]
+        evaluation.take_labels(content["labels"], content["lost"], forgotten=content.get("forgotten", NEVER_LOST))
         graph.outcomes[:] = content["outcomes"]
         if kind is not None:
             wanted = np.ones(len(self.edges), np.uint8)

@@ -148,7 +148,7 @@ class DeltaIndex:
     # --- what it does ----------------------------------------------------------------------------------------
 
     def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
-        """The transition classes of every label id (int16, -1 none)."""
+        """The transition classes of every label id (int16, -1 none); the engine's own arrays, which it goes on filling."""
         program = self.index.program._replace(forward=forward, inverse=inverse)
         self.index = self.index._replace(program=program)
 
@@ -158,11 +158,10 @@ class DeltaIndex:
         if index is not self.index:
             self.index = index
 
-    def apply(self, chunk: Chunk, edges: Edges) -> None:
-        """Apply the tuples of a chunk, whose edges are in `edges`; `part` has the answer changes."""
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `part` has the answer changes."""
         self._begin_output()
         self.state[layout.TUPLE] = 0
-        tuples = view(chunk)
         while (code := int(kernels.apply_chunk(self._view, tuples, len(chunk.timestamp)))) != layout.DONE:
             if code == layout.NEED_SUPPORTS:
                 self.keep_supports(edges)

@@ -1,0 +1,99 @@
+"""The dictionary of labels: names to dense ids and back, holding those of the window and the latest of the others.
+
+A label is needed while an edge in the window bears it. Of a label that none bears the engine would like to remember
+when an insert of it was last lost, because a query that is registered later must know; this is done for the `remembered`
+labels with the latest losses. Of all others one number is left, `forgotten`: so a stream that never stops
+inventing labels takes no more memory than its window, and a new label costs the same whatever came before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+NEVER_LOST = int(np.iinfo(np.int64).min)
+
+
+class LabelDictionary:
+    """Label names and their ids, which are given out again.
+
+    `forgotten` is the largest timestamp of a lost insert of a label that the dictionary holds no more.
+    """
+
+    def __init__(self, *, remembered: int = 4096) -> None:
+        self.ids: dict[str, int] = {}
+        self.names: list[str] = []  # by id; "" where the id is free
+        self.forgotten = NEVER_LOST
+        self._remembered = remembered
+        self._free: list[int] = []
+        self._kept = 0  # by the last `forget`
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def room(self) -> int:
+        """Every id is below."""
+        return len(self.names)
+
+    def add(self, name: str) -> int:
+        """The id of a name, a new one if it has none. O(1)."""
+        number = self.ids.get(name, -1)
+        if number >= 0:
+            return number
+        if self._free:
+            number = self._free.pop()
+            self.names[number] = name
+        else:
+            number = len(self.names)
+            self.names.append(name)
+        self.ids[name] = number
+        return number
+
+    def intern(self, column: pa.DictionaryArray) -> tuple[np.ndarray, list[int]]:
+        """The ids (int32) of a column of names without nulls, and those of them that are new. O(rows)."""
+        codes = column.indices.to_numpy(zero_copy_only=False)
+        dictionary = column.dictionary
+        if len(dictionary) > len(codes):
+            used, codes = np.unique(codes, return_inverse=True)
+            dictionary = dictionary.take(pa.array(used))
+        names = dictionary.to_pylist()
+        known = self.ids
+        ids = np.fromiter((known.get(name, -1) for name in names), np.int32, len(names))
+        new: list[int] = []
+        if len(ids) and ids.min() < 0:
+            for code in np.unique(codes).tolist():  # a dictionary may hold names that no row has
+                if ids[code] < 0:
+                    held = len(known)
+                    ids[code] = self.add(names[code])
+                    if len(known) > held:
+                        new.append(int(ids[code]))
+        return ids[codes], new
+
+    def wants_to_forget(self) -> bool:
+        """Whether so many labels came since the last time that looking at all is paid for."""
+        return len(self.ids) > 2 * max(self._remembered, self._kept)
+
+    def forget(self, edges: np.ndarray, lost: np.ndarray) -> list[int]:
+        """Let go of labels that no edge bears, but for those with the latest losses; the ids that are free now.
+
+        `edges` (an id) counts the edges with that label, `lost` is the largest timestamp of a lost insert. O(labels).
+        """
+        if not self.wants_to_forget():
+            return []
+        used = np.fromiter(self.ids.values(), np.int64, len(self.ids))
+        idle = used[edges[used] == 0]
+        gone = idle[np.argsort(-lost[idle], kind="stable")[self._remembered :]].tolist()
+        for number in gone:
+            self.forgotten = max(self.forgotten, int(lost[number]))
+            del self.ids[self.names[number]]
+            self.names[number] = ""
+        self._free += gone
+        self._kept = len(self.ids)
+        return gone
+
+    def _check(self) -> None:
+        """Assert what must hold between names, ids and free ids."""
+        assert len(set(self._free)) == len(self._free), "an id is free twice"
+        assert sorted([*self.ids.values(), *self._free]) == list(range(len(self.names))), "an id is neither free nor used"
+        assert all(self.names[number] == name for name, number in self.ids.items()), "a name and its id differ"
