@@ -70,6 +70,29 @@ class Block(NamedTuple):
     paths: list[str] | None
 
 
+class Rows(NamedTuple):
+    """The few rows of a single tuple, with their names, as lists."""
+
+    query: list[int]
+    source: list[int | str]
+    target: list[int | str]
+    timestamp: list[int]
+    removed: list[bool]
+
+    def block(self) -> Block:
+        """The same as columns."""
+        count = len(self.query)
+        return Block(
+            query=np.array(self.query, np.int32),
+            source=np.arange(count, dtype=np.int32),
+            target=np.arange(count, 2 * count, dtype=np.int32),
+            timestamp=np.array(self.timestamp, np.int64),
+            removed=np.array(self.removed, np.uint8),
+            names=pa.array(self.source + self.target),
+            paths=None,
+        )
+
+
 class Changes:
     """The answer changes of a push, in time order; rows of one tuple come in no particular order.
 
@@ -83,7 +106,7 @@ class Changes:
     """
 
     def __init__(
-        self, queries: list[str], blocks: list[Block], *, added: int, removed: int, late_rows: np.ndarray, kind: str | None
+        self, queries: list[str], blocks: list[Block | Rows], *, added: int, removed: int, late_rows: np.ndarray, kind: str | None
     ) -> None:
         self.added = added
         self.removed = removed
@@ -110,7 +133,7 @@ class Changes:
         schema = pa.schema(fields)
         names = pa.array(self._queries, pa.string())
         batches = []
-        for block in self._blocks:
+        for block in (block.block() if isinstance(block, Rows) else block for block in self._blocks):
             columns = [
                 names.take(pa.array(block.query)),
                 block.names.take(pa.array(block.source)),
@@ -131,6 +154,11 @@ class Changes:
 
     def rows(self) -> list[Change]:
         """The changes as a list of tuples."""
+        if len(self._blocks) == 1 and isinstance(rows := self._blocks[0], Rows):
+            return [
+                Change(self._queries[query], source, target, timestamp, "-" if removed else "+")
+                for query, source, target, timestamp, removed in zip(*rows, strict=True)
+            ]
         table = self.to_arrow()
         return [Change(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
 

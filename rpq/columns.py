@@ -24,6 +24,8 @@ _MEANT = {
     "op": "'+' inserts and '-' deletes",
     "delete": "it is true or false",
 }
+_SORTED_NAMES = sorted(_NAMES)
+_SORTED_NAMES_WITH_OP = sorted((*_NAMES, "op"))
 _FEW = 64
 _UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
 
@@ -123,6 +125,51 @@ def _few_tuples(data: dict[str, Any], latest: int, kind: str | None) -> Columns 
         )
     except _UNFIT:
         return None
+
+
+def only_tuple(data: Any) -> tuple[Any, ...] | None:
+    """The values (source, target, label, timestamp, op) of data that hold one tuple and nothing else; None for any other."""
+    if type(data) is dict:
+        if len(data) != 5 and not (len(data) == 4 and "op" not in data):
+            return None
+        columns = [data.get(name) for name in (*_NAMES, "op")]
+        if len(data) == 4:
+            columns[4] = ["+"]
+        if all(type(column) is list and len(column) == 1 for column in columns):
+            return tuple(column[0] for column in columns)
+    elif type(data) is pa.RecordBatch and data.num_rows == 1:
+        names = data.schema.names
+        if sorted(names) in (_SORTED_NAMES, _SORTED_NAMES_WITH_OP):
+            values = [data.column(name)[0].as_py() for name in _NAMES]
+            return (*values, data.column("op")[0].as_py() if len(names) == 5 else "+")
+    return None
+
+
+def is_plain(
+    source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, kind: str | None, latest: int
+) -> bool:
+    """Whether a tuple is well-formed and needs no conversion: no more is asked than what is quickly answered."""
+    if type(timestamp) is not int or not EARLIEST <= timestamp <= latest or type(label) is not str:
+        return False
+    if op != "+" and op != "-":
+        return False
+    vertex = type(source)
+    if vertex is not type(target):
+        return False
+    if vertex is str:
+        return kind != "int64" and _is_utf8(source) and _is_utf8(target) and _is_utf8(label)
+    return vertex is int and kind != "string" and -(2**63) <= source < 2**63 and -(2**63) <= target < 2**63 and _is_utf8(label)
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether UTF-8 can hold a text: it has no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def time_of(value: Any, *, time_unit: str, latest: int) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 import time as clock
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from rpq.changes import Answers, Block, Changes, Path
-from rpq.columns import columns_of, table_of_rows, time_of
+from rpq.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
 from rpq.errors import (
     ConflictBudgetError,
     InputError,
@@ -28,6 +30,30 @@ from rpq.translate import pairs_as_names, path_of
 from rpq.window import INT64_MAX
 
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _alone(
+    method: Callable[Concatenate[Engine, _Arguments], _Result],
+) -> Callable[Concatenate[Engine, _Arguments], _Result]:
+    """Let a method of an engine be refused while another thread is in one."""
+
+    @wraps(method)
+    def call(engine: Engine, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if not engine._turn.acquire(blocking=False):
+            raise RpqError(
+                f"{method.__name__}: another thread is in a call of this engine; one thread at a time may use it. "
+                "Guard it with a lock, or give each thread an engine of its own"
+            )
+        try:
+            return method(engine, *args, **kwargs)
+        finally:
+            engine._turn.release()
+
+    return call
+
+
 class Engine:
     """Evaluates persistent path queries over one stream.
 
@@ -41,7 +67,7 @@ class Engine:
     carries a path. Dates and times in the input become integers in `time_unit`. `share` (number, of how many)
     makes it answer only for a part of the roots: several engines over the same tuples divide the work.
 
-    Not thread-safe: one thread at a time may call an engine.
+    One thread at a time may call an engine; a call while another thread is in one is refused with an `RpqError`.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1)))
@@ -66,6 +92,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(f"an engine has at least one thread, not {threads}")
         if not 0 <= share[0] < share[1]:
             raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {share}")
+        self._turn = threading.Lock()
         self._evaluation = Evaluation(
             threads=threads,
             memory_limit=default_limit() if memory_limit is None else memory_limit,
@@ -76,13 +103,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._time_unit = time_unit
         self._seconds = 0.0
         self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
-        self._failed = False
         self.extra: dict[str, str] = {}
         for query in queries:
             self._evaluation.add(query)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
+    @_alone
     def push(self, data: Any = None, *, collect: bool = True, **columns: Any) -> Changes:
         """Apply tuples in the order given; the answer changes.
 
@@ -91,12 +118,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         With `collect=False` changes are counted and not kept. Raises `InputError` at the first tuple that is
         not well-formed and `MemoryLimitError`; `changes` of the error are those of the tuples before it.
         """
-        started = clock.perf_counter()
-        self._usable()
         if data is None:
             data = columns
         elif columns:
             raise InputError("tuples come as one table or as columns by keyword, not as both")
+        tuple_ = only_tuple(data)
+        return self._push(data, collect=collect) if tuple_ is None else self._push_one(data, *tuple_, collect=collect)
+
+    def _push(self, data: Any, *, collect: bool) -> Changes:
+        started = clock.perf_counter()
+        self._usable()
         try:
             tuples = columns_of(data, time_unit=self._time_unit, latest=self._evaluation.latest, kind=self._evaluation.vertices.kind)
         except InputError as error:
@@ -118,7 +149,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         changes = self._changes(blocks, counts, np.concatenate(late))
         self._seconds += clock.perf_counter() - started
         if failure is not None:
-            self._failed = True
             failure.changes = changes
             raise failure
         if tuples.error is not None:
@@ -127,39 +157,65 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
+    @_alone
     def push_rows(self, rows: Iterable[tuple[Any, ...]], *, collect: bool = True) -> Changes:
         """Apply tuples (source, target, label, timestamp) or, with an op, (source, target, label, timestamp, op)."""
         table, error = table_of_rows(rows)
-        changes = self.push(table, collect=collect)
+        if error is None and (tuple_ := only_tuple(table)) is not None:
+            return self._push_one(table, *tuple_, collect=collect)
+        changes = self._push(table, collect=collect)
         if error is not None:
             error.changes = changes
             raise error
         return changes
 
+    @_alone
     def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
         """Apply one insert."""
-        return self.push_rows([(source, target, label, timestamp)])
+        return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
+    @_alone
     def delete(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
         """Apply one delete."""
-        return self.push_rows([(source, target, label, timestamp, "-")])
+        return self._push_one(None, source, target, label, timestamp, "-", collect=True)
+
+    def _push_one(
+        self, data: Any, source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, collect: bool
+    ) -> Changes:
+        """Apply one tuple, which came as `data` if that is not None."""
+        started = clock.perf_counter()
+        self._usable()
+        evaluation = self._evaluation
+        plain = is_plain(
+            source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=evaluation.latest
+        )
+        if not plain:
+            if data is None:
+                data = {"source": [source], "target": [target], "label": [label], "timestamp": [timestamp], "op": [op]}
+            return self._push(data, collect=collect)
+        applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=collect)
+        changes = self._changes(applied.blocks, applied.counts, applied.late_rows)
+        self._seconds += clock.perf_counter() - started
+        if applied.failure is not None:
+            applied.failure.changes = changes
+            raise applied.failure
+        if changes.set_aside:
+            self._raise_overrun(changes)
+        return changes
 
     def run(self, reader: Iterable[Any], *, collect: bool = True) -> Iterator[Changes]:
         """Push every batch of a reader (or any iterable of tables); yields the changes of each."""
         for batch in reader:
             yield self.push(getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch, collect=collect)
 
+    @_alone
     def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too."""
         started = clock.perf_counter()
         self._usable()
         time = time_of(time, time_unit=self._time_unit, latest=self._evaluation.latest)
         before = self._evaluation.rows()
-        try:
-            blocks = self._evaluation.advance(time)
-        except MemoryLimitError:
-            self._failed = True
-            raise
+        blocks = self._evaluation.advance(time)
         self._seconds += clock.perf_counter() - started
         changes = self._changes(blocks, self._evaluation.rows() - before)
         self._raise_overrun(changes)
@@ -172,6 +228,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """The registered queries."""
         return tuple(running.query for running in self._evaluation.running.values())
 
+    @_alone
     def register(self, query: Query, *, start: Literal["window", "empty"] = "window") -> Changes:
         """Add a query; its first rows are its answers over what its window holds, with the present stream time.
 
@@ -202,6 +259,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
+    @_alone
     def unregister(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
         running = self._evaluation.named(name)
@@ -209,6 +267,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._left += running.total(layout.ADDED), running.total(layout.REMOVED)
         self._evaluation.remove(name)
 
+    @_alone
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
         """Let a root answer again that was set aside because its simple paths took more than the budget.
 
@@ -227,6 +286,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
+    @_alone
     def set_aside(self, query: str | None = None) -> list[Vertex]:
         """The roots that are set aside now, because their simple paths took more than the budget."""
         evaluation = self._evaluation
@@ -239,12 +299,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """The stream time: the largest timestamp seen, None before the first tuple."""
         return self._evaluation.graph.time
 
+    @_alone
     def answers(self, query: str | None = None) -> Answers:
         """The answers at this moment, of the query with that name (or of the only one). O(size of the index)."""
         indexes = self._evaluation.named(query).indexes
         pairs = np.concatenate([index.answers() for index in indexes])
         return Answers(*pairs_as_names(pairs, self._evaluation.vertices))
 
+    @_alone
     def witness(self, source: Vertex, target: Vertex, query: str | None = None) -> Path | None:
         """A path that makes (source, target) an answer, one that will last longest; None if it is no answer.
 
@@ -257,21 +319,21 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if min(ends) < 0 or (running.query.targets is not None and target not in running.query.targets):
             return None
         for index in running.indexes:
-            try:
-                steps = index.witness(*ends, edges)
-            except MemoryLimitError:
-                self._failed = True
-                raise
+            self._evaluation.midway = True
+            steps = index.witness(*ends, edges)
+            self._evaluation.midway = False
             if steps is not None:
                 return path_of(ends[0], steps, edges, vertices, self._evaluation.labels.names)
         return None
 
+    @_alone
     def statistics(self, query: str | None = None) -> Statistics:
         """Counts and measures of the engine as a whole, or of one query. O(size of the index)."""
         return statistics_of(self._evaluation, query, rows_before=self._left, seconds=self._seconds)
 
     # --- to go on later --------------------------------------------------------------------------------------
 
+    @_alone
     def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
         """Write the state to a file, atomically; `extra` texts come back as `engine.extra` of the restored engine."""
         self._usable()
@@ -310,8 +372,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _usable(self) -> None:
-        if self._failed:
-            raise RpqError("this engine has met its memory limit in the middle of a tuple and takes no more of them")
+        if self._evaluation.midway:
+            raise RpqError(
+                "this engine failed in the middle of a tuple (it met its memory limit, was interrupted, or met an error) "
+                "and takes no more of them; go on from a saved state with Engine.restore"
+            )
 
     def _changes(self, blocks: list[Block], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:
         evaluation = self._evaluation

@@ -18,7 +18,7 @@ from numba import njit
 
 from rpq.blocks import wraps_around
 from rpq.index.layout import Chunk
-from rpq.views import view
+from rpq.views import bound, view
 from rpq.window import Window
 
 _LONG_AGO = np.iinfo(np.int64).min
@@ -83,6 +83,7 @@ class SnapshotGraph:
             fields=np.zeros(_FIELDS, np.int64),
         )
         self.outcomes = np.zeros(6, np.int64)
+        self._resolve_one: Any = None
         self.horizons = Horizons(
             size=np.zeros(0, np.int64),
             slide=np.zeros(0, np.int64),
@@ -242,6 +243,18 @@ class SnapshotGraph:
         outcome = np.empty(count, np.uint8)
         _resolve(self._edges_view, self._horizons_view, tuples, count, outcome, self.outcomes)
         return outcome
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for one more edge."""
+        fields = self.edges.fields
+        return bool(fields[_FREE] == 0 and fields[_COUNT] == len(self.edges.source))
+
+    def resolve_one(self, tuples: Any, outcome: np.ndarray) -> None:
+        """As `resolve` for a chunk of one tuple."""
+        if self._resolve_one is None:
+            self._resolve_one = bound(_resolve, self._edges_view, self._horizons_view, tuples, 1, outcome, self.outcomes)
+        self._resolve_one(self._edges_view, self._horizons_view, tuples, 1, outcome, self.outcomes)
 
     def enter(self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int):
         """Enter edges as they were saved, whatever the time; their ids."""

@@ -9,7 +9,7 @@ once half of it is garbage, which is amortised O(1) a name.
 The hash of a name is a fixed function of the name, so a division of vertices by it is the same in every process.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from numba import njit
 
 from rpq.blocks import wraps_around
 from rpq.errors import InputError
-from rpq.views import view
+from rpq.views import bound, view
 
 # Fields of `Names.fields`.
 _COUNT = 0  # ids given out so far (high water)
@@ -56,6 +56,7 @@ class VertexDictionary:
 
     def __init__(self, *, capacity: int = 1024) -> None:
         self.kind: str | None = None
+        self._intern_one: Any = None
         self.names = Names(
             hash=np.zeros(capacity, np.uint64),
             number=np.zeros(capacity, np.int64),
@@ -125,6 +126,26 @@ class VertexDictionary:
             if row == len(ids):
                 return ids, fresh[:new]
             self._grow(text=int(offsets[row + 1] - offsets[row]))
+
+    def intern_one(self, name: int | str) -> tuple[int, bool]:
+        """The id of a name of the dictionary's kind, and whether it is new. O(its length).
+
+        Raises `UnicodeEncodeError` for a text that UTF-8 cannot hold.
+        """
+        key = name.encode() if isinstance(name, str) else name
+        if self._intern_one is None:
+            self.kind = "string" if isinstance(name, str) else "int64"
+            self._intern_one = bound(_intern_one_text if isinstance(name, str) else _intern_one_number, self._view, key)
+        while (code := self._intern_one(self._view, key)) < 0:
+            self._grow(text=len(key) if isinstance(key, bytes) else 0)
+        return code >> 1, bool(code & 1)
+
+    def name_of(self, vertex: int) -> int | str:
+        """The name of an id."""
+        if self.kind != "string":
+            return int(self.names.number[vertex])
+        start = int(self.names.start[vertex])
+        return self.names.arena[start : start + int(self.names.length[vertex])].tobytes().decode()
 
     def names_of(self, ids: np.ndarray) -> pa.Array:
         """The names of ids, as an array of the type that they came in. O(total length)."""
@@ -291,61 +312,87 @@ def _new_id(names):
     return np.int64(-1)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _enter_number(names, number):
+    """The id of a number << 1, + 1 if it is new; -1, and nothing done, where there is no room for it."""
+    h = _hash_number(number)
+    place = _probe_number(names, h, number)
+    found = np.int64(names.table[place]) - 1
+    if found >= 0:
+        return found << 1
+    found = _new_id(names)
+    if found < 0:
+        return np.int64(-1)
+    names.hash[found] = h
+    names.number[found] = number
+    names.length[found] = 0
+    names.table[place] = found + 1
+    return found << 1 | 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _enter_text(names, data, start, length):
+    """As `_enter_number`, for a text of bytes."""
+    fields = names.fields
+    h = _hash_text(data, start, length)
+    place = _probe_text(names, h, data, start, length)
+    found = np.int64(names.table[place]) - 1
+    if found >= 0:
+        return found << 1
+    if fields[_ARENA] + length > fields[_ARENA_ROOM]:
+        return np.int64(-1)
+    found = _new_id(names)
+    if found < 0:
+        return np.int64(-1)
+    names.hash[found] = h
+    names.start[found] = fields[_ARENA]
+    names.length[found] = length
+    for i in range(length):
+        names.arena[fields[_ARENA] + i] = data[start + i]
+    fields[_ARENA] += length
+    names.table[place] = found + 1
+    return found << 1 | 1
+
+
+@njit(cache=True, nogil=True)
+def _intern_one_number(names, number):
+    return _enter_number(names, np.int64(number))
+
+
+@njit(cache=True, nogil=True)
+def _intern_one_text(names, data):
+    return _enter_text(names, data, np.int64(0), np.int64(len(data)))
+
+
 @njit(cache=True, nogil=True)
 def _intern_numbers(names, numbers, wanted, ids, fresh, row, new):
     while row < len(ids):
-        if not wanted[row]:
-            ids[row] = -1
-            row += 1
-            continue
-        number = numbers[row]
-        h = _hash_number(number)
-        place = _probe_number(names, h, number)
-        found = np.int64(names.table[place]) - 1
-        if found < 0:
-            found = _new_id(names)
-            if found < 0:
+        ids[row] = -1
+        if wanted[row]:
+            code = _enter_number(names, numbers[row])
+            if code < 0:
                 break
-            names.hash[found] = h
-            names.number[found] = number
-            names.length[found] = 0
-            names.table[place] = found + 1
-            fresh[new] = found
-            new += 1
-        ids[row] = found
+            ids[row] = code >> 1
+            if code & 1:
+                fresh[new] = code >> 1
+                new += 1
         row += 1
     return row, new
 
 
 @njit(cache=True, nogil=True)
 def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
-    fields = names.fields
     while row < len(ids):
-        if not wanted[row]:
-            ids[row] = -1
-            row += 1
-            continue
-        start = np.int64(offsets[row])
-        length = np.int64(offsets[row + 1]) - start
-        h = _hash_text(data, start, length)
-        place = _probe_text(names, h, data, start, length)
-        found = np.int64(names.table[place]) - 1
-        if found < 0:
-            if fields[_ARENA] + length > fields[_ARENA_ROOM]:
+        ids[row] = -1
+        if wanted[row]:
+            start = np.int64(offsets[row])
+            code = _enter_text(names, data, start, np.int64(offsets[row + 1]) - start)
+            if code < 0:
                 break
-            found = _new_id(names)
-            if found < 0:
-                break
-            names.hash[found] = h
-            names.start[found] = fields[_ARENA]
-            names.length[found] = length
-            for i in range(length):
-                names.arena[fields[_ARENA] + i] = data[start + i]
-            fields[_ARENA] += length
-            names.table[place] = found + 1
-            fresh[new] = found
-            new += 1
-        ids[row] = found
+            ids[row] = code >> 1
+            if code & 1:
+                fresh[new] = code >> 1
+                new += 1
         row += 1
     return row, new
 

@@ -19,10 +19,12 @@ from rpq.index.layout import Chunk, Index, Program
 from rpq.index.memory import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
 from rpq.index.witness import STEP
 from rpq.snapshot import Edges
-from rpq.views import view
+from rpq.views import bound, view
 from rpq.window import Window
 
 _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
+
+_OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.RESUME])
 
 Guard = Callable[[int, int], None]
 """Called with the bytes that the index is about to need and its place in the chunk; raises where that is too much."""
@@ -95,6 +97,7 @@ class DeltaIndex:
         settings[layout.SIMPLE] = simple
         settings[layout.JUDGED] = simple and len(program.later_state) > 0
         supports = witness or bool(settings[layout.JUDGED])
+        self._apply_chunk: Any = None  # bound when the first chunk comes
         self.index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
 
     # --- what it is ------------------------------------------------------------------------------------------
@@ -162,7 +165,9 @@ class DeltaIndex:
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `part` has the answer changes."""
         self._begin_output()
         self.state[layout.TUPLE] = 0
-        while (code := int(kernels.apply_chunk(self._view, tuples, len(chunk.timestamp)))) != layout.DONE:
+        if self._apply_chunk is None:
+            self._apply_chunk = bound(kernels.apply_chunk, self._view, tuples, 1)
+        while (code := self._apply_chunk(self._view, tuples, len(chunk.timestamp))) != layout.DONE:
             if code == layout.NEED_SUPPORTS:
                 self.keep_supports(edges)
             elif code == layout.NEED_CROSSING:
@@ -172,6 +177,11 @@ class DeltaIndex:
                 self._judge(chunk, int(self.state[layout.TUPLE]))
             else:
                 self._provide(code)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `part` is not empty."""
+        return bool(self.state[layout.EVENTS])
 
     def part(self, *, before: int | None = None) -> Part:
         """The answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
@@ -259,9 +269,7 @@ class DeltaIndex:
         self.state[layout.QUIET] = 0
 
     def _begin_output(self) -> None:
-        for field in (layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS):
-            self.state[field] = 0
-        self.state[layout.RESUME] = 0
+        self.state[_OF_OUTPUT] = 0
 
     def _cross(self, slide: int, order: int) -> None:
         """Make an absolute slide the current one, with the events of that order."""
