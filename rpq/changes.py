@@ -67,7 +67,7 @@ class Block(NamedTuple):
     timestamp: np.ndarray  # int64
     removed: np.ndarray  # uint8
     names: pa.Array
-    paths: list[str] | None
+    paths: pa.Array | None  # of texts
 
 
 class Rows(NamedTuple):
@@ -144,7 +144,7 @@ class Changes:
             if witness:
                 if block.paths is None:
                     raise ValueError("no paths were kept; make the engine with witness=True")
-                columns.append(pa.array(block.paths, pa.string()))
+                columns.append(block.paths)
             batches.append(pa.record_batch([c.cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema))
         return pa.Table.from_batches(batches, schema)
 

@@ -24,7 +24,8 @@ from rpq.query import Query, Vertex
 from rpq.running import RunningQuery
 from rpq.single import FEW, SingleTuple, rows_of
 from rpq.snapshot import LATE, SnapshotGraph
-from rpq.translate import block_of, paths_of
+from rpq.path_text import paths_of
+from rpq.translate import block_of
 from rpq.vertices import VertexDictionary
 from rpq.views import view
 from rpq.window import INT64_MAX

@@ -12,7 +12,7 @@ from rpq.snapshot import Edges
 from rpq.vertices import VertexDictionary
 
 
-def block_of(parts: list[tuple[int, Part]], vertices: VertexDictionary, witnesses: list[list[str]] | None) -> Block:
+def block_of(parts: list[tuple[int, Part]], vertices: VertexDictionary, witnesses: list[pa.Array] | None) -> Block:
     """The rows of parts (number of the query, part), merged in time order. O(rows + vertices)."""
     query = np.concatenate([np.full(len(part.pairs), number, np.int32) for number, part in parts])
     pairs = np.concatenate([part.pairs for _, part in parts])
@@ -21,12 +21,12 @@ def block_of(parts: list[tuple[int, Part]], vertices: VertexDictionary, witnesse
     times = np.concatenate([part.times for _, part in parts])
     kinds = np.concatenate([part.kinds for _, part in parts])
     timestamp, removed = np.repeat(times, events), np.repeat((kinds < 0).astype(np.uint8), events)
-    paths = [path for part in witnesses for path in part] if witnesses is not None else None
+    paths = pa.chunked_array(witnesses).combine_chunks() if witnesses is not None else None
     if len(parts) > 1:
         orders = np.concatenate([part.orders for _, part in parts])
         sequence = np.lexsort((np.repeat(times, events), np.repeat(orders, events)))
         query, pairs, timestamp, removed = query[sequence], pairs[sequence], timestamp[sequence], removed[sequence]
-        paths = [paths[i] for i in sequence] if paths is not None else None
+        paths = paths.take(pa.array(sequence)) if paths is not None else None
     source, target, used = _compact(pairs, vertices.count)
     return Block(
         query=query,
@@ -54,22 +54,6 @@ def path_of(start: int, steps: np.ndarray, edges: Edges, vertices: VertexDiction
     names = vertices.names_of(np.array(visited)).to_pylist()
     words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in steps.tolist()]
     return Path(tuple(names), tuple(words))
-
-
-def paths_of(part: Part, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> list[str]:
-    """The JSON of the path of every row of a part; empty for pairs that leave."""
-    found = []
-    kinds = np.repeat(part.kinds, np.diff(part.ends, prepend=0))
-    begin = 0
-    for row, (pair, kind) in enumerate(zip(part.pairs.tolist(), kinds.tolist(), strict=True)):
-        if kind < 0:
-            found.append("")
-            continue
-        end = int(part.path_ends[row])
-        steps = part.paths[begin:end][::-1]
-        found.append(path_of(pair >> 32, steps, edges, vertices, labels).to_json())
-        begin = end
-    return found
 
 
 @njit(cache=True, nogil=True)

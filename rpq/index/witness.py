@@ -25,18 +25,13 @@ def walk_back(index, source, target, steps):
     """Write the steps of a path from `source` to `target`, last first; their number, or -1 if it is no answer.
 
     Starts at the accepting state that lives longest and follows supports, so that the path lasts as long as
-    the answer does. Where supports are not kept or hop counts are saturated it is a depth-first search
-    over the live cells of the root, better predecessors first, that visits a product node once: it cannot
-    fail, because a live cell has a path. A step is `edge << 1 | against`, and above its 32 bits the vertex before
-    it. Needs the `into` lists.
+    the answer does. A step is `edge << 1 | against`, and above its 32 bits the vertex before it. Needs the `into` lists.
     """
-    program, graph, table = index.program, index.graph, index.table
-    classes, states = program.classes[0], program.classes[1]
-    now = index.state[NOW]
+    program, table = index.program, index.table
     slot = np.int64(table.slot_of[source])
     if slot < 0:
         return np.int64(-1), steps
-    best = now
+    best = np.int64(index.state[NOW])
     end_state = np.int64(-1)
     for i in range(program.classes[2]):
         state = np.int64(program.accepting_states[i])
@@ -46,7 +41,69 @@ def walk_back(index, source, target, steps):
             end_state = state
     if end_state < 0:
         return np.int64(-1), steps
+    length, steps = _follow_supports(index, source, slot, target, end_state, steps)
+    if length < 0:
+        length, steps = _search_back(index, source, slot, target, end_state, steps)
+    return length, steps
 
+
+@njit(cache=True, nogil=True)
+def _follow_supports(index, source, slot, vertex, state, steps):
+    """The steps back to the root, each to the latest predecessor that supports the cell; -1 where a cell has none.
+
+    A support is strictly larger, or as large with fewer hops: no node is met twice, so nothing need be remembered.
+    Only a cell whose hop count is saturated may have none. O(length × degree), mostly less: the edge that a row
+    is due to is the latest.
+    """
+    program, graph, table = index.program, index.graph, index.table
+    classes = program.classes[0]
+    length = np.int64(0)
+    while True:
+        cell = _cell_at(index, vertex, state, slot)
+        held, hops = np.int64(table.values[cell]), np.int64(table.hops[cell])
+        support, support_state = np.int64(-1), np.int64(-1)
+        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+            links = vertex * classes + program.enter_class[enter]
+            before = np.int64(program.enter_source[enter])
+            first = graph.into.start[links]
+            for place in range(first + np.int64(graph.into.length[links]) - 1, first - 1, -1):
+                link = graph.into.entries[place]
+                if np.int64(graph.expiry[(link >> 1) & POINTER]) < held:
+                    continue
+                if before == 0:
+                    if link >> 32 != source:
+                        continue
+                else:
+                    cell = _cell_at(index, link >> 32, before, slot)
+                    if cell < 0:
+                        continue
+                    value = np.int64(table.values[cell])
+                    if value < held or (value == held and np.int64(table.hops[cell]) >= hops):
+                        continue
+                support, support_state = link, before
+                break
+            if support >= 0:
+                break
+        if support < 0:
+            return np.int64(-1), steps
+        if length >= len(steps):
+            steps = np.concatenate((steps, np.empty_like(steps)))
+        steps[length] = support
+        length += 1
+        if support_state == 0:
+            return length, steps
+        vertex, state = support >> 32, support_state
+
+
+@njit(cache=True, nogil=True)
+def _search_back(index, source, slot, target, end_state, steps):
+    """The same by a depth-first search over the live cells of the root, better predecessors first.
+
+    It visits a product node once, and cannot fail, because a live cell has a path.
+    """
+    program, graph, table = index.program, index.graph, index.table
+    classes, states = program.classes[0], program.classes[1]
+    now = index.state[NOW]
     visited = np.zeros(index.state[ROWS], np.uint8)
     trail = np.empty(64, np.int64)  # the node of each depth
     trail[0] = target * states + end_state
