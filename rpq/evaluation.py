@@ -410,7 +410,7 @@ class Evaluation:
 
     def _holds_unused_names(self) -> bool:
         """Whether late tuples and deletes of absent edges, which bring names too, may have filled the dictionary."""
-        return self._interned > max(768, self.graph.held // 3, self.vertices.live // 2)
+        return self._interned > max(4 * self._capacity, self.graph.held // 2, self.vertices.live // 2)
 
     def _collect_if_quiet(self) -> None:
         """Collect where time alone has emptied a good part of the windows."""

@@ -83,6 +83,7 @@ class SnapshotGraph:
             fields=np.zeros(_FIELDS, np.int64),
         )
         self.outcomes = np.zeros(6, np.int64)
+        self._patience = 4 * capacity  # new edges before it is worth looking for those that have gone
         self._resolve_one: Any = None
         self.horizons = Horizons(
             size=np.zeros(0, np.int64),
@@ -273,7 +274,7 @@ class SnapshotGraph:
     def wants_collection(self) -> bool:
         """Whether so many edges came since the last collection that the next one is paid for."""
         fields = self.edges.fields
-        return bool(fields[_NEW] * 3 > max(self.held, 768))
+        return bool(fields[_NEW] > max(self.held // 2, self._patience))
 
     def collect(self) -> np.ndarray:
         """Give back the ids of edges that have gone; the vertices that no edge names any more."""

@@ -151,12 +151,15 @@ class VertexDictionary:
         """The names of ids, as an array of the type that they came in. O(total length)."""
         if self.kind != "string":
             return pa.array(self.names.number[ids], pa.int64())
-        offsets = np.zeros(len(ids) + 1, np.int64)
-        np.cumsum(self.names.length[ids], out=offsets[1:])
-        data = np.empty(int(offsets[-1]), np.uint8)
+        lengths = self.names.length[ids]
+        total = int(lengths.sum(dtype=np.int64))
+        # Two gigabytes and more need the wider offsets.
+        array, width = (pa.StringArray, np.int32) if total < 1 << 31 else (pa.LargeStringArray, np.int64)
+        offsets = np.zeros(len(ids) + 1, width)
+        np.cumsum(lengths, out=offsets[1:])
+        data = np.empty(total, np.uint8)
         _gather_text(self._view, ids, offsets, data)
-        large = pa.LargeStringArray.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(data))
-        return large.cast(pa.string()) if offsets[-1] < 1 << 31 else large
+        return array.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(data))
 
     def hashes(self, ids: np.ndarray) -> np.ndarray:
         """The hashes (uint64) of the names of ids, the same in every process."""
