@@ -302,6 +302,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     @_alone
     def answers(self, query: str | None = None) -> Answers:
         """The answers at this moment, of the query with that name (or of the only one). O(size of the index)."""
+        self._usable()
         indexes = self._evaluation.named(query).indexes
         pairs = np.concatenate([index.answers() for index in indexes])
         return Answers(*pairs_as_names(pairs, self._evaluation.vertices))
@@ -313,6 +314,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         The first call builds the index anew to keep supports, if it does not yet. O(length × degree)
         in most cases.
         """
+        self._usable()
         running = self._evaluation.named(query)
         vertices, edges = self._evaluation.vertices, self._evaluation.graph.edges
         ends = vertices.id_of(source), vertices.id_of(target)

@@ -79,7 +79,7 @@ class LabelDictionary:
 
         `edges` (an id) counts the edges with that label, `lost` is the largest timestamp of a lost insert. O(labels).
         """
-        if not self.wants_to_forget():
+        if len(self.ids) <= self._remembered:
             return []
         used = np.fromiter(self.ids.values(), np.int64, len(self.ids))
         idle = used[edges[used] == 0]

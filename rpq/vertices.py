@@ -173,7 +173,10 @@ class VertexDictionary:
             return int(_find_number(self._view, np.int64(name)))
         if not isinstance(name, str):
             return -1
-        data = np.frombuffer(name.encode(), np.uint8)
+        try:
+            data = np.frombuffer(name.encode(), np.uint8)
+        except UnicodeEncodeError:  # a lone surrogate, which no name has
+            return -1
         return int(_find_text(self._view, data, np.int64(0), np.int64(len(data))))
 
     def release(self, unused: np.ndarray) -> None:

@@ -74,9 +74,10 @@ def bound(kernel: Any, *arguments: Any) -> Any:
     """A kernel compiled for the types of these arguments, to be called with arguments of just the same types.
 
     A dispatcher asks for the type of each argument at every call. Of a view that takes two microseconds: more than
-    a kernel needs for a tuple.
+    a kernel needs for a tuple. A plain function, which a kernel is with `NUMBA_DISABLE_JIT=1`, is returned as it is.
     """
-    return kernel if config.DISABLE_JIT else kernel.compile(tuple(typeof(argument) for argument in arguments))
+    compile_for = getattr(kernel, "compile", None)
+    return kernel if compile_for is None else compile_for(tuple(typeof(argument) for argument in arguments))
 
 
 _TYPES: dict[tuple[Any, ...], ViewType] = {}

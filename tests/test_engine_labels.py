@@ -1,0 +1,118 @@
+"""Labels follow the window and the queries: memory, cost and what is known of a label that went."""
+
+import resource
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import rpq
+
+WINDOW = rpq.Window(size=100, slide=10)
+
+
+def push_fresh_labels(engine: rpq.Engine, first: int, count: int) -> None:
+    """Edges every one of which has a label of its own, at the rate of ten a unit of time."""
+    numbers = np.arange(first, first + count)
+    labels = pa.array([f"label {number}" for number in numbers])
+    engine.push(source=numbers % 97, target=numbers % 89, label=labels, timestamp=numbers // 10)
+
+
+@pytest.mark.parametrize("expression", ["a", "a|!b", "^!(a)"])
+def test_labels_that_are_gone_take_no_memory(expression: str) -> None:
+    engine = rpq.Engine(rpq.Query(expression, window=WINDOW))
+    push_fresh_labels(engine, 0, 50_000)
+    held, rooms = engine._evaluation.labels, []
+    for first in range(50_000, 300_000, 50_000):
+        push_fresh_labels(engine, first, 50_000)
+        rooms.append((held.room, len(engine._evaluation.graph.horizons.lost)))
+        engine._check()
+    assert max(room for room, _ in rooms) < 40_000
+    assert rooms[-1] == rooms[0]
+
+
+@pytest.mark.long
+def test_a_million_labels_take_no_memory_and_no_more_time() -> None:
+    engine = rpq.Engine(rpq.Query("a|!b", window=WINDOW))
+    push_fresh_labels(engine, 0, 200_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds = []
+    for first in range(200_000, 1_000_000, 200_000):
+        started = time.process_time()
+        push_fresh_labels(engine, first, 200_000)
+        seconds.append(time.process_time() - started)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before * 1.05
+    assert seconds[-1] < 2 * seconds[0]
+
+
+def test_an_id_that_is_used_again_means_the_new_label() -> None:
+    engine = rpq.Engine(rpq.Query("a|b", window=WINDOW), _capacity=1)
+    engine.insert(1, 2, "a", 0)
+    for number in range(500):  # a and b go, others take their ids
+        engine.insert(1, 2, f"other {number}", 1000 + number)
+    assert "a" not in engine._evaluation.labels.ids
+    for number in range(500):
+        engine.insert(3, 4 + number, "ab"[number % 2], 1500 + number // 50)
+        engine.insert(3, 4 + number, f"another {number}", 1500 + number // 50)
+        engine._check()
+    assert engine.answers().pairs() == {(3, 4 + number) for number in range(500)}
+    assert engine.statistics().irrelevant == 1000
+
+
+def test_labels_of_edges_in_the_window_stay() -> None:
+    engine = rpq.Engine(rpq.Query("first/!x", window=WINDOW, semantics="explicit"), _capacity=1)
+    engine.insert(0, 1, "first", 50)
+    for number in range(400):
+        engine.insert(1, 2 + number, f"label {number}", 50)
+    assert len(engine.answers()) == 400
+    engine._check()
+    removed = engine.advance(150)
+    assert removed.removed == 400
+    engine.insert(1, 0, "b", 1000)
+    engine._evaluation.collect()
+    engine._check()
+    assert len(engine._evaluation.labels) < 50
+
+
+def test_a_query_that_would_need_a_forgotten_loss_is_refused() -> None:
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW), _capacity=1)
+    for number in range(200):
+        engine.insert(1, 2, f"lost {number}", number)
+    engine._evaluation.collect()
+    assert "lost 3" not in engine._evaluation.labels.ids
+    forgotten = engine._evaluation.labels.forgotten
+    assert 0 <= forgotten < 199
+    # An insert of "lost 3" was lost at 3; that is not known any more, but it cannot have been after `forgotten`.
+    with pytest.raises(rpq.RegistrationError):
+        engine.register(rpq.Query("'lost 3'", window=rpq.Window(size=199 - forgotten + 1, slide=1)))
+    engine.register(rpq.Query("'lost 3'", window=rpq.Window(size=199 - forgotten, slide=1)))
+    # Of labels that are remembered the very time is known, and "a" was never lost.
+    with pytest.raises(rpq.RegistrationError):
+        engine.register(rpq.Query("'lost 198'", window=rpq.Window(size=2, slide=1)))
+    engine.register(rpq.Query("'lost 198'", window=rpq.Window(size=1, slide=1)))
+
+
+def test_what_is_known_of_labels_survives_a_restore(tmp_path) -> None:
+    engine = rpq.Engine(rpq.Query("a|'kept 1'", window=WINDOW), _capacity=1)
+    for number in range(200):
+        engine.insert(1, 2, f"lost {number}", number)
+    engine.insert(1, 2, "kept 1", 199)
+    engine.save(tmp_path / "state")
+    restored = rpq.Engine.restore(tmp_path / "state")
+    assert restored._evaluation.labels.forgotten == engine._evaluation.labels.forgotten
+    assert restored.answers().pairs() == engine.answers().pairs() == {(1, 2)}
+    for one in (engine, restored):
+        with pytest.raises(rpq.RegistrationError) as caught:
+            one.register(rpq.Query("'lost 190'", window=rpq.Window(size=50, slide=1)))
+        assert caught.value.available_from == 240
+    restored._check()
+
+
+def test_a_large_dictionary_costs_a_chunk_nothing() -> None:
+    names = pa.array([f"label {number}" for number in range(100_000)] + ["a"])
+    label = pa.DictionaryArray.from_arrays(pa.array([100_000] * 5, pa.int32()), names)
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW))
+    engine.push(source=[1] * 5, target=[1, 2, 3, 4, 5], label=label, timestamp=[0] * 5)
+    assert len(engine.answers()) == 5
+    assert len(engine._evaluation.labels) == 1
