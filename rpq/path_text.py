@@ -16,83 +16,78 @@ from rpq.index.delta import Part
 from rpq.snapshot import Edges
 from rpq.vertices import VertexDictionary
 
-_FIRST, _COMMA, _LAST = 91, 44, 93  # brackets and comma as bytes
+_FIRST, _COMMA, _BLANK, _LAST = b"[, ]"
 
 
 class Words(NamedTuple):
-    """Texts by id, as UTF-8 one after the other; ids that were not asked for have none."""
+    """Texts as UTF-8, one after the other, and which of them stand in paths, in the order of the rows."""
 
-    start: np.ndarray  # int64 an id
-    length: np.ndarray  # int32 an id
+    place: np.ndarray  # int64 a mention: its text
+    start: np.ndarray  # int64 a text
+    length: np.ndarray  # int64 a text
     text: np.ndarray  # uint8
 
 
 def paths_of(part: Part, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
     """The JSON of the path of every row of a part (as `Path.to_json`); empty for pairs that leave.
 
-    O(total length of the texts + vertices).
+    O(total length of the texts + steps log steps).
     """
-    count = len(part.pairs)
     kinds = np.repeat(part.kinds, np.diff(part.ends, prepend=0))
-    used_vertices = np.zeros(vertices.count, np.uint8)
-    used_labels = np.zeros(2 * len(labels), np.uint8)
-    row_kinds = np.ascontiguousarray(kinds)
-    _mark(part.pairs, row_kinds, part.paths, part.path_ends, edges.source, edges.target, edges.label, used_vertices, used_labels)
-    ids = np.flatnonzero(used_vertices)
+    added = np.flatnonzero(kinds >= 0)
+    # Steps up to each row that adds a pair; those that leave have none.
+    ends = np.zeros(len(added) + 1, np.int64)
+    ends[1:] = part.path_ends[added]
+    steps = np.empty(int(ends[-1]), np.int64)
+    visited = np.empty(len(added) + len(steps), np.int64)
+    _follow(part.pairs[added], part.paths, ends, edges.source, edges.target, edges.label, visited, steps)
+    ids, place = np.unique(visited, return_inverse=True)
     names = vertices.names_of(ids).to_pylist()
-    as_json = [encode_basestring(name) for name in names] if vertices.kind == "string" else list(map(str, names))
-    vertex_words = _words(ids, as_json, vertices.count)
-    steps = np.flatnonzero(used_labels)
-    step_texts = [encode_basestring("^" * (step & 1) + labels[step >> 1]) for step in steps.tolist()]
-    step_words = _words(steps, step_texts, 2 * len(labels))
-    ends = np.zeros(count + 1, np.int64)
-    arguments = (part.pairs, row_kinds, part.paths, part.path_ends, edges.source, edges.target, edges.label)
-    _measure(*arguments, vertex_words.length, step_words.length, ends)
-    data = np.empty(int(ends[-1]), np.uint8)
-    _write(*arguments, *vertex_words, *step_words, ends, data)
-    large = pa.LargeStringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(data))
-    return large.cast(pa.string()) if ends[-1] < 1 << 31 else large
+    names = [encode_basestring(name) for name in names] if vertices.kind == "string" else [str(name) for name in names]
+    vertex_words = _words(place, names)
+    used, place = np.unique(steps, return_inverse=True)
+    step_words = _words(place, [encode_basestring("^" * (step & 1) + labels[step >> 1]) for step in used.tolist()])
+    sizes = np.zeros(len(kinds) + 1, np.int64)
+    _measure(ends, vertex_words.place, vertex_words.length, step_words.place, step_words.length, added, sizes)
+    offsets = np.cumsum(sizes)
+    data = np.empty(int(offsets[-1]), np.uint8)
+    _write(ends, *vertex_words, *step_words, offsets[added], data)
+    large = pa.LargeStringArray.from_buffers(len(kinds), pa.py_buffer(offsets), pa.py_buffer(data))
+    return large.cast(pa.string()) if offsets[-1] < 1 << 31 else large
 
 
-def _words(ids: np.ndarray, texts: list[str], count: int) -> Words:
-    """The texts of ids below `count`."""
+def _words(place: np.ndarray, texts: list[str]) -> Words:
+    """Texts, with what stands where."""
     encoded = [text.encode() for text in texts]
     lengths = np.array([len(text) for text in encoded], np.int64)
-    start, length = np.zeros(count, np.int64), np.zeros(count, np.int32)
-    start[ids] = np.cumsum(lengths) - lengths
-    length[ids] = lengths
-    return Words(start, length, np.frombuffer(b"".join(encoded) or b" ", np.uint8))
+    return Words(place.astype(np.int64), np.cumsum(lengths) - lengths, lengths, np.frombuffer(b"".join(encoded) or b" ", np.uint8))
 
 
 @njit(cache=True, nogil=True)
-def _mark(pairs, kinds, paths, path_ends, source, target, label, used_vertices, used_labels):
-    """Mark the vertices and the labels (label << 1 | against) that occur in paths."""
-    begin = np.int64(0)
+def _follow(pairs, paths, ends, source, target, label, visited, steps):
+    """The vertices and the steps (label << 1 | against) of paths, first to last; in `paths` the last step is first."""
+    at = np.int64(0)
+    step = np.int64(0)
     for row in range(len(pairs)):
-        if kinds[row] < 0:
-            continue
-        used_vertices[pairs[row] >> 32] = 1
-        for i in range(begin, path_ends[row]):
+        visited[at] = pairs[row] >> 32
+        at += 1
+        for i in range(ends[row + 1] - 1, ends[row] - 1, -1):
             edge, against = paths[i] >> 1, paths[i] & 1
-            used_vertices[source[edge] if against else target[edge]] = 1
-            used_labels[np.int64(label[edge]) << 1 | against] = 1
-        begin = path_ends[row]
+            visited[at] = source[edge] if against else target[edge]
+            steps[step] = np.int64(label[edge]) << 1 | against
+            at += 1
+            step += 1
 
 
 @njit(cache=True, nogil=True)
-def _measure(pairs, kinds, paths, path_ends, source, target, label, vertex_length, step_length, ends):
-    """Where the text of each row ends."""
-    begin = np.int64(0)
-    for row in range(len(pairs)):
-        size = np.int64(0)
-        if kinds[row] >= 0:
-            size = np.int64(vertex_length[pairs[row] >> 32]) + 2
-            for i in range(begin, path_ends[row]):
-                edge, against = paths[i] >> 1, paths[i] & 1
-                size += np.int64(vertex_length[source[edge] if against else target[edge]]) + 4
-                size += np.int64(step_length[np.int64(label[edge]) << 1 | against])
-            begin = path_ends[row]
-        ends[row + 1] = ends[row] + size
+def _measure(ends, vertex_place, vertex_length, step_place, step_length, added, sizes):
+    """How many bytes the text of each row takes, at the row + 1."""
+    for row in range(len(added)):
+        # Two brackets, and a comma with a blank on both sides of a step.
+        size = np.int64(2) + vertex_length[vertex_place[ends[row] + row]]
+        for i in range(ends[row], ends[row + 1]):
+            size += 4 + vertex_length[vertex_place[i + row + 1]] + step_length[step_place[i]]
+        sizes[added[row] + 1] = size
 
 
 @njit(cache=True, nogil=True)
@@ -105,31 +100,22 @@ def _put(data, top, text, start, length):
 @njit(cache=True, nogil=True)
 def _separate(data, top):
     data[top] = _COMMA
-    data[top + 1] = 32
+    data[top + 1] = _BLANK
     return top + 2
 
 
 @njit(cache=True, nogil=True)
 def _write(
-    pairs, kinds, paths, path_ends, source, target, label,
-    vertex_start, vertex_length, vertex_text, step_start, step_length, step_text, ends, data,
+    ends, vertex_place, vertex_start, vertex_length, vertex_text, step_place, step_start, step_length, step_text, tops, data,
 ):  # fmt: skip
-    """Write the texts; a path lies in `paths` with its last step first."""
-    begin = np.int64(0)
-    for row in range(len(pairs)):
-        if kinds[row] < 0:
-            continue
-        top = ends[row]
-        data[top] = _FIRST
-        vertex = pairs[row] >> 32
-        top = _put(data, top + 1, vertex_text, vertex_start[vertex], np.int64(vertex_length[vertex]))
-        for i in range(path_ends[row] - 1, begin - 1, -1):
-            edge, against = paths[i] >> 1, paths[i] & 1
-            step = np.int64(label[edge]) << 1 | against
-            top = _separate(data, top)
-            top = _put(data, top, step_text, step_start[step], np.int64(step_length[step]))
-            vertex = np.int64(source[edge] if against else target[edge])
-            top = _separate(data, top)
-            top = _put(data, top, vertex_text, vertex_start[vertex], np.int64(vertex_length[vertex]))
+    """Write the texts, each from its place in `tops` on."""
+    for row in range(len(tops)):
+        data[tops[row]] = _FIRST
+        word = vertex_place[ends[row] + row]
+        top = _put(data, tops[row] + 1, vertex_text, vertex_start[word], vertex_length[word])
+        for i in range(ends[row], ends[row + 1]):
+            word = step_place[i]
+            top = _put(data, _separate(data, top), step_text, step_start[word], step_length[word])
+            word = vertex_place[i + row + 1]
+            top = _put(data, _separate(data, top), vertex_text, vertex_start[word], vertex_length[word])
         data[top] = _LAST
-        begin = path_ends[row]

@@ -11,9 +11,11 @@ from rpq.index.delta import Part
 from rpq.snapshot import Edges
 from rpq.vertices import VertexDictionary
 
+_TARGET = (1 << 32) - 1
+
 
 def block_of(parts: list[tuple[int, Part]], vertices: VertexDictionary, witnesses: list[pa.Array] | None) -> Block:
-    """The rows of parts (number of the query, part), merged in time order. O(rows + vertices)."""
+    """The rows of parts (number of the query, part), merged in time order. O(rows log rows), at most O(rows + vertices)."""
     query = np.concatenate([np.full(len(part.pairs), number, np.int32) for number, part in parts])
     pairs = np.concatenate([part.pairs for _, part in parts])
     lengths = [np.diff(part.ends, prepend=0) for _, part in parts]
@@ -27,7 +29,7 @@ def block_of(parts: list[tuple[int, Part]], vertices: VertexDictionary, witnesse
         sequence = np.lexsort((np.repeat(times, events), np.repeat(orders, events)))
         query, pairs, timestamp, removed = query[sequence], pairs[sequence], timestamp[sequence], removed[sequence]
         paths = paths.take(pa.array(sequence)) if paths is not None else None
-    source, target, used = _compact(pairs, vertices.count)
+    source, target, used = _renumbered(pairs, vertices.count)
     return Block(
         query=query,
         source=source,
@@ -41,7 +43,7 @@ def block_of(parts: list[tuple[int, Part]], vertices: VertexDictionary, witnesse
 
 def pairs_as_names(pairs: np.ndarray, vertices: VertexDictionary) -> tuple[pa.Array, pa.Array]:
     """Sources and targets of pairs of ids."""
-    source, target, used = _compact(pairs, vertices.count)
+    source, target, used = _renumbered(pairs, vertices.count)
     names = vertices.names_of(used)
     return names.take(pa.array(source)), names.take(pa.array(target))
 
@@ -54,6 +56,16 @@ def path_of(start: int, steps: np.ndarray, edges: Edges, vertices: VertexDiction
     names = vertices.names_of(np.array(visited)).to_pylist()
     words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in steps.tolist()]
     return Path(tuple(names), tuple(words))
+
+
+def _renumbered(pairs: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(sources, targets, used): the ids that pairs use, which are below `vertices`, and places among them."""
+    if len(pairs) * 16 > vertices:
+        return _compact(pairs, vertices)
+    # A few rows among many vertices: what is made must not be as long as the dictionary.
+    used, place = np.unique(np.concatenate([pairs >> 32, pairs & _TARGET]), return_inverse=True)
+    place = place.astype(np.int32)
+    return place[: len(pairs)], place[len(pairs) :], used
 
 
 @njit(cache=True, nogil=True)

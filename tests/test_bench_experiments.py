@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import rpq
 from rpq.workloads import queries
-from rpq.workloads.bench import measure, plots
+from rpq.workloads.bench import latency, measure, plots
 from rpq.workloads.bench.command import EXPERIMENTS, bench
 from rpq.workloads.bench.deletes import PERCENT
 from rpq.workloads.bench.streams import DATA_SETS, generate, load_files
@@ -104,10 +104,20 @@ def test_simple_paths_are_compared_with_walks(run):
     assert any(record["succeeded"] for record in records)
 
 
+def test_latency_is_that_of_every_call(run):
+    records = run("latency", "--scale", 0.004, edges=1_000_000)["records"]
+    calls = {record["call"]: record for record in records}
+    assert {*latency.CALLS, "delete", "insert, names that come and go", "push, 1,000 rows"} == {*calls}
+    for record in records:
+        assert 0 < record["p50_us"] <= record["p99_us"] <= record["p999_us"] <= record["maximum_us"]
+    assert calls["insert"]["calls"] > 20 and calls["insert"]["rows"] > 0
+    assert calls["insert, names that come and go"]["calls"] == 4_000
+
+
 def test_every_experiment_has_a_test_and_helps():
     ran = CliRunner().invoke(bench, ["--help"])
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
-    tested = {"throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple", *SPEED}
+    tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 

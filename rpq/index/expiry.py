@@ -16,6 +16,7 @@ from rpq.index.layout import (
     EVENTS,
     FREE_ROWS,
     FREE_SLOTS,
+    INSERTED,
     NEED_OUTPUT,
     NEXT_BOUNDARY,
     NOW,
@@ -23,6 +24,7 @@ from rpq.index.layout import (
     OUT_CAPACITY,
     POINTER,
     RANGE,
+    REFRESHED,
     ROWS,
     SLIDE,
     SLOTS,
@@ -30,6 +32,7 @@ from rpq.index.layout import (
     SUPPORTS,
     SWEEP_EVERY,
     SWEPT,
+    SWEPT_TUPLES,
     VERTICES,
 )
 from rpq.index.rows import (
@@ -48,6 +51,9 @@ from rpq.index.rows import (
 )
 from rpq.lists import truncate
 
+SMALL = 1 << 16  # edges up to which a sweep costs next to nothing
+
+
 @njit(cache=True, nogil=True)
 def cross(index, slide):
     """Make `slide` (absolute) the current one. Cells up to it are dead from here on."""
@@ -61,8 +67,16 @@ def cross(index, slide):
         fields[NEXT_BOUNDARY] = (slide + 1) * settings[SLIDE]
     else:
         fields[NEXT_BOUNDARY] = NEVER
-    if slide - fields[SWEPT] >= settings[SWEEP_EVERY] or slide < fields[SWEPT]:
+    if (slide - fields[SWEPT] >= settings[SWEEP_EVERY] and _pays_to_sweep(index)) or slide < fields[SWEPT]:
         sweep(index)
+
+
+@njit(cache=True, nogil=True)
+def _pays_to_sweep(index):
+    """Whether the index is small, or enough has come since the last sweep to pay for looking through all of it."""
+    fields = index.state
+    came = fields[INSERTED] + fields[REFRESHED] - fields[SWEPT_TUPLES]
+    return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
 
 
 @njit(cache=True, nogil=True)
@@ -101,6 +115,7 @@ def sweep(index):
             graph.expiry[edge] = 0
     _sweep_slots(index)
     index.state[SWEPT] = index.state[BASE] + index.state[NOW]
+    index.state[SWEPT_TUPLES] = index.state[INSERTED] + index.state[REFRESHED]
 
 
 @njit(cache=True, nogil=True)

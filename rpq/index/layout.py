@@ -99,7 +99,8 @@ SUPPORTS = 40  # 1: hop counts and in-edges are kept
 CONFLICTED = 41  # simple paths: roots in `Table.conflicted`
 CONFLICTS = 42  # simple paths: how often a root came to be one of them
 ENTERED = 43  # 1: the current insert brought an edge that was not in the window
-STATE_FIELDS = 44
+SWEPT_TUPLES = 44  # inserts when the last sweep was
+STATE_FIELDS = 45
 
 # Fields of `Index.settings`.
 SIZE = 0

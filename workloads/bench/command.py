@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EXPERIMENTS = {
     "mathoverflow": ("rpq.workloads.bench.mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
     "ldbc": ("rpq.workloads.bench.ldbc", "Speed on LDBC's updates, beside other engines'."),
+    "latency": ("rpq.workloads.bench.latency", "Latency of the public API: one tuple at a time, small batches."),
     "throughput": ("rpq.workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
     "index": ("rpq.workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),
     "windows": ("rpq.workloads.bench.windows", "Window and slide, and the time in expiry (Fig. 6)."),
