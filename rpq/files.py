@@ -13,9 +13,9 @@ ends; elsewhere it is a hidden file in the same folder.  A file that is replaced
 umask.  Where a folder takes no new file, or a file cannot be renamed to (one that is mounted on its own), the file is
 copied into instead, at the end as well.
 
-`growing` is for outputs that someone follows (`tail -f`) or that go on where an earlier run ended: those are written in
-place from their first byte on.  A command asks `check_distinct` and `check_writable` about all its paths before it
-opens any.
+Outputs that someone may follow (`tail -f`, of a stream that need not end) or that go on where an earlier run ended are
+`Growing`: written in place from their first byte on.  A command asks `check_writable`, and `rpq.distinct.check_distinct`,
+about all its paths before it opens any.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, Protocol
 
 from rpq.errors import RpqError
 
 STANDARD_STREAM = "-"
 """Where a command takes this for a path, it is standard input or standard output."""
+
+STANDARD_OUTPUT = "/dev/stdout"
+"""A path that is standard output here, on every system."""
 
 BUFFER_BYTES = 1 << 17
 
@@ -49,10 +52,6 @@ class WriteError(RpqError, OSError):
     def __init__(self, message: str, *, errno: int | None = None) -> None:
         super().__init__(message)
         self.errno = errno
-
-
-class SameFileError(WriteError):
-    """Two options of a command that mean one file."""
 
 
 @contextmanager
@@ -75,11 +74,30 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         replacement.discard()
 
 
+class Destination(Protocol):
+    """What a writer writes to: `file`, until `put_in_place` or `discard` ends it.  `path` is its name in messages.
+
+    `begins_at_once` tells whether `file` may be used before there is something to write: nothing is lost by that.
+    """
+
+    path: str
+    begins_at_once: bool
+
+    @property
+    def file(self) -> IO[bytes]: ...
+
+    def put_in_place(self) -> None: ...
+
+    def discard(self, *, whole: int = 0) -> None: ...
+
+
 class Replacement:
     """A file on its way, as `replacing` without the block: `put_in_place` or `discard` ends it.
 
     `file` can be written and, where the path is no device or FIFO, moved in and truncated.  Raises `WriteError`.
     """
+
+    begins_at_once = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -93,7 +111,12 @@ class Replacement:
             else:
                 self._target = os.path.realpath(self.path)
                 descriptor = self._open_beside()
-        self.file: IO[bytes] = _buffered(descriptor, self.path)
+        self._file = _buffered(descriptor, self.path)
+
+    @property
+    def file(self) -> IO[bytes]:
+        """What to write to."""
+        return self._file
 
     def put_in_place(self) -> None:
         """Give the file its name, on disk when this returns.  Raises `WriteError`, and then nothing has changed."""
@@ -105,7 +128,7 @@ class Replacement:
                 self._rename()
         self.file.close()
 
-    def discard(self) -> None:
+    def discard(self, *, whole: int = 0) -> None:
         """Forget what was written and is not in place; nothing happens after `put_in_place`."""
         _close_unwritten(self.file)
         if self._temporary is not None:
@@ -174,32 +197,84 @@ class Replacement:
             synchronise(target)
 
 
-def growing(path: str | os.PathLike[str], *, position: int | None = None) -> IO[bytes]:
-    """Open a file that is written in place: emptied, or gone on with behind `position` bytes, cut there.
+class Growing:
+    """A file that is written in place: what is there is emptied at the first use of `file`, not before.
 
-    `WriteError` if it cannot be written, is missing though there is a position, or has fewer bytes than that.
+    With a `position` it is gone on with behind that many bytes, and cut there at once.  Raises `WriteError` if it cannot
+    be written, is missing though there is a position, or has fewer bytes than that.
     """
-    name = os.fspath(path)
-    with failures_named(name):
-        if position is None:
-            if _is_written_in_place(name):
-                return _buffered(_open_in_place(name), name)
+
+    begins_at_once = False
+
+    def __init__(self, path: str | os.PathLike[str], *, position: int | None = None) -> None:
+        self.path = os.fspath(path)
+        self._file: IO[bytes] | None = None
+        check_writable(self.path)
+        if position is not None:
+            with failures_named(self.path):
+                self._file = self._reopen(position)
+
+    @property
+    def file(self) -> IO[bytes]:
+        """What to write to."""
+        if self._file is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-            return _buffered(os.open(os.path.realpath(name), flags, 0o666), name)
+            with failures_named(self.path):
+                self._file = _buffered(os.open(os.path.realpath(self.path), flags, 0o666), self.path)
+        return self._file
+
+    def put_in_place(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def discard(self, *, whole: int = 0) -> None:
+        """Close the file, cut behind its first `whole` bytes; without any it is removed.  Raises nothing."""
+        if self._file is None or self._file.closed:
+            return
+        _close_unwritten(self._file)
+        with suppress(OSError):
+            if whole:
+                os.truncate(self.path, whole)
+            else:
+                os.unlink(os.path.realpath(self.path))
+
+    def _reopen(self, position: int) -> IO[bytes]:
         try:
-            descriptor = os.open(name, os.O_RDWR | getattr(os, "O_BINARY", 0))
+            descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
         except FileNotFoundError as error:
-            raise WriteError(f"{name}: is missing, but the checkpoint goes on from what was written to it") from error
-        file = _buffered(descriptor, name)
+            raise WriteError(f"{self.path}: is missing, but the checkpoint goes on from what was written to it") from error
+        file = _buffered(descriptor, self.path)
         size = file.seek(0, os.SEEK_END)
         if size < position:
             file.close()
             raise WriteError(
-                f"{name}: has {size:,} bytes, but the checkpoint goes on behind byte {position:,}; it was changed"
+                f"{self.path}: has {size:,} bytes, but the checkpoint goes on behind byte {position:,}; it was changed"
             )
         file.truncate(position)
         file.seek(position)
         return file
+
+
+class Borrowed:
+    """An open file that stays open, such as standard output."""
+
+    begins_at_once = True
+
+    def __init__(self, file: IO[bytes], *, path: str = "standard output") -> None:
+        self.path = path
+        self._file = file
+
+    @property
+    def file(self) -> IO[bytes]:
+        """What to write to."""
+        return self._file
+
+    def put_in_place(self) -> None:
+        """Hand over what is held back."""
+        self._file.flush()
+
+    def discard(self, *, whole: int = 0) -> None:
+        """Do nothing: what was written cannot be taken back."""
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -208,8 +283,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if not name:
         raise WriteError("the name of a file to write is empty")
     with failures_named(name):
-        if _descriptor(name) is not None:
-            os.fstat(_descriptor(name) or 0)
+        if descriptor_of(name) is not None:
+            os.fstat(descriptor_of(name) or 0)
             return
         try:
             mode = os.stat(name).st_mode
@@ -220,54 +295,6 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             raise WriteError(f"{name}: is a folder; expected the name of a file")
         if not _may(name, os.W_OK):
             raise WriteError(f"{name}: cannot be written: it is write-protected")
-
-
-def check_distinct(
-    *, written: Iterable[tuple[str, str | os.PathLike[str]]], read: Iterable[tuple[str, str | os.PathLike[str]]] = ()
-) -> None:
-    """Raise `SameFileError` if a file that is written is also read, or written by two; pairs of option and path.
-
-    Names are compared by the file that they lead to, by whatever spelling, hard link or symbolic link, and by folder
-    and name where there is none yet.  `-` is what standard input or output was redirected from or to.  Character
-    devices, such as `/dev/null` and terminals, may be shared, and files that are only read.  A Parquet file in a folder
-    that is read counts as one of its files.
-    """
-    outputs = [(option, os.fspath(path)) for option, path in written]
-    inputs = [(option, os.fspath(path)) for option, path in read]
-    known: dict[tuple[object, ...], tuple[str, str]] = {}
-    for option, path in outputs:
-        for key in _identities(path, is_written=True):
-            if key in known:
-                raise SameFileError(
-                    f"{_pair(*known[key])} and {_pair(option, path)} are one file; each needs a file of its own"
-                )
-            known[key] = option, path
-    for option, path in inputs:
-        for key in _identities(path, is_written=False):
-            if key in known:
-                raise SameFileError(
-                    f"{_pair(*known[key])} and {_pair(option, path)} are one file: it would be overwritten by what is made of it"
-                )
-        for other, output in outputs:
-            if output.endswith(".parquet") and is_inside(output, path):
-                raise SameFileError(
-                    f"{_pair(other, output)} lies in {_pair(option, path)}, whose Parquet files are all read; "
-                    "expected a place outside"
-                )
-
-
-def is_inside(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
-    """Whether a path, which need not exist, leads to somewhere below an existing folder."""
-    if not os.path.isdir(folder):
-        return False
-    above = os.path.dirname(os.path.realpath(path))
-    while True:
-        with suppress(OSError):
-            if os.path.samefile(above, folder):
-                return True
-        if above == os.path.dirname(above):
-            return False
-        above = os.path.dirname(above)
 
 
 def is_regular(path: str | os.PathLike[str]) -> bool:
@@ -353,7 +380,7 @@ def _unused_name(folder: str) -> str:
     return os.path.join(folder, f".rpq-{secrets.token_hex(8)}.tmp")
 
 
-def _descriptor(path: str) -> int | None:
+def descriptor_of(path: str) -> int | None:
     """The open file that a name such as `/dev/stdout` or `/dev/fd/3` stands for; None for other names."""
     for _ in range(_MOST_LINKS):
         path = os.path.abspath(path)
@@ -369,7 +396,7 @@ def _descriptor(path: str) -> int | None:
 
 
 def _is_written_in_place(path: str) -> bool:
-    if _descriptor(path) is not None:
+    if descriptor_of(path) is not None:
         return True
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
@@ -378,7 +405,7 @@ def _is_written_in_place(path: str) -> bool:
 
 
 def _open_in_place(path: str) -> int:
-    descriptor = _descriptor(path)
+    descriptor = descriptor_of(path)
     return os.open(path, os.O_WRONLY) if descriptor is None else os.dup(descriptor)
 
 
@@ -403,29 +430,3 @@ def _check_folder(path: str) -> None:
 
 def _may(path: str, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
-
-
-def _identities(path: str, *, is_written: bool) -> Iterator[tuple[object, ...]]:
-    """What two names of one file have in common; nothing for what may be shared."""
-    descriptor = int(is_written) if path == STANDARD_STREAM else _descriptor(path)
-    try:
-        found = os.stat(path) if descriptor is None else os.fstat(descriptor)
-    except OSError:
-        if descriptor is None:
-            yield _future_identity(path)
-        return
-    if stat.S_ISREG(found.st_mode) or (stat.S_ISFIFO(found.st_mode) and (is_written or path != STANDARD_STREAM)):
-        yield found.st_dev, found.st_ino
-
-
-def _future_identity(path: str) -> tuple[object, ...]:
-    folder, name = os.path.split(os.path.realpath(path))
-    try:
-        found = os.stat(folder)
-    except OSError:
-        return folder, os.path.normcase(name)
-    return found.st_dev, found.st_ino, os.path.normcase(name)
-
-
-def _pair(option: str, path: str) -> str:
-    return f"{option} {path}"

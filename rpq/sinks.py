@@ -1,14 +1,16 @@
-"""Where the rows of a result go: CSV files, Parquet files, standard output.
+"""Where the rows of a result go: files of text and Parquet files, standard output.
 
 A sink takes tables of answer changes and writes their columns `source,target,timestamp,op` and, with witnesses,
-`path`.  Two kinds of sinks go on after a crash: after `commit()` everything written is on disk, and a later sink that
-is opened at the position which `commit` returned throws away what was written behind it.
+`path`.  Files are opened, put in place and thrown away by `rpq.files`.  Two kinds of sinks go on after a crash: after
+`commit()` everything written is on disk, and a later sink that is opened at the position which `commit` returned throws
+away what was written behind it.
 
 ==================  ============================================  ==================================================
 sink                 written                                       position
 ==================  ============================================  ==================================================
-`CsvSink`            as rows come; RFC 4180, quotes where needed   the length of the file in bytes
-`ParquetSink`        to a temporary file, renamed at the end       none: an unfinished Parquet file is no file
+`TextSink`           to a file that is put in place at the end,    the length of the file in bytes; of a compressed
+                     or as rows come (resumable, growing)          one up to the end of a frame, which `commit` makes
+`ParquetSink`        to a file that is put in place at the end     none: an unfinished Parquet file is no file
 `ResumableParquet`   to `FILE.rows`, turned into FILE at the end   the number of rows
 ==================  ============================================  ==================================================
 """
@@ -16,16 +18,19 @@ sink                 written                                       position
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from typing import IO, Protocol
+from contextlib import contextmanager, suppress
+from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 
+from rpq import files
+from rpq.compression import FRAMES, Frame
 from rpq.errors import RpqError
+from rpq.lines import CSV, JSON_LINES, Lines
 
 COLUMNS = ("source", "target", "timestamp", "op")
 """The columns of every output, in this order."""
@@ -36,8 +41,10 @@ WITNESS_COLUMN = "path"
 ROW_GROUP_ROWS = 1 << 20
 """Rows of a Parquet row group, and so about the most that is held back in memory."""
 
-_SPECIAL = b'",\r\n'
-_TEXT = {text: pa.scalar(text, pa.large_string()) for text in ('"', ",", "\n", "")}
+TEXT_FORMS = {".csv": CSV, ".jsonl": JSON_LINES}
+ENDINGS = (*(form + packed for form in TEXT_FORMS for packed in ("", *FRAMES)), ".parquet")
+"""The endings of the names of outputs."""
+
 _FRAME = np.dtype("<u8")
 _FRAME_WORDS = 2  # rows, bytes
 
@@ -47,161 +54,180 @@ class SinkError(RpqError):
 
 
 class Sink(Protocol):
-    """Where rows go."""
+    """Where rows go.  `rows` have been written to it."""
+
+    rows: int
 
     def write(self, rows: pa.Table) -> None:
         """Write the rows of a table that has at least the sink's columns."""
 
-    def commit(self) -> int:
-        """Put everything written so far on disk, and return the position behind it."""
+    def commit(self) -> int | None:
+        """Put everything written so far on disk, and return the position behind it; None if nothing has been begun."""
 
     def close(self) -> None:
-        """Write what is held back and close the output: from here on it is whole."""
+        """Write what is held back and put the output in place: from here on it is whole.
+
+        Where a `write` failed or was broken off, an output that is put in place at the end is not, and one that was
+        written in place ends behind the last rows that are whole.
+        """
+
+    def discard(self) -> None:
+        """Leave the output as if this sink had never been, where nothing has been written in place yet."""
 
 
-def open_sink(path: str, *, witness: bool = False, resumable: bool = False, position: int | None = None) -> Sink:
-    """Open the output for a path that ends in `.csv` or `.parquet`.
+def open_sink(
+    path: str, *, witness: bool = False, resumable: bool = False, grows: bool = False, position: int | None = None
+) -> Sink:
+    """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
 
-    A `resumable` sink goes on at `position`, or begins anew if that is None.  Raises `SinkError` for another ending, a
-    file that cannot be written, and one that is shorter than the position.
+    A `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
+    the format allows it (text), for those who follow it; without either, a file is put in place by `close`.  Devices and
+    FIFOs take CSV if their names do not tell a format.  Raises `SinkError` for another ending, a file that cannot be
+    written, and one that is shorter than the position.
     """
     columns = (*COLUMNS, WITNESS_COLUMN) if witness else COLUMNS
-    suffix = check_suffix(path)
+    ending = check_suffix(path)
+    if resumable and (path == files.STANDARD_STREAM or not files.is_regular(path)):
+        raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")
     try:
-        if suffix == ".csv":
-            return CsvSink.open(path, columns, position=position)
-        return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
-    except OSError as error:
-        raise SinkError(f"{path}: cannot be written: {error.strerror or error}") from error
+        if ending == ".parquet":
+            return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
+        return TextSink(
+            destination(path, grows=grows or resumable, position=position),
+            columns,
+            lines=TEXT_FORMS[os.path.splitext(ending)[0] if ending.endswith(tuple(FRAMES)) else ending],
+            packed=os.path.splitext(ending)[1] if ending.endswith(tuple(FRAMES)) else "",
+            position=position,
+        )
+    except files.WriteError as error:
+        raise SinkError(str(error)) from error
 
 
 def check_suffix(path: str) -> str:
     """Return the ending of an output's name, in lower case; raise `SinkError` if it is not a known one."""
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in (".csv", ".parquet"):
-        raise SinkError(f"{path}: the ending tells the format: expected a name that ends in .csv or .parquet, or -")
-    return suffix
+    ending = next((ending for ending in ENDINGS if path.lower().endswith(ending)), None)
+    if ending is not None:
+        return ending
+    if path == files.STANDARD_STREAM or not (files.is_regular(path) or os.path.isdir(path)):
+        return ".csv"
+    raise SinkError(
+        f"{path}: the ending tells the format: expected a name that ends in .csv or .parquet or .jsonl "
+        "(.csv and .jsonl also with .gz or .zst behind), or -"
+    )
 
 
-def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
-    """Yield the lines of a table as RFC 4180 CSV without header; values are quoted only where they need it.
-
-    >>> rows = pa.table({"source": ["a", "b,c"], "timestamp": [1, 2]})
-    >>> b"".join(buffer.to_pybytes() for buffer in csv_lines(rows))
-    b'a,1\\n"b,c",2\\n'
-    """
-    for batch in rows.to_batches():
-        texts = [_decoded(column) for column in batch.columns]
-        if any(_has_special(column) for column in texts):
-            yield _quoted_lines(texts)
-            continue
-        # Arrow's own "needed" puts quotes around every string; "none" is as fast, and right where nothing is special.
-        out = pa.BufferOutputStream()
-        options = pa.csv.WriteOptions(include_header=False, quoting_style="none", batch_size=1 << 14)
-        pa.csv.write_csv(pa.RecordBatch.from_arrays(texts, names=batch.schema.names), out, options)
-        yield out.getvalue()
+def destination(path: str, *, grows: bool, position: int | None = None) -> files.Destination:
+    """What to write the text at a path to.  Raises `rpq.files.WriteError`."""
+    if path == files.STANDARD_STREAM:
+        return files.Borrowed(sys.stdout.buffer)
+    if grows and files.is_regular(path):
+        return files.Growing(path, position=position)
+    return files.Replacement(path)
 
 
-def _decoded(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+class TextSink:
+    """Rows as lines, CSV with a header unless told otherwise, and compressed if `packed` is an ending such as `.gz`.
 
-
-def _is_text(column: pa.Array) -> bool:
-    return pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-
-
-def _has_special(column: pa.Array) -> bool:
-    """Whether a text column holds a byte that CSV must quote (bytes next to a slice may be looked at too)."""
-    if not _is_text(column) or column.buffers()[2] is None:
-        return False
-    data = np.frombuffer(column.buffers()[2], dtype=np.uint8)
-    return any(bool((data == byte).any()) for byte in _SPECIAL)
-
-
-def _quoted_lines(columns: Sequence[pa.Array]) -> pa.Buffer:
-    cells = []
-    for column in columns:
-        if not _is_text(column):
-            cells.append(column.cast(pa.string()))
-            continue
-        text = column.cast(pa.large_string())
-        special = pc.match_substring_regex(text, '[",\r\n]')
-        quoted = pc.binary_join_element_wise(_TEXT['"'], pc.replace_substring(text, '"', '""'), _TEXT['"'], _TEXT[""])
-        cells.append(pc.if_else(special, quoted, text))
-    cells = [pc.fill_null(cell.cast(pa.large_string()), "") for cell in cells]
-    lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*cells, _TEXT[","]), _TEXT["\n"], _TEXT[""])
-    offsets = np.frombuffer(lines.buffers()[1], dtype=np.int64)[lines.offset : lines.offset + len(lines) + 1]
-    return lines.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-
-
-class CsvSink:
-    """Rows as CSV with a header; whatever `write` was given has reached the operating system when it returns.
-
-    `position` goes on behind that many bytes of an existing file; None writes a new one.
+    Without compression, whatever `write` was given has reached the operating system when it returns; compressed, it has
+    when `commit` or `close` ends the frame.  `position` tells that the destination goes on behind that many bytes.
     """
 
-    def __init__(self, file: IO[bytes], columns: Sequence[str], *, is_new: bool = True, close: bool = True) -> None:
-        self._file = file
+    def __init__(
+        self,
+        destination: files.Destination,
+        columns: Sequence[str],
+        *,
+        lines: Lines = CSV,
+        packed: str = "",
+        position: int | None = None,
+    ) -> None:
+        self.rows = 0
+        self._destination = destination
         self._columns = list(columns)
-        self._close = close
-        if is_new:
-            self._write((",".join(columns) + "\n").encode())
-            self._file.flush()
-
-    @classmethod
-    def open(cls, path: str, columns: Sequence[str], *, position: int | None = None) -> CsvSink:
-        """Open a file: a new one, or an old one cut to `position` bytes; `SinkError` if it has fewer."""
-        if position is None:
-            return cls(open(path, "wb"), columns)
-        return cls(reopen(path, position), columns, is_new=False)
+        self._lines = lines
+        self._new_frame = FRAMES.get(packed)
+        self._frame: Frame | None = None
+        self._has_begun = position is not None
+        self._bytes = self._whole = position or 0
+        self._is_broken = False
+        if destination.begins_at_once:
+            with self._unbroken():
+                self._begin()
 
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
             return
-        for lines in csv_lines(rows.select(self._columns)):
-            self._write(lines)
-        self._file.flush()
+        with self._unbroken():
+            self._begin()
+            for lines in self._lines.of(rows.select(self._columns)):
+                self._pack(lines)
+            if self._frame is None:
+                self._hand_over()
+        self.rows += rows.num_rows
 
-    def _write(self, data: bytes | pa.Buffer) -> None:
-        view = memoryview(data)
-        while view:  # an unbuffered file may take less than it is given
-            written = self._file.write(view)
-            view = view[written:] if written else view
-
-    def commit(self) -> int:
-        synchronise(self._file)
-        return self._file.tell()
+    def commit(self) -> int | None:
+        if not self._has_begun:
+            return None
+        with self._unbroken():
+            self._end_frame()
+            files.synchronise(self._destination.file)
+        return self._bytes
 
     def close(self) -> None:
-        self._file.flush()
-        if self._close:
-            self._file.close()
+        if self._is_broken:
+            self._destination.discard(whole=self._whole)
+            return
+        try:
+            with self._unbroken():
+                self._begin()
+                self._end_frame()
+                self._destination.put_in_place()
+        except BaseException:
+            self._destination.discard(whole=self._whole)
+            raise
 
+    def discard(self) -> None:
+        self._destination.discard(whole=self._whole)
 
-def reopen(path: str, position: int) -> IO[bytes]:
-    """Open a file to write on at `position`; what is behind it is cut off.  Raises `SinkError` if it is shorter."""
-    try:
-        file = open(path, "r+b")
-    except FileNotFoundError as error:
-        raise SinkError(f"{path}: is missing, but the checkpoint goes on from what was written to it") from error
-    size = file.seek(0, os.SEEK_END)
-    if size < position:
-        file.close()
-        raise SinkError(
-            f"{path}: has {size:,} bytes, but the checkpoint goes on behind byte {position:,}; it was changed"
-        )
-    file.truncate(position)
-    file.seek(position)
-    return file
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        try:
+            with files.failures_named(self._destination.path):
+                yield
+        except BaseException:
+            self._is_broken = True
+            raise
 
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._pack(self._lines.header(self._columns))
+            if self._frame is None:
+                self._hand_over()
 
-def synchronise(file: IO[bytes]) -> None:
-    """Put what was written to a file on disk; what is no file on a disk (a pipe) is flushed."""
-    file.flush()
-    try:
-        os.fsync(file.fileno())
-    except OSError:  # a pipe, a terminal, a file in memory
-        pass
+    def _pack(self, data: bytes | pa.Buffer) -> None:
+        if self._new_frame is None:
+            self._put(data)
+            return
+        self._frame = self._frame or self._new_frame()
+        self._put(self._frame.compress(data))
+
+    def _end_frame(self) -> None:
+        if self._frame is not None:
+            self._put(self._frame.end())
+            self._frame = None
+        self._hand_over()
+
+    def _put(self, data: bytes | pa.Buffer) -> None:
+        view = memoryview(data)
+        while view:  # an unbuffered file may take less than it is given
+            written = self._destination.file.write(view)
+            view = view[written:] if written else view
+        self._bytes += len(memoryview(data))
+
+    def _hand_over(self) -> None:
+        self._destination.file.flush()
+        self._whole = self._bytes
 
 
 class ParquetSink:
@@ -211,35 +237,84 @@ class ParquetSink:
     """
 
     def __init__(self, path: str, columns: Sequence[str], *, row_group_rows: int = ROW_GROUP_ROWS) -> None:
+        self.rows = 0
         self._path = path
         self._columns = columns
-        self._temporary = f"{path}.tmp"
         self._row_group_rows = row_group_rows
-        self._file: IO[bytes] = open(self._temporary, "wb")
+        self._destination = files.Replacement(path)
         self._writer: pq.ParquetWriter | None = None
         self._held = _Held()
+        self._is_broken = False
 
     def write(self, rows: pa.Table) -> None:
         self._held.add(plain(rows, self._columns))
+        self.rows += rows.num_rows
         if self._held.rows >= self._row_group_rows:
             self._write_group(self._held.take())
 
     def _write_group(self, rows: pa.Table) -> None:
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._file, rows.schema, compression="zstd", compression_level=1)
-        self._writer.write_table(rows, row_group_size=self._row_group_rows)
+        try:
+            if self._writer is None:
+                file = _Counted(self._destination.file)
+                self._writer = pq.ParquetWriter(file, rows.schema, compression="zstd", compression_level=1)
+            self._writer.write_table(rows, row_group_size=self._row_group_rows)
+        except BaseException:
+            self._is_broken = True
+            raise
 
     def commit(self) -> int:
         raise SinkError(f"{self._path}: this output cannot be gone on with")
 
     def close(self) -> None:
-        if self._held.rows or self._writer is None:
-            self._write_group(self._held.take() if self._held.rows else _no_rows(self._columns))
-        assert self._writer is not None
-        self._writer.close()
-        synchronise(self._file)
-        self._file.close()
-        os.replace(self._temporary, self._path)
+        try:
+            if self._is_broken:
+                return
+            if self._held.rows or self._writer is None:
+                self._write_group(self._held.take() if self._held.rows else _no_rows(self._columns))
+            assert self._writer is not None
+            self._writer.close()
+            self._destination.put_in_place()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        if self._writer is not None and self._writer.is_open:
+            with suppress(Exception):  # the end of a file that is thrown away
+                self._writer.close()
+            self._writer.is_open = False  # or it tries again when it is forgotten
+        self._destination.discard()
+
+
+class _Counted:
+    """A file that knows how much was written to it, which a FIFO does not."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._bytes = 0
+
+    def write(self, data: Any) -> int:
+        self._bytes += len(memoryview(data))
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._bytes
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        pass
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
 
 
 class _Held:
@@ -275,59 +350,83 @@ class ResumableParquet:
     """
 
     def __init__(self, path: str, columns: Sequence[str], *, position: int | None = None) -> None:
+        files.check_writable(path)
+        self.rows = 0
         self._path = path
         self._columns = columns
-        self._frames_path = f"{path}.rows"
+        self._frames_path = rows_beside(path)
         self._held = _Held()
-        self._rows = position or 0
-        if position is None:
-            self._file: IO[bytes] = open(self._frames_path, "wb")
+        self._before = position or 0
+        self._is_broken = self._is_kept = False
+        if not self._before:
+            self._frames = files.Growing(self._frames_path)
             return
         if not os.path.exists(self._frames_path):
-            self._restore_frames(position)
-        self._file = reopen(self._frames_path, self._frames_end(position))
+            self._restore_frames(self._before)
+        self._frames = files.Growing(self._frames_path, position=self._frames_end(self._before))
+        self._is_kept = True
 
     def write(self, rows: pa.Table) -> None:
         self._held.add(plain(rows, self._columns))
-        self._rows += rows.num_rows
+        self.rows += rows.num_rows
         if self._held.rows >= ROW_GROUP_ROWS:
-            _write_frame(self._file, self._held.take())
+            self._write_held()
 
-    def commit(self) -> int:
+    def _write_held(self) -> None:
+        try:
+            _write_frame(self._frames.file, self._held.take())
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def commit(self) -> int | None:
         if self._held.rows:
-            _write_frame(self._file, self._held.take())
-        synchronise(self._file)
-        return self._rows
+            self._write_held()
+        if not self._before + self.rows:
+            return None
+        try:
+            files.synchronise(self._frames.file)
+        except BaseException:
+            self._is_broken = True
+            raise
+        self._is_kept = True
+        return self._before + self.rows
 
     def close(self) -> None:
+        if self._is_broken:
+            self.discard()
+            return
         self.commit()
-        self._file.close()
+        self._frames.put_in_place()
         finished = ParquetSink(self._path, self._columns)
-        for rows in _read_frames(self._frames_path):
-            finished.write(rows)
-        finished.close()
+        try:
+            for rows in _read_frames(self._frames_path):
+                finished.write(rows)
+            finished.close()
+        finally:
+            finished.discard()
         os.remove(self._frames_path)
+
+    def discard(self) -> None:
+        """Leave what a checkpoint may go on from; opened at a position it is cut there."""
+        self._frames.discard(whole=os.path.getsize(self._frames_path) if self._is_kept else 0)
 
     def _restore_frames(self, rows: int) -> None:
         """Write the first rows of the finished file as frames again."""
-        if rows and not os.path.exists(self._path):
+        if not os.path.exists(self._path):
             raise SinkError(f"{self._path}: is missing, but the checkpoint goes on from {rows:,} rows in it")
-        temporary = f"{self._frames_path}.tmp"
         left = rows
-        with open(temporary, "wb") as file:
-            batches = pq.ParquetFile(self._path).iter_batches(batch_size=ROW_GROUP_ROWS) if rows else ()
-            for batch in batches:
+        with files.replacing(self._frames_path) as file:
+            for batch in pq.ParquetFile(self._path).iter_batches(batch_size=ROW_GROUP_ROWS):
                 part = batch.slice(0, left)
                 _write_frame(file, pa.Table.from_batches([part]))
                 left -= part.num_rows
                 if not left:
                     break
-            synchronise(file)
-        if left:
-            raise SinkError(
-                f"{self._path}: has fewer rows than the {rows:,} that the checkpoint goes on from; it was changed"
-            )
-        os.replace(temporary, self._frames_path)
+            else:
+                raise SinkError(
+                    f"{self._path}: has fewer rows than the {rows:,} that the checkpoint goes on from; it was changed"
+                )
 
     def _frames_end(self, rows: int) -> int:
         """The position in the file of frames behind this many rows."""
@@ -360,6 +459,11 @@ def _read_frames(path: str) -> Iterator[pa.Table]:
     with open(path, "rb") as file:
         while header := file.read(_FRAME_WORDS * _FRAME.itemsize):
             yield pa.ipc.open_stream(file.read(int(np.frombuffer(header, dtype=_FRAME)[1]))).read_all()
+
+
+def rows_beside(path: str) -> str:
+    """The file in which the rows of a resumable Parquet output stand until its end."""
+    return f"{path}.rows"
 
 
 def plain(rows: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -90,7 +90,7 @@ def count_events(last: int) -> None:
 
     for owner, names in (
         (rpq.Engine, ["push", "save"]),
-        (sinks.CsvSink, ["write", "commit", "close"]),
+        (sinks.TextSink, ["write", "commit", "close"]),
         (sinks.ResumableParquet, ["write", "commit", "close"]),
         (sinks, ["_write_frame"]),
         (os, ["replace", "remove", "fsync"]),

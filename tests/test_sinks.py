@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpq import sinks
+from rpq.files import Borrowed
 
 
 def changes(rows, vertex_type=None):
@@ -44,7 +45,7 @@ texts = st.text(st.sampled_from('ab ,"\r\n\té0'), max_size=5)
 def test_csv_is_what_a_csv_reader_reads(rows, data):
     start = data.draw(st.integers(0, len(rows)))
     file = io.BytesIO()
-    sink = sinks.CsvSink(file, (*sinks.COLUMNS, "path"), close=False)
+    sink = sinks.TextSink(Borrowed(file), (*sinks.COLUMNS, "path"))
     sink.write(changes(rows).slice(start))
     sink.close()
     read = list(csv.reader(io.StringIO(file.getvalue().decode(), newline="")))
@@ -54,7 +55,7 @@ def test_csv_is_what_a_csv_reader_reads(rows, data):
 
 def test_csv_quotes_only_where_needed():
     file = io.BytesIO()
-    sink = sinks.CsvSink(file, sinks.COLUMNS, close=False)
+    sink = sinks.TextSink(Borrowed(file), sinks.COLUMNS)
     sink.write(changes([("007", "x y", -1, "+", ""), ("a,b", 'say "hi"', 2, "-", "")]))
     sink.write(changes([(7, 8, 3, "+", "")], pa.int64()))
     assert file.getvalue().decode() == 'source,target,timestamp,op\n007,x y,-1,+\n"a,b","say ""hi""",2,-\n7,8,3,+\n'
@@ -62,10 +63,11 @@ def test_csv_quotes_only_where_needed():
 
 def test_csv_reaches_the_file_at_each_write(tmp_path):
     path = tmp_path / "out.csv"
-    sink = sinks.open_sink(str(path))
-    assert path.read_text() == "source,target,timestamp,op\n"
+    sink = sinks.open_sink(str(path), grows=True)
     sink.write(numbered(0, 1))
-    assert path.read_text().splitlines()[1:] == ["s0,t0,0,+"]
+    assert path.read_text().splitlines() == ["source,target,timestamp,op", "s0,t0,0,+"]
+    sink.write(numbered(1, 2))
+    assert path.read_text().splitlines()[2:] == ["s1,t1,1,+"]
 
 
 @pytest.mark.parametrize("vertex_type", [pa.int64(), pa.string()])
@@ -90,7 +92,7 @@ def test_an_empty_parquet_output_is_a_parquet_file(tmp_path):
     assert pq.read_table(path).column_names == ["source", "target", "timestamp", "op", "path"]
 
 
-@pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz"])
+@pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.bz2", "csv", "out.gz"])
 def test_another_ending_is_refused(tmp_path, name):
     with pytest.raises(sinks.SinkError, match=r"expected a name that ends in \.csv or \.parquet"):
         sinks.open_sink(str(tmp_path / name))

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.settings import ByteSize, RunSettings
+from rpq.cli.settings import ByteSize, RunSettings, WrittenFile
 from rpq.cli.several import SeveralValuesCommand
+from rpq.errors import RpqError
 
 if TYPE_CHECKING:
     import rpq
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rpq.cli.session import Outputs, Session
     from rpq.deletions import Deletions
     from rpq.readers import Batch, Reader
-    from rpq.sinks import Sink
 
 EPILOG = """\b
 --input, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
@@ -29,6 +29,13 @@ after -- (then it may start with a -):
   rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
   rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
   rpq run --query Q2 --dataset stackoverflow --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d
+
+\b
+--output writes CSV (.csv) or JSON Lines (.jsonl), compressed if .gz or .zst follows, or Parquet (.parquet).  A file is
+put in its place at the end, as a whole; one that was there stays until then, and for good if the run comes to nothing.
+An error or Ctrl-C ends it with the rows so far.  Written as rows come are standard output, FIFOs and devices, text
+while an input is no regular file, and all text with --checkpoint, which goes on where it stands.  Parquet with
+--checkpoint collects rows in FILE.rows and is made from them at the end of each run.
 
 \b
 Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 ended by Ctrl-C.
@@ -88,7 +95,7 @@ class InputFailure(click.ClickException):
     show_default=True,
     help="Whether pairs leave silently, or with a - row, when they expire.",
 )
-@click.option("--output", metavar="FILE", help="Where rows go: a name with .csv or .parquet, or - for standard output.")
+@click.option("--output", metavar="FILE", help="Where rows go: a name as below, or - for standard output.")
 @click.option("--witness", is_flag=True, help="Add a column with a path for every + row.")
 @click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices.")
 @click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices.")
@@ -108,7 +115,9 @@ class InputFailure(click.ClickException):
     help="After each insert, with this probability, delete an edge of the window.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the --deletes.")
-@click.option("--late", metavar="FILE", help="Where tuples go that came too late for the window.")
+@click.option(
+    "--late", type=WrittenFile(), metavar="FILE", help="Where tuples go that came too late for the window: .csv, .csv.gz, .csv.zst."
+)
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
@@ -119,7 +128,7 @@ class InputFailure(click.ClickException):
 @click.option(
     "--checkpoint", metavar="FILE", help="Where the run stands is kept here; if it is there, the run goes on from it."
 )
-@click.option("--stats", metavar="FILE.json", help="Where the figures of the summary go.")
+@click.option("--stats", type=WrittenFile(), metavar="FILE.json", help="Where the figures of the summary go; - is standard output.")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 def run(expression: str | None, query: str | None, dataset: str | None, **options: Any) -> None:
     """Run the query EXPRESSION over a stream of edges.
@@ -162,7 +171,7 @@ def execute(settings: RunSettings) -> int:
     from rpq.cli.progress import ProgressLine, notice_after
     from rpq.cli.session import Session
     from rpq.cli.summary import summary_text, write_stats
-    from rpq.errors import InputError, RpqError
+    from rpq.errors import InputError
     from rpq.readers import open_reader
 
     warm_up = rpq.warm_up  # brings in numba, which is no part of the run
@@ -218,8 +227,8 @@ def execute(settings: RunSettings) -> int:
             session.run(interrupts, ProgressLine(shown=is_shown))
         except RpqError as error:  # an output or a checkpoint that cannot be gone on with
             raise click.UsageError(str(error)) from error
-    if session.is_output_gone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
+    if session.is_output_gone or session.error is not None:
+        _let_go_of_standard_output()
     figures = session.figures(compile_seconds=compile_seconds, window=query.window.size, slide=query.window.slide)
     if not settings.quiet:
         click.echo(summary_text(figures), err=True)
@@ -227,15 +236,23 @@ def execute(settings: RunSettings) -> int:
         try:
             write_stats(settings.stats, figures)
         except OSError as error:
-            raise InputFailure(f"{settings.stats}: cannot be written: {error.strerror or error}") from error
+            _report(session, figures, settings)
+            raise InputFailure(str(error)) from error
     _report(session, figures, settings)
     return session.exit_code
+
+
+def _let_go_of_standard_output() -> None:
+    """Throw away what standard output does not take, or Python complains of it when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
     """The checkpoint to go on from, if there is one."""
     from rpq.cli.checkpoint import read_checkpoint
-    from rpq.errors import RpqError
 
     if settings.checkpoint is None:
         return None
@@ -279,18 +296,35 @@ def _check(settings: RunSettings) -> None:
         )
     if settings.witness and settings.output is None:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
-    if settings.output not in (None, "-"):
-        from rpq.sinks import SinkError, check_suffix
-
-        try:
-            check_suffix(settings.output)
-        except SinkError as error:
-            raise click.UsageError(str(error)) from error
+    _check_files(settings)
     if settings.format != "edges":
         from rpq.readers import formats
 
         if settings.format not in formats():
             raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
+
+
+def _check_files(settings: RunSettings) -> None:
+    """Refuse files that cannot be written, and one file for two purposes, before any is opened."""
+    from rpq.distinct import check_distinct
+    from rpq.files import STANDARD_STREAM, check_writable, is_regular
+    from rpq.sinks import check_suffix, rows_beside
+
+    named = {name: getattr(settings, name) for name in ("output", "late", "checkpoint", "stats")}
+    written = [(f"--{name}", path) for name, path in named.items() if path is not None]
+    try:
+        if settings.output is not None:
+            ending = check_suffix(settings.output)
+            if settings.checkpoint is not None and ending == ".parquet":
+                written.append(("the rows of --output in", rows_beside(settings.output)))
+        check_distinct(written=written, read=[("--input", path) for path in settings.inputs])
+        for option, path in written:
+            if path != STANDARD_STREAM:
+                check_writable(path)
+            if settings.checkpoint is not None and option != "--stats" and not is_regular(path):
+                raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")
+    except RpqError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _time_unit(settings: RunSettings, reader: Reader) -> str | None:
@@ -382,18 +416,24 @@ def _deletions(settings: RunSettings, query: rpq.Query) -> Deletions | None:
 def _open_outputs(settings: RunSettings, position: Position | None) -> Outputs:
     from rpq.cli.late import LateFile
     from rpq.cli.session import Outputs
-    from rpq.sinks import COLUMNS, WITNESS_COLUMN, CsvSink, open_sink
+    from rpq.sinks import open_sink
 
-    late = LateFile(settings.late, position=position.late_bytes if position else None) if settings.late else None
-    rows: Sink | None = None
-    if settings.output == "-":
-        columns = (*COLUMNS, WITNESS_COLUMN) if settings.witness else COLUMNS
-        rows = CsvSink(sys.stdout.buffer, columns, close=False)
-    elif settings.output is not None:
-        rows = open_sink(
-            settings.output,
-            witness=settings.witness,
-            resumable=settings.checkpoint is not None,
-            position=position.output if position else None,
-        )
+    has_checkpoint = settings.checkpoint is not None
+    is_followed = has_checkpoint or not all(map(_is_file, settings.inputs))
+    late = rows = None
+    if settings.late is not None:
+        late = LateFile(settings.late, grows=is_followed, position=position.late_bytes if position else None)
+    try:
+        if settings.output is not None:
+            rows = open_sink(
+                settings.output,
+                witness=settings.witness,
+                resumable=has_checkpoint,
+                grows=is_followed,
+                position=position.output if position else None,
+            )
+    except BaseException:
+        if late is not None:
+            late.sink.discard()
+        raise
     return Outputs(rows=rows, late=late)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,7 +104,7 @@ class Session:
     def run(self, interrupts: Interrupts, progress: ProgressLine) -> None:
         """Work until the input ends, an error, Ctrl-C or a closed pipe; then leave every output whole."""
         with ExitStack() as closing:
-            closing.callback(self._close_outputs)
+            closing.push(self._close_outputs)
             closing.callback(progress.close)
             try:
                 self._skip()
@@ -123,10 +124,12 @@ class Session:
                 self.is_output_gone = True
             except (InputError, MemoryLimitError, ConflictBudgetError, OSError) as error:
                 self._clean = self._clean and not isinstance(error, OSError)
-                self.ended, self.error = "error", str(error)
-                self.exit_code = 1
+                self._fail(error)
             if self._settings.checkpoint and self._clean:
-                self._save()
+                try:
+                    self._save()
+                except OSError as error:
+                    self._fail(error)
 
     def figures(self, *, compile_seconds: float, window: int, slide: int) -> dict[str, Any]:
         """Everything that summary and `--stats` say."""
@@ -293,7 +296,7 @@ class Session:
             tuples=self._tuples,
             last=self._last,
             output=self._outputs.rows.commit() if self._outputs.rows else None,
-            late_bytes=self._outputs.late.commit() if self._outputs.late else None,
+            late_bytes=self._outputs.late.sink.commit() if self._outputs.late else None,
             rejected=self._rejected,
             total_seconds=self._total_seconds(),
         )
@@ -303,17 +306,30 @@ class Session:
         self._saved_slide = self._slide()
         self._next_save = now + (now - began) * (1 / CHECKPOINT_SHARE - 1)
 
-    def _close_outputs(self) -> None:
-        for output in (self._outputs.late, self._outputs.rows):
+    def _close_outputs(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Put every output in place as far as it came; one that a failure left without rows stays what it was."""
+        has_failed = error is not None or self.error is not None
+        came_to_nothing = not self._tuples and self.exit_code != 0
+        late = self._outputs.late
+        for output in (late.sink if late else None, self._outputs.rows):
             if output is None:
                 continue
             try:
-                output.close()
+                if not output.rows and (has_failed or came_to_nothing):
+                    output.discard()
+                else:
+                    output.close()
             except BrokenPipeError:
                 self.is_output_gone = True
-            except OSError as error:
-                self.ended, self.error = "error", self.error or str(error)
-                self.exit_code = 1
+            except OSError as problem:
+                self._fail(problem)
+
+    def _fail(self, error: Exception) -> None:
+        """Note what ended the run; the first error counts."""
+        self.ended, self.error = "error", self.error or str(error)
+        self.exit_code = 1
 
 
 def _row(columns: pa.RecordBatch, row: int) -> list[Any]:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import click
 
+from rpq.files import STANDARD_OUTPUT, STANDARD_STREAM
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -68,6 +70,15 @@ class RunSettings:
             "--late": self.late and os.path.abspath(self.late),
             "--on-error": self.on_error,
         }
+
+
+class WrittenFile(click.ParamType):
+    """The name of a file that is written; `-` is standard output."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return STANDARD_OUTPUT if value == STANDARD_STREAM else str(value)
 
 
 class ByteSize(click.ParamType):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any
 
 from rpq.cli.progress import readable_bytes
+from rpq.files import replacing
 
 ENGINE_FIGURES = (
     "tuples",
@@ -47,12 +47,10 @@ def peak_memory_bytes() -> int:
 
 
 def write_stats(path: str, figures: dict[str, Any]) -> None:
-    """Write the figures as JSON; the file is replaced as a whole."""
-    temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(figures, file, indent=2, ensure_ascii=False)
-        file.write("\n")
-    os.replace(temporary, path)
+    """Write the figures as JSON; the file is replaced as a whole.  Raises `rpq.files.WriteError`."""
+    text = json.dumps(figures, indent=2, ensure_ascii=False)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
 
 
 def summary_text(figures: dict[str, Any]) -> str:
