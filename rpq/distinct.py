@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from rpq.files import STANDARD_STREAM, WriteError, descriptor_of
 
@@ -38,28 +37,36 @@ def check_distinct(
         for key in _identities(path, is_written=False):
             if key in known:
                 raise SameFileError(
-                    f"{_pair(*known[key])} and {_pair(option, path)} are one file: it would be overwritten by what is made of it"
+                    f"{_pair(*known[key])} and {_pair(option, path)} are one file: "
+                    "it would be overwritten by what is made of it"
                 )
         for other, output in outputs:
-            if output.endswith(".parquet") and is_inside(output, path):
+            if output.endswith(".parquet") and os.path.isdir(path) and is_read_with(output, path):
                 raise SameFileError(
                     f"{_pair(other, output)} lies in {_pair(option, path)}, whose Parquet files are all read; "
                     "expected a place outside"
                 )
 
 
-def is_inside(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
-    """Whether a path, which need not exist, leads to somewhere below an existing folder."""
-    if not os.path.isdir(folder):
-        return False
-    above = os.path.dirname(os.path.realpath(path))
-    while True:
-        with suppress(OSError):
-            if os.path.samefile(above, folder):
-                return True
-        if above == os.path.dirname(above):
+def is_read_with(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
+    """Whether a path, which need not exist, is a folder or leads to somewhere below it where its files are read.
+
+    That is not so below a name that begins with `_` or `.`, as for Spark and Hive.
+    """
+    here = os.path.realpath(path)
+    while not _is_same(here, folder):
+        above, name = os.path.split(here)
+        if above == here or name.startswith(("_", ".")):
             return False
-        above = os.path.dirname(above)
+        here = above
+    return True
+
+
+def _is_same(path: str, other: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return path == os.path.realpath(other)
 
 
 def _identities(path: str, *, is_written: bool) -> Iterator[tuple[object, ...]]:

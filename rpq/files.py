@@ -44,6 +44,7 @@ BUFFER_BYTES = 1 << 17
 _DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _MOST_LINKS = 40
+_UNNAMED = getattr(os, "O_TMPFILE", 0)
 
 
 class WriteError(RpqError, OSError):
@@ -156,10 +157,9 @@ class Replacement:
         return descriptor
 
     def _open_new(self, folder: str, mode: int) -> int:
-        unnamed = getattr(os, "O_TMPFILE", None)
-        if unnamed is not None and os.path.isdir("/proc/self/fd"):
+        if _UNNAMED and os.path.isdir("/proc/self/fd"):
             with suppress(OSError):  # this file system has no files without a name
-                descriptor = os.open(folder, unnamed | os.O_RDWR | os.O_CLOEXEC, mode)
+                descriptor = os.open(folder, _UNNAMED | os.O_RDWR | os.O_CLOEXEC, mode)
                 self._is_unnamed = True
                 return descriptor
         name = _unused_name(folder)
@@ -295,6 +295,18 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             raise WriteError(f"{name}: is a folder; expected the name of a file")
         if not _may(name, os.W_OK):
             raise WriteError(f"{name}: cannot be written: it is write-protected")
+
+
+def check_folder_writable(path: str | os.PathLike[str]) -> None:
+    """Raise `WriteError` if there can be no folder of files at a path; makes none."""
+    name = os.fspath(path)
+    folder = os.path.realpath(name)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise WriteError(f"{name}: cannot be made: {folder} is no folder")
+    if not _may(folder, os.W_OK | os.X_OK):
+        raise WriteError(f"{name}: cannot be made: the folder {folder} is write-protected")
 
 
 def is_regular(path: str | os.PathLike[str]) -> bool:

@@ -9,11 +9,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rpq.cli.settings import WrittenFile
 from rpq.cli.several import SeveralValuesCommand
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _session_options = _options(
     click.option("--master", default="local[*]", show_default=True, help="Where Spark runs: local[4], spark://…, yarn."),
     click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Settings of Spark; can be repeated."),
     click.option("--log", metavar="FILE", help="Where Spark's messages go.  [default: a temporary file]"),
-    click.option("--stats", metavar="FILE.json", help="Where the figures of the summary go."),
+    click.option("--stats", type=WrittenFile(), metavar="FILE.json", help="Where the figures of the summary go."),
     click.option("--quiet", is_flag=True, help="No progress, no summary."),
 )
 
@@ -94,6 +95,7 @@ def prepare_command(**options: Any) -> None:
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
+    _check_files(options, read=options["inputs"])
     with session_for(options["master"], None, _settings(options), _log(options)) as session:
         from rpq.spark.preparing import prepare
 
@@ -145,6 +147,7 @@ def replay_command(**options: Any) -> None:
     started = time.perf_counter()
     _refuse_existing(options["output"])
     _refuse_misspelt(options["expressions"])
+    _check_files(options, read=[options["data"]])
     with session_for(options["master"], options["partitions"], _settings(options), _log(options)) as session:
         from rpq.spark.preparing import read_statistics, vertex_type
         from rpq.spark.replaying import replay
@@ -200,6 +203,7 @@ def stream_command(**options: Any) -> None:
     from rpq.spark.console import session_for
 
     _refuse_misspelt(options["expressions"])
+    _check_files(options, read=[options["folder"]])
     partitions = options["partitions"] or max(1, os.cpu_count() or 1)
     with session_for(options["master"], partitions, _settings(options), _log(options)) as session:
         from rpq.spark.running import Stream
@@ -283,6 +287,26 @@ def _refuse_misspelt(expressions: tuple[str, ...]) -> None:
         raise click.UsageError("an expression is given twice")
 
 
+def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
+    """Refuse files that cannot be written, and folders and files that are, or lie in, one another."""
+    from rpq.cli.paths import check_files
+    from rpq.distinct import is_read_with
+    from rpq.files import WriteError, check_folder_writable
+
+    inputs = [("--input", path) for path in read]
+    check_files(written=[("--log", options["log"]), ("--stats", options["stats"])], read=inputs)
+    made = [(f"--{name}", options[name]) for name in ("output", "checkpoint") if options.get(name)]
+    local = [(option, path) for option, path in made if "://" not in path]
+    for option, folder in local:
+        for other, path in [*inputs, *made]:
+            if option != other and is_read_with(folder, path):
+                raise click.UsageError(f"{option} {folder} is {other} {path}, or lies in it; each needs a place of its own")
+        try:
+            check_folder_writable(folder)
+        except WriteError as error:
+            raise click.UsageError(f"{option} {error}") from error
+
+
 def _refuse_existing(output: str) -> None:
     if os.path.exists(output):
         raise click.UsageError(f"--output {output}: exists already; remove it or choose another name")
@@ -315,4 +339,4 @@ def _finish(options: dict[str, Any], figures: dict[str, Any], text: str) -> None
         try:
             write_stats(options["stats"], figures)
         except OSError as error:
-            raise click.ClickException(f"{options['stats']}: cannot be written: {error.strerror or error}") from error
+            raise click.ClickException(str(error)) from error

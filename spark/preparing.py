@@ -27,6 +27,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
+from rpq.files import replacing
 from rpq.spark.errors import PipelineError
 from rpq.spark.formats import format_named
 from rpq.spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe, staged_schema
@@ -97,9 +98,8 @@ def prepare(
             "rejected": rejected,
             **statistics_of(read),
         }
-        with open(os.path.join(output, STATISTICS), "w", encoding="utf-8") as file:
-            json.dump(statistics, file, indent=2, ensure_ascii=False)
-            file.write("\n")
+        with replacing(os.path.join(output, STATISTICS)) as file:
+            file.write((json.dumps(statistics, indent=2, ensure_ascii=False) + "\n").encode())
         shutil.rmtree(os.path.join(output, _STAGED))
     except BaseException:
         shutil.rmtree(output, ignore_errors=True)  # it was not there before

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rpq.cli.settings import WrittenFile
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -18,15 +20,19 @@ SHOWN, LONGEST_SHOWN = 8, 5
 @click.command("demo", short_help="Run a query over a small stream made up for it.")
 @click.option("--edges", type=click.IntRange(min=100), default=20_000, show_default=True, help="Length of the stream.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
-@click.option("--output", metavar="FILE", help="Keep the stream: .tsv, .csv or .parquet, in the format edges.")
+@click.option(
+    "--output", type=WrittenFile(), metavar="FILE", help="Keep the stream: .tsv, .csv or .parquet, in the format edges."
+)
 def demo(edges: int, seed: int, output: str | None) -> None:
     """Make a small stream like Stack Overflow's, run a query over it, and show answers and a path behind one."""
     from rich.console import Console
 
     import rpq
+    from rpq.cli.paths import check_files
     from rpq.cli.progress import notice_after
     from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
+    check_files(written=[("--output", output)])
     console = Console()
     stream = generate_interactions(Interactions(edges=edges, seed=seed))
     if output is not None:
@@ -98,20 +104,13 @@ def _next_steps(output: str | None, seed: int) -> str:
 
 def write_edges(stream: pa.Table, path: str) -> None:
     """Write a stream in the format `edges`, as the ending of the name says; `click.UsageError` for another."""
-    import pyarrow.csv
-    import pyarrow.parquet
+    from rpq.files import WriteError
+    from rpq.workloads.generate.writing import OutputError, write_stream
 
     try:
-        if path.endswith(".parquet"):
-            pyarrow.parquet.write_table(stream, path)
-        elif path.endswith((".tsv", ".csv")):
-            separator = "\t" if path.endswith(".tsv") else ","
-            with open(path, "wb") as file:
-                file.write((separator.join(stream.column_names) + "\n").encode())
-                options = pyarrow.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style="none")
-                pyarrow.csv.write_csv(stream, file, options)
-        else:
-            raise click.UsageError(f"--output {path}: expected a name that ends in .tsv, .csv or .parquet")
-    except OSError as error:
-        raise click.ClickException(f"{path}: cannot be written: {error.strerror or error}") from error
+        write_stream(stream.to_batches(), path)
+    except OutputError as error:
+        raise click.UsageError(f"--output {error}") from error
+    except WriteError as error:
+        raise click.ClickException(str(error)) from error
     click.echo(f"wrote {path}", err=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from rpq.cli.settings import WrittenFile
 
 if TYPE_CHECKING:
     from rpq import automata
@@ -18,20 +19,22 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the automaton in Graphviz's language here; - writes that alone to standard output.",
 )
-@click.option("--svg", metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
-@click.option("--png", metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
+@click.option("--svg", type=WrittenFile(), metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
+@click.option("--png", type=WrittenFile(), metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
 def explain(expression: str, dot: str | None, svg: str | None, png: str | None) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
 
     An EXPRESSION that starts with a - goes behind --.
     """
     from rpq import automata
+    from rpq.cli.paths import check_files
 
     try:
         tree = automata.parse(expression)
         dfa = automata.compile(expression)
     except automata.ExpressionError as error:
         raise click.UsageError(f"the expression is not understood\n{error}") from error
+    check_files(written=[("--dot", dot), ("--svg", svg), ("--png", png)])
     if dot == "-":
         click.echo(dfa.to_dot(), nl=False)
     else:
@@ -122,8 +125,11 @@ def _has_conflicts(dfa: automata.DFA) -> bool:
 
 
 def _write(path: str, data: bytes) -> None:
+    from rpq.files import replacing
+
     try:
-        Path(path).write_bytes(data)
+        with replacing(path) as file:
+            file.write(data)
     except OSError as error:
-        raise click.ClickException(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise click.ClickException(str(error)) from error
     click.echo(f"wrote {path}", err=True)

@@ -14,7 +14,6 @@ import click
 
 from rpq.cli.settings import ByteSize, RunSettings, WrittenFile
 from rpq.cli.several import SeveralValuesCommand
-from rpq.errors import RpqError
 
 if TYPE_CHECKING:
     import rpq
@@ -116,7 +115,10 @@ class InputFailure(click.ClickException):
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the --deletes.")
 @click.option(
-    "--late", type=WrittenFile(), metavar="FILE", help="Where tuples go that came too late for the window: .csv, .csv.gz, .csv.zst."
+    "--late",
+    type=WrittenFile(),
+    metavar="FILE",
+    help="Where tuples go that came too late for the window, as CSV; .gz and .zst compress it.",
 )
 @click.option(
     "--on-error",
@@ -128,7 +130,9 @@ class InputFailure(click.ClickException):
 @click.option(
     "--checkpoint", metavar="FILE", help="Where the run stands is kept here; if it is there, the run goes on from it."
 )
-@click.option("--stats", type=WrittenFile(), metavar="FILE.json", help="Where the figures of the summary go; - is standard output.")
+@click.option(
+    "--stats", type=WrittenFile(), metavar="FILE.json", help="Where the figures of the summary go; - is standard output."
+)
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 def run(expression: str | None, query: str | None, dataset: str | None, **options: Any) -> None:
     """Run the query EXPRESSION over a stream of edges.
@@ -171,7 +175,7 @@ def execute(settings: RunSettings) -> int:
     from rpq.cli.progress import ProgressLine, notice_after
     from rpq.cli.session import Session
     from rpq.cli.summary import summary_text, write_stats
-    from rpq.errors import InputError
+    from rpq.errors import InputError, RpqError
     from rpq.readers import open_reader
 
     warm_up = rpq.warm_up  # brings in numba, which is no part of the run
@@ -253,6 +257,7 @@ def _let_go_of_standard_output() -> None:
 def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
     """The checkpoint to go on from, if there is one."""
     from rpq.cli.checkpoint import read_checkpoint
+    from rpq.errors import RpqError
 
     if settings.checkpoint is None:
         return None
@@ -306,25 +311,22 @@ def _check(settings: RunSettings) -> None:
 
 def _check_files(settings: RunSettings) -> None:
     """Refuse files that cannot be written, and one file for two purposes, before any is opened."""
-    from rpq.distinct import check_distinct
-    from rpq.files import STANDARD_STREAM, check_writable, is_regular
-    from rpq.sinks import check_suffix, rows_beside
+    from rpq.cli.paths import check_files
+    from rpq.files import is_regular
+    from rpq.sinks import SinkError, check_suffix, rows_beside
 
-    named = {name: getattr(settings, name) for name in ("output", "late", "checkpoint", "stats")}
-    written = [(f"--{name}", path) for name, path in named.items() if path is not None]
-    try:
-        if settings.output is not None:
-            ending = check_suffix(settings.output)
-            if settings.checkpoint is not None and ending == ".parquet":
-                written.append(("the rows of --output in", rows_beside(settings.output)))
-        check_distinct(written=written, read=[("--input", path) for path in settings.inputs])
-        for option, path in written:
-            if path != STANDARD_STREAM:
-                check_writable(path)
-            if settings.checkpoint is not None and option != "--stats" and not is_regular(path):
-                raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")
-    except RpqError as error:
-        raise click.UsageError(str(error)) from error
+    written = [(f"--{name}", getattr(settings, name)) for name in ("output", "late", "checkpoint", "stats")]
+    if settings.output is not None:
+        try:
+            is_parquet = check_suffix(settings.output) == ".parquet"
+        except SinkError as error:
+            raise click.UsageError(str(error)) from error
+        if is_parquet and settings.checkpoint is not None:
+            written.append(("the rows of --output in", rows_beside(settings.output)))
+    check_files(written=written, read=[("--input", path) for path in settings.inputs])
+    for option, path in written:
+        if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
+            raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")
 
 
 def _time_unit(settings: RunSettings, reader: Reader) -> str | None:

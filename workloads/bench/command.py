@@ -68,6 +68,7 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
     <!-- bench mathoverflow columns=query,engine_seconds where=query:Q1 -->   … a table …   <!-- /bench -->
     <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench -->
     """
+    from rpq.files import check_writable, replacing
     from rpq.workloads.bench.report import ReportError, filled
     from rpq.workloads.bench.results import default_directory
 
@@ -75,12 +76,14 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
         try:
             text = file.read_text(encoding="utf-8")
             made = filled(text, results=results or default_directory(), file=file, load=load)
+            check_writable(file)
         except (ReportError, OSError) as error:
             raise click.ClickException(str(error)) from error
         if check and made != text:
             raise click.ClickException(f"{file} differs from the results: rpq bench report {file} brings it up to date")
         if made != text:
-            file.write_text(made, encoding="utf-8")
+            with replacing(file) as output:
+                output.write(made.encode())
         click.echo(f"{file}: {'unchanged' if made == text else 'filled in'}", err=True)
 
 
@@ -112,6 +115,8 @@ def _command(name: str, help_text: str) -> click.Command:
 def _run(name: str, values: dict[str, Any]) -> None:
     from rich.console import Console
 
+    from rpq.cli.paths import check_files
+    from rpq.files import WriteError
     from rpq.workloads.bench.experiment import Settings
     from rpq.workloads.bench.measure import RowsDifferError
     from rpq.workloads.bench.results import default_directory
@@ -122,8 +127,13 @@ def _run(name: str, values: dict[str, Any]) -> None:
     values["queries"] = tuple(filter(None, values["queries"].replace(" ", "").split(",")))
     experiment = load(name)
     try:
+        values["output"].mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--output {values['output']}: cannot be made: {error.strerror or error}") from error
+    check_files(written=[("--output", str(values["output"] / f"{name}.{kind}")) for kind in ("json", "png")])
+    try:
         result = experiment.run(Settings(**values), lambda text: click.echo(text, err=True))
-    except (StreamError, RowsDifferError, UnknownQueryError) as error:
+    except (StreamError, RowsDifferError, UnknownQueryError, WriteError) as error:
         raise click.ClickException(str(error)) from error
     console = Console()
     if not console.is_terminal:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rpq
+from rpq.files import replacing
 from rpq.workloads import queries
 from rpq.workloads.bench.streams import Stream, open_streams
 
@@ -125,7 +126,8 @@ class Experiment:
         assert self.plot is not None
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         self.plot(figure, records)
-        figure.savefig(path, dpi=110)
+        with replacing(path) as file:
+            figure.savefig(file, format="png", dpi=110)
         say(f"wrote {path}")
 
     def table(self, result: Mapping[str, Any]) -> Table:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from rpq.files import replacing
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures.json"
 
@@ -20,9 +21,9 @@ def write_result(directory: Path, name: str, result: dict[str, Any]) -> Path:
     """Write a result as JSON, replaced as a whole; the path."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.json"
-    temporary = path.with_suffix(".json.tmp")
-    temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
     return path
 
 

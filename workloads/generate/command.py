@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rpq.cli.settings import WrittenFile
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -19,7 +21,7 @@ NAMES = ("stackoverflow", "ldbc", "yago", "gmark")
 @click.option("--edges", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Length of the stream.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
 @click.option(
-    "--output", metavar="FILE", help="A name that ends in .tsv, .csv (with .gz: compressed) or .parquet."
+    "--output", type=WrittenFile(), metavar="FILE", help="A name that ends in .tsv, .csv (with .gz: compressed) or .parquet."
 )
 @click.option(
     "--schema", type=click.Path(exists=True, dir_okay=False), metavar="FILE.xml", help="gmark: another schema."
@@ -48,6 +50,8 @@ def generate(
     yago           facts of a hundred labels; timestamps are positions
     gmark          a graph of a gMark schema; timestamps are positions
     """
+    from rpq.cli.paths import check_files
+
     if (schema or workload) and kind != "gmark":
         raise click.UsageError("--schema and --workload are for gmark only")
     if compare:
@@ -56,9 +60,11 @@ def generate(
         return _compare(compare, seed)
     if output is None:
         raise click.UsageError("--output says where the stream goes")
+    check_files(written=[("--output", output)], read=[("--schema", schema)])
     options = _schema_option(schema)
     if workload:
         return _write_workload(output, workload, seed, options)
+    from rpq.files import WriteError
     from rpq.workloads.generate.kinds import KINDS
     from rpq.workloads.generate.writing import OutputError, write_stream
 
@@ -66,8 +72,8 @@ def generate(
         written = write_stream(KINDS[kind](edges=edges, seed=seed, **options), output)
     except OutputError as error:
         raise click.UsageError(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{output}: cannot be written: {error.strerror or error}") from error
+    except WriteError as error:
+        raise click.ClickException(str(error)) from error
     click.echo(f"wrote {written:,} tuples to {output}", err=True)
 
 
@@ -81,12 +87,16 @@ def _schema_option(path: str | None) -> dict[str, Any]:
 
 
 def _write_workload(output: str, count: int, seed: int, options: dict[str, Any]) -> None:
+    from rpq.files import WriteError, replacing
     from rpq.workloads.gmark.random_queries import random_queries
     from rpq.workloads.gmark.schema import SOCIAL
 
     lines = [expression + "\n" for _, expression in random_queries(options.get("schema", SOCIAL), count, seed=seed)]
-    with click.open_file(output, "w", encoding="utf-8") as file:
-        file.writelines(lines)
+    try:
+        with replacing(output) as file:
+            file.write("".join(lines).encode())
+    except WriteError as error:
+        raise click.ClickException(str(error)) from error
     click.echo(f"wrote {count:,} queries to {output}", err=True)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+
+from rpq.compression import Frame, GzipFrame
+from rpq.files import is_regular, replacing
 
 _OPS = pa.array(["+", "-"])
 
@@ -17,10 +21,13 @@ class OutputError(ValueError):
 
 
 def write_stream(batches: Iterable[pa.RecordBatch], path: str) -> int:
-    """Write the stream, `op` as the fifth column where it has deletes; the tuples written. Raises `OutputError`."""
+    """Write the stream, `op` as the fifth column where it has deletes; the tuples written.
+
+    Raises `OutputError` for a name that does not say what to write, `rpq.files.WriteError` for a file that cannot be.
+    """
     opened = _writer_of(path)
     written = 0
-    with opened(path) as write:
+    with replacing(path) as file, opened(file) as write:
         for batch in batches:
             write(_with_op(batch))
             written += batch.num_rows
@@ -39,17 +46,21 @@ def _writer_of(path: str):  # type: ignore[no-untyped-def]  # a context manager'
         return _parquet
     for ending, separator in ((".tsv", "\t"), (".csv", ",")):
         if path.removesuffix(".gz").endswith(ending):
-            return lambda name: _text(name, separator)
-    raise OutputError(f"{path}: expected a name that ends in .tsv, .csv, .tsv.gz, .csv.gz or .parquet")
+            return lambda file: _text(file, separator, frame=GzipFrame() if path.endswith(".gz") else None)
+    if not is_regular(path):  # standard output, a FIFO
+        return lambda file: _text(file, "\t", frame=None)
+    raise OutputError(
+        f"{path}: expected a name that ends in .tsv, .csv or .parquet (.tsv and .csv also with .gz behind), or -"
+    )
 
 
 @contextmanager
-def _parquet(path: str) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def _parquet(file: IO[bytes]) -> Iterator[Callable[[pa.RecordBatch], None]]:
     writer = None
 
     def write(batch: pa.RecordBatch) -> None:
         nonlocal writer
-        writer = writer or pa.parquet.ParquetWriter(path, batch.schema, compression="zstd")
+        writer = writer or pa.parquet.ParquetWriter(file, batch.schema, compression="zstd")
         writer.write_batch(batch)
 
     try:
@@ -60,16 +71,22 @@ def _parquet(path: str) -> Iterator[Callable[[pa.RecordBatch], None]]:
 
 
 @contextmanager
-def _text(path: str, separator: str) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def _text(file: IO[bytes], separator: str, *, frame: Frame | None) -> Iterator[Callable[[pa.RecordBatch], None]]:
     options = pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style="none")
     is_first = True
-    with pa.output_stream(path, compression="gzip" if path.endswith(".gz") else None) as file:
 
-        def write(batch: pa.RecordBatch) -> None:
-            nonlocal is_first
-            if is_first:
-                file.write((separator.join(batch.schema.names) + "\n").encode())
-                is_first = False
-            pa.csv.write_csv(batch, file, options)
+    def put(data: bytes | pa.Buffer) -> None:
+        file.write(frame.compress(data) if frame else data)
 
-        yield write
+    def write(batch: pa.RecordBatch) -> None:
+        nonlocal is_first
+        if is_first:
+            put((separator.join(batch.schema.names) + "\n").encode())
+            is_first = False
+        lines = pa.BufferOutputStream()
+        pa.csv.write_csv(batch, lines, options)
+        put(lines.getvalue())
+
+    yield write
+    if frame:
+        file.write(frame.end())
