@@ -20,6 +20,7 @@ about all its paths before it opens any.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -44,15 +45,16 @@ BUFFER_BYTES = 1 << 17
 _DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _MOST_LINKS = 40
+_NAME_IS_KEPT = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
 _UNNAMED = getattr(os, "O_TMPFILE", 0)
 
 
 class WriteError(RpqError, OSError):
     """A file that cannot be written, or that a command may not write; the message names it."""
 
-    def __init__(self, message: str, *, errno: int | None = None) -> None:
+    def __init__(self, message: str, *, number: int | None = None) -> None:
         super().__init__(message)
-        self.errno = errno
+        self.errno = number
 
 
 @contextmanager
@@ -103,7 +105,7 @@ class Replacement:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._temporary: str | None = None
-        self._is_unnamed = self._is_copied = False
+        self._is_copied = False
         check_writable(self.path)
         with failures_named(self.path):
             self._is_in_place = _is_written_in_place(self.path)
@@ -145,8 +147,8 @@ class Replacement:
             before = None
         mode = 0o666 if before is None else stat.S_IMODE(before.st_mode) & 0o777
         try:
-            descriptor = self._open_new(folder, mode)
-        except OSError:
+            descriptor, self._temporary = _open_new(folder, mode)
+        except PermissionError:
             if before is None:
                 raise
             self._is_copied = True
@@ -156,21 +158,9 @@ class Replacement:
             _take_over(descriptor, before)
         return descriptor
 
-    def _open_new(self, folder: str, mode: int) -> int:
-        if _UNNAMED and os.path.isdir("/proc/self/fd"):
-            with suppress(OSError):  # this file system has no files without a name
-                descriptor = os.open(folder, _UNNAMED | os.O_RDWR | os.O_CLOEXEC, mode)
-                self._is_unnamed = True
-                return descriptor
-        name = _unused_name(folder)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(name, flags, mode)
-        self._temporary = name
-        return descriptor
-
     def _rename(self) -> None:
         folder = os.path.dirname(self._target)
-        if self._is_unnamed:
+        if self._temporary is None:
             name = _unused_name(folder)
             at = os.open(folder, os.O_RDONLY)
             try:  # with a folder's descriptor Python calls linkat, which follows the name in /proc
@@ -178,13 +168,12 @@ class Replacement:
             finally:
                 os.close(at)
             self._temporary = name
-        assert self._temporary is not None
         try:
             os.replace(self._temporary, self._target)
-        except OSError:
-            if not os.path.isfile(self._target):
+        except OSError as error:
+            if error.errno not in _NAME_IS_KEPT or not os.path.isfile(self._target):
                 raise
-            self._copy()  # it is there, but its name cannot be given to another file
+            self._copy()
             return
         self._temporary = None
         synchronise_folder(folder)
@@ -283,8 +272,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if not name:
         raise WriteError("the name of a file to write is empty")
     with failures_named(name):
-        if descriptor_of(name) is not None:
-            os.fstat(descriptor_of(name) or 0)
+        descriptor = descriptor_of(name)
+        if descriptor is not None:
+            os.fstat(descriptor)
             return
         try:
             mode = os.stat(name).st_mode
@@ -345,7 +335,7 @@ def failures_named(path: str) -> Iterator[None]:
     except (WriteError, BrokenPipeError):
         raise
     except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {error.strerror or error}", errno=error.errno) from error
+        raise WriteError(f"{path}: cannot be written: {error.strerror or error}", number=error.errno) from error
 
 
 class _NamedFile(io.FileIO):
@@ -386,6 +376,16 @@ def _take_over(descriptor: int, before: os.stat_result) -> None:
                 os.fchown(descriptor, owner, group)
         with suppress(OSError):
             os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+
+
+def _open_new(folder: str, mode: int) -> tuple[int, str | None]:
+    """Open a new file in a folder, without a name where that can be: its descriptor and its name."""
+    if _UNNAMED and os.path.isdir("/proc/self/fd"):
+        with suppress(OSError):  # not every file system has files without a name
+            return os.open(folder, _UNNAMED | os.O_RDWR | os.O_CLOEXEC, mode), None
+    name = _unused_name(folder)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    return os.open(name, flags, mode), name
 
 
 def _unused_name(folder: str) -> str:
@@ -435,9 +435,10 @@ def _check_folder(path: str) -> None:
         raise WriteError(f"{path}: cannot be written: {folder} is no folder")
     if not _may(folder, os.W_OK | os.X_OK):
         raise WriteError(f"{path}: cannot be written: the folder {folder} is write-protected")
-    name = _unused_name(folder)  # what permissions do not tell: whether there are files in this folder at all
-    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    os.unlink(name)
+    descriptor, name = _open_new(folder, 0o600)  # permissions do not tell whether there can be files in a folder
+    os.close(descriptor)
+    if name is not None:
+        os.unlink(name)
 
 
 def _may(path: str, mode: int) -> bool:

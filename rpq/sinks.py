@@ -89,18 +89,12 @@ def open_sink(
     ending = check_suffix(path)
     if resumable and (path == files.STANDARD_STREAM or not files.is_regular(path)):
         raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")
-    try:
-        if ending == ".parquet":
+    if ending == ".parquet":
+        with _opening():
             return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
-        return TextSink(
-            destination(path, grows=grows or resumable, position=position),
-            columns,
-            lines=TEXT_FORMS[os.path.splitext(ending)[0] if ending.endswith(tuple(FRAMES)) else ending],
-            packed=os.path.splitext(ending)[1] if ending.endswith(tuple(FRAMES)) else "",
-            position=position,
-        )
-    except files.WriteError as error:
-        raise SinkError(str(error)) from error
+    form, packed = os.path.splitext(ending) if ending.endswith(tuple(FRAMES)) else (ending, "")
+    file = destination(path, grows=grows or resumable, position=position)
+    return TextSink(file, columns, lines=TEXT_FORMS[form], packed=packed, position=position)
 
 
 def check_suffix(path: str) -> str:
@@ -117,12 +111,21 @@ def check_suffix(path: str) -> str:
 
 
 def destination(path: str, *, grows: bool, position: int | None = None) -> files.Destination:
-    """What to write the text at a path to.  Raises `rpq.files.WriteError`."""
+    """What to write the text at a path to, as `open_sink` decides it.  Raises `SinkError`."""
     if path == files.STANDARD_STREAM:
         return files.Borrowed(sys.stdout.buffer)
-    if grows and files.is_regular(path):
-        return files.Growing(path, position=position)
-    return files.Replacement(path)
+    with _opening():
+        if grows and files.is_regular(path):
+            return files.Growing(path, position=position)
+        return files.Replacement(path)
+
+
+@contextmanager
+def _opening() -> Iterator[None]:
+    try:
+        yield
+    except files.WriteError as error:
+        raise SinkError(str(error)) from error
 
 
 class TextSink:
@@ -147,12 +150,16 @@ class TextSink:
         self._lines = lines
         self._new_frame = FRAMES.get(packed)
         self._frame: Frame | None = None
-        self._has_begun = position is not None
+        self._goes_on = self._has_begun = position is not None
         self._bytes = self._whole = position or 0
         self._is_broken = False
         if destination.begins_at_once:
-            with self._unbroken():
-                self._begin()
+            try:
+                with self._unbroken():
+                    self._begin()
+            except BaseException:
+                self.discard()
+                raise
 
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
@@ -175,7 +182,7 @@ class TextSink:
 
     def close(self) -> None:
         if self._is_broken:
-            self._destination.discard(whole=self._whole)
+            self.discard()
             return
         try:
             with self._unbroken():
@@ -183,11 +190,11 @@ class TextSink:
                 self._end_frame()
                 self._destination.put_in_place()
         except BaseException:
-            self._destination.discard(whole=self._whole)
+            self.discard()
             raise
 
     def discard(self) -> None:
-        self._destination.discard(whole=self._whole)
+        self._destination.discard(whole=self._whole if self.rows or self._goes_on else 0)
 
     @contextmanager
     def _unbroken(self) -> Iterator[None]:

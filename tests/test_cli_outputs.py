@@ -223,8 +223,15 @@ def test_the_file_before_stays_until_the_run_is_done(here):
     running.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl.zst", "rows.parquet"])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("rows.csv", signal.SIGINT),
+        ("rows.jsonl.zst", signal.SIGINT),
+        ("rows.parquet", signal.SIGTERM),
+        ("rows.csv", signal.SIGKILL),
+    ],
+)
 def test_a_run_over_files_that_is_interrupted_leaves_whole_files_and_no_others(here, name, number):
     """Killed outright, it leaves what was there."""
     Path(name).write_bytes(b"precious")
@@ -240,7 +247,7 @@ def test_a_run_over_files_that_is_interrupted_leaves_whole_files_and_no_others(h
     left = set(os.listdir()) - {"edges.txt", "stats.json"}
     if number == signal.SIGKILL:
         assert Path(name).read_bytes() == b"precious"
-    elif running.returncode != 0:
+    else:
         assert running.returncode == 128 + number, err
         json.loads(Path("stats.json").read_text())
         if Path(name).read_bytes() != b"precious":
@@ -316,7 +323,7 @@ needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the sys
 
 
 @needs_full
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl.gz", "rows.csv.zst", "rows.parquet"])
 def test_a_full_device_is_named(here, name):
     Path(name).symlink_to("/dev/full")
     done = process(*RUN, "--input", "edges.txt", "--output", name, "--quiet")
@@ -349,7 +356,7 @@ def tiny(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl.zst", "rows.parquet"])
 @pytest.mark.parametrize("how", ["file", "stdin", "checkpoint"])
 def test_a_full_disk_leaves_what_was_there_or_whole_rows(here, tiny, name, how):
     import random

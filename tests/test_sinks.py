@@ -1,8 +1,11 @@
 """Outputs: what a CSV reader and a Parquet reader get back, and going on after a crash."""
 
 import csv
+import gzip
 import io
+import json
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from rpq import sinks
 from rpq.files import Borrowed
+from rpq.lines import JSON_LINES
 
 
 def changes(rows, vertex_type=None):
@@ -34,6 +38,7 @@ def numbered(start, end):
     return changes([(f"s{i}", f"t{i}", i, "+", f'["s{i}", "a", "t{i}"]') for i in range(start, end)])
 
 
+jsons = st.none() | st.text(st.sampled_from('ab"\\/\r\n\t\x00\x1f\x7fé0\u2028'), max_size=5)
 texts = st.text(st.sampled_from('ab ,"\r\n\té0'), max_size=5)
 
 
@@ -51,6 +56,31 @@ def test_csv_is_what_a_csv_reader_reads(rows, data):
     read = list(csv.reader(io.StringIO(file.getvalue().decode(), newline="")))
     assert read[0] == ["source", "target", "timestamp", "op", "path"]
     assert read[1:] == [[source, target, str(time), op, path] for source, target, time, op, path in rows[start:]]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(jsons, jsons, st.integers(-(2**63), 2**63 - 1), st.sampled_from("+-"), jsons), max_size=6),
+    st.data(),
+)
+def test_json_lines_are_what_a_json_reader_reads(rows, data):
+    start = data.draw(st.integers(0, len(rows)))
+    file = io.BytesIO()
+    sink = sinks.TextSink(Borrowed(file), (*sinks.COLUMNS, "path"), lines=JSON_LINES)
+    sink.write(changes(rows).slice(start))
+    sink.close()
+    lines = file.getvalue().decode().split("\n")
+    assert lines.pop() == ""
+    assert [tuple(json.loads(line).items()) for line in lines] == [
+        tuple(zip(("source", "target", "timestamp", "op", "path"), row)) for row in rows[start:]
+    ]
+
+
+def test_json_lines_keep_numbers_and_tell_what_is_missing():
+    file = io.BytesIO()
+    sink = sinks.TextSink(Borrowed(file), sinks.COLUMNS, lines=JSON_LINES)
+    sink.write(changes([(7, None, 3, "+", "")], pa.int64()))
+    assert file.getvalue() == b'{"source": 7, "target": null, "timestamp": 3, "op": "+"}\n'
 
 
 def test_csv_quotes_only_where_needed():
@@ -104,14 +134,24 @@ def test_a_folder_that_is_missing_is_said(tmp_path):
             sinks.open_sink(str(tmp_path / "nowhere" / name))
 
 
+def unpacked(path):
+    data = Path(path).read_bytes()
+    if path.endswith(".gz"):
+        data = gzip.decompress(data)
+    if path.endswith(".zst"):
+        data = pa.CompressedInputStream(io.BytesIO(data), "zstd").read()
+    return data.decode()
+
+
 def read_rows(path):
     if path.endswith(".parquet"):
         return pq.read_table(path)["source"].to_pylist()
-    with open(path, newline="") as file:
-        return [row["source"] for row in csv.DictReader(file)]
+    if ".jsonl" in path:
+        return [json.loads(line)["source"] for line in unpacked(path).splitlines()]
+    return [row["source"] for row in csv.DictReader(io.StringIO(unpacked(path), newline=""))]
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+@pytest.mark.parametrize("name", [f"out{ending}" for ending in sinks.ENDINGS])
 @pytest.mark.parametrize("closed", [False, True], ids=["killed", "closed"])
 def test_going_on_cuts_what_was_written_after_the_commit(tmp_path, name, closed):
     """0 … 5 | commit | 5 … 8 | killed or closed; going on behind the commit with 10 … 12, and again"""
@@ -139,7 +179,7 @@ def test_going_on_cuts_what_was_written_after_the_commit(tmp_path, name, closed)
     assert os.listdir(tmp_path) == [name]
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+@pytest.mark.parametrize("name", [f"out{ending}" for ending in sinks.ENDINGS])
 def test_going_on_without_the_old_output_is_refused(tmp_path, name):
     path = str(tmp_path / name)
     sink = sinks.open_sink(path, resumable=True)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import RpqError
+from rpq.files import failures_named, synchronise_folder
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -29,7 +30,7 @@ class Position:
     """How far a run has come: `tuples` of the input are consumed, of which `last` was the last one.
 
     `output` is the position of the output (see `rpq.sinks`) and `late_bytes` the length of the file of late tuples,
-    None where there is no such output.  `rejected` counts the tuples that the engine, not the reader, rejected.
+    None where there is no such output, or nothing in it yet.  `rejected` counts the tuples that the engine, not the reader, rejected.
     """
 
     tuples: int
@@ -51,8 +52,9 @@ class Resumed:
 def write_checkpoint(path: str, engine: Engine, identity: dict[str, Any], position: Position) -> None:
     """Write the file, on disk when this returns; until then it is the one before."""
     content = {"version": VERSION, "identity": identity, "position": asdict(position)}
-    engine.save(path, extra={_KEY: json.dumps(content)})
-    _synchronise_folder(path)
+    with failures_named(path):
+        engine.save(path, extra={_KEY: json.dumps(content)})
+        synchronise_folder(os.path.dirname(path))
 
 
 def read_checkpoint(
@@ -84,17 +86,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value)) or "not given"
     return "not given" if value is None or value is False else str(value)
-
-
-def _synchronise_folder(path: str) -> None:
-    """Put the rename itself on disk, where the system can do that."""
-    try:
-        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(folder)
-    except OSError:
-        pass
-    finally:
-        os.close(folder)

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.compression import FRAMES
-from rpq.files import WriteError
-from rpq.sinks import SinkError, TextSink, destination
+from rpq.sinks import TextSink, destination
 
 COLUMNS = ("source", "target", "label", "timestamp", "op")
 
@@ -23,15 +22,8 @@ class LateFile:
 
     def __init__(self, path: str, *, grows: bool = False, position: int | None = None) -> None:
         ending = os.path.splitext(path)[1].lower()
-        try:
-            self.sink = TextSink(
-                destination(path, grows=grows, position=position),
-                COLUMNS,
-                packed=ending if ending in FRAMES else "",
-                position=position,
-            )
-        except WriteError as error:
-            raise SinkError(str(error)) from error
+        file = destination(path, grows=grows, position=position)
+        self.sink = TextSink(file, COLUMNS, packed=ending if ending in FRAMES else "", position=position)
 
     def write(self, tuples: pa.RecordBatch, late: np.ndarray) -> None:
         """Write the tuples of a pushed batch with these row numbers."""
