@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 _CSV_SPECIAL = b'",\r\n'
-_JSON_CONTROLS = bytes(range(0x20))
-_TEXT = {text: pa.scalar(text, pa.large_string()) for text in ('"', ",", "\n", "", "{", "}", "null")}
+_FIRST_PRINTED = 0x20  # what is below must be escaped in JSON
+_TEXT = {text: pa.scalar(text, pa.large_string()) for text in ('"', ",", "\n", "")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +52,10 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _has_special(column: pa.Array, special: bytes) -> bool:
-    """Whether a text column holds one of some bytes (bytes next to a slice may be looked at too)."""
-    if not _is_text(column) or column.buffers()[2] is None:
+    """Whether a text column holds one of some bytes."""
+    if not _is_text(column) or not len(column):
         return False
-    data = np.frombuffer(column.buffers()[2], dtype=np.uint8)
+    data = np.frombuffer(_content(column), dtype=np.uint8)
     return any(bool((data == byte).any()) for byte in special)
 
 
@@ -84,25 +84,31 @@ def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     for batch in rows.to_batches():
         if not batch.num_rows:
             continue
-        fields = []
-        for name, column in zip(batch.schema.names, batch.columns):
-            cells = pc.fill_null(_json_values(_decoded(column)), _TEXT["null"])
-            fields.append(_joined(pa.scalar(f"{json.dumps(name)}: ", pa.large_string()), cells))
-        objects = pc.binary_join_element_wise(*fields, pa.scalar(", ", pa.large_string()))
-        yield _content(_joined(_TEXT["{"], objects, _TEXT["}"], _TEXT["\n"]))
+        pieces: list[pa.Array | pa.Scalar] = []
+        literal = "{"
+        for number, (name, column) in enumerate(zip(batch.schema.names, batch.columns)):
+            quote, cells = _json_cells(_decoded(column))
+            pieces += [_scalar(f"{literal}{', ' * bool(number)}{json.dumps(name)}: {quote}"), cells]
+            literal = quote
+        yield _content(_joined(*pieces, _scalar(f"{literal}}}\n")))
 
 
-def _json_values(column: pa.Array) -> pa.Array:
+def _json_cells(column: pa.Array) -> tuple[str, pa.Array]:
+    """The values of a column, and what is to be put around each."""
     if not _is_text(column):
-        return column.cast(pa.large_string())
-    if _has_special(column, _JSON_CONTROLS):
-        values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in column.to_pylist()]
-        return pa.array(values, pa.large_string())
+        return "", pc.fill_null(column.cast(pa.large_string()), "null")
+    data = np.frombuffer(_content(column), dtype=np.uint8)  # all texts at once, which is much faster than one by one
+    if column.null_count or (len(data) and data.min() < _FIRST_PRINTED):
+        return "", pa.array([json.dumps(value, ensure_ascii=False) for value in column.to_pylist()], pa.large_string())
     text = column.cast(pa.large_string())
     for special in "\\", '"':
         if _has_special(column, special.encode()):
             text = pc.replace_substring(text, special, f"\\{special}")
-    return _joined(_TEXT['"'], text, _TEXT['"'])
+    return '"', text
+
+
+def _scalar(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
 
 
 def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
@@ -111,8 +117,12 @@ def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
 
 def _content(texts: pa.Array) -> pa.Buffer:
     """The bytes of all texts of an array, one behind the other."""
-    offsets = np.frombuffer(texts.buffers()[1], dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    return texts.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    if not len(texts) or texts.buffers()[2] is None:
+        return pa.py_buffer(b"")
+    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    offsets = np.frombuffer(texts.buffers()[1], dtype=width)
+    first, end = int(offsets[texts.offset]), int(offsets[texts.offset + len(texts)])
+    return texts.buffers()[2].slice(first, end - first)
 
 
 CSV = Lines(header=lambda columns: (",".join(columns) + "\n").encode(), of=csv_lines)

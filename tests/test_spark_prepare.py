@@ -168,6 +168,35 @@ def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command:
     assert "Spark needs Java 17 or newer" in err and "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["prepare", "--input", "in.txt", "--output", "out", "--stats", "./in.txt"], "--stats ./in.txt and --input in.txt are one"),
+        (["prepare", "--input", "in.txt", "--output", "out", "--log", "in.txt"], "--log in.txt and --input in.txt are one"),
+        (["prepare", "--input", "data", "--output", "data/out"], "--output data/out is --input data, or lies in it"),
+        (["prepare", "--input", "in.txt", "--output", "in.txt/out"], "--output in.txt/out is --input in.txt, or lies in it"),
+        (["replay", "a", "--input", "data", "--output", "in.txt/out"], "--output in.txt/out: cannot be made: "),
+        (["replay", "a", "--input", "data", "--output", "out", "--stats", "nowhere/s"], "there is no folder"),
+        (["stream", "a", "--input", "data", "--output", "out", "--checkpoint", "./out"], "--output out is --checkpoint ./out"),
+        (["stream", "a", "--input", "data", "--output", "data/../data/x", "--checkpoint", "c"], "is --input data, or lies in it"),
+    ],
+)
+def test_files_and_folders_that_cannot_be_written_are_refused_before_spark_starts(
+    tmp_path, monkeypatch, capfd, args: list[str], message: str
+):
+    from rpq.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("x\ty\ta\t1\n")
+    (tmp_path / "data").mkdir()
+    window = [] if args[0] == "prepare" else ["--window", "1", "--slide", "1"]
+    with pytest.raises(SystemExit) as ended:
+        main(["spark", *args, *window], prog_name="rpq")
+    assert ended.value.code == 2 and message in capfd.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "in.txt"]
+    assert (tmp_path / "in.txt").read_text() == "x\ty\ta\t1\n"
+
+
 def test_importing_the_package_brings_in_nothing_heavy():
     import subprocess
     import sys
