@@ -412,7 +412,7 @@ def _is_written_in_place(path: str) -> bool:
         return True
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
-    except FileNotFoundError:
+    except OSError:  # nothing there, or nothing that can be reached
         return False
 
 

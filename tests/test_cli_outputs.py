@@ -238,7 +238,7 @@ def test_a_run_over_files_that_is_interrupted_leaves_whole_files_and_no_others(h
     Path("edges.txt").write_text("".join(f"x{i} y{i % 7} a {i // 100}\n" for i in range(1_500_000)))
     running = process(*RUN, "--input", "edges.txt", "--output", name, "--stats", "stats.json", "--quiet")
     deadline = time.monotonic() + PATIENCE
-    while not writes_beside(running.pid, name):  # Linux shows what a process has open
+    while not writes_beside(running.pid):  # Linux shows what a process has open
         assert time.monotonic() < deadline and running.poll() is None
         time.sleep(0.005)
     time.sleep(0.2)
@@ -255,18 +255,18 @@ def test_a_run_over_files_that_is_interrupted_leaves_whole_files_and_no_others(h
     assert left == {name}
 
 
-def writes_beside(pid: int, name: str) -> bool:
-    folder = f"/proc/{pid}/fd"
-    if not os.path.isdir(folder):
+def writes_beside(pid: int) -> bool:
+    """Whether a process has a file of this folder open that is not its input."""
+    folder = Path(f"/proc/{pid}/fd")
+    if not folder.is_dir():
         pytest.skip("the system does not show what a process has open")
     for number in os.listdir(folder):
         try:
-            if os.path.dirname(os.readlink(f"{folder}/{number}")).startswith(os.getcwd()) and "edges" not in os.readlink(
-                f"{folder}/{number}"
-            ):
-                return True
-        except OSError:
-            pass
+            path = os.readlink(folder / number)
+        except OSError:  # closed by now
+            continue
+        if path.startswith(os.getcwd()) and not path.endswith("edges.txt"):
+            return True
     return False
 
 
@@ -296,6 +296,17 @@ def test_links_devices_and_fifos_stay_what_they_are(rpq, here):
     null = ["--output", "/dev/null", "--stats", "/dev/null", "--late", "/dev/null"]
     assert rpq(*RUN, "--input", "edges.txt", *null)[0] == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_what_is_no_regular_file_cannot_be_gone_on_with(rpq, here):
+    Path("rows.csv").symlink_to("/dev/null")
+    for args in (["--output", "rows.csv"], ["--output", "/dev/null"], ["--late", "/dev/null"], ["--late", "-"]):
+        status, _, err = rpq(*RUN, "--input", "edges.txt", "--checkpoint", "state", *args)
+        assert status == 2 and "is no regular file" in err
+    status, _, err = rpq(*RUN, "--input", "edges.txt", "--checkpoint", "/dev/null")
+    assert status == 2 and "is no regular file" in err
+    status, _, err = rpq(*RUN, "--input", "edges.txt", "--output", "edges.txt/rows")
+    assert status == 2 and "expected a name that ends in" in err
 
 
 @pytest.mark.parametrize("option", ["--output", "--stats"])

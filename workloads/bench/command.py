@@ -68,7 +68,7 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
     <!-- bench mathoverflow columns=query,engine_seconds where=query:Q1 -->   … a table …   <!-- /bench -->
     <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench -->
     """
-    from rpq.files import check_writable, replacing
+    from rpq.files import WriteError, replacing
     from rpq.workloads.bench.report import ReportError, filled
     from rpq.workloads.bench.results import default_directory
 
@@ -76,14 +76,16 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
         try:
             text = file.read_text(encoding="utf-8")
             made = filled(text, results=results or default_directory(), file=file, load=load)
-            check_writable(file)
         except (ReportError, OSError) as error:
             raise click.ClickException(str(error)) from error
         if check and made != text:
             raise click.ClickException(f"{file} differs from the results: rpq bench report {file} brings it up to date")
         if made != text:
-            with replacing(file) as output:
-                output.write(made.encode())
+            try:
+                with replacing(file) as output:
+                    output.write(made.encode())
+            except WriteError as error:
+                raise click.ClickException(str(error)) from error
         click.echo(f"{file}: {'unchanged' if made == text else 'filled in'}", err=True)
 
 
