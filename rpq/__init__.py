@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpq.errors import (
     ConflictBudgetError,
+    ExpressionError,
     InputError,
     MemoryLimitError,
     QueryError,
@@ -39,6 +40,7 @@ __all__ = [
     "Changes",
     "ConflictBudgetError",
     "Engine",
+    "ExpressionError",
     "InputError",
     "MemoryLimitError",
     "Path",
@@ -72,3 +74,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

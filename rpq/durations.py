@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from fractions import Fraction
+from typing import Any
 
 from rpq.errors import RpqError
 
@@ -44,13 +46,8 @@ def parse_duration(text: str, *, unit: str | None) -> int:
     """
     if unit is not None and unit not in TIME_UNITS:
         raise DurationError(f"unknown time unit {unit!r} of the stream: expected one of {', '.join(TIME_UNITS)}")
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise DurationError(f"{text!r} is not a duration: {_EXPECTED}")
-    number, own_unit = Fraction(match[1]), match[2]
+    number, own_unit = _number_and_unit(text)
     if own_unit:
-        if own_unit not in NANOSECONDS:
-            raise DurationError(f"{text!r} has the unknown unit {own_unit!r}: {_EXPECTED}")
         if unit is None:
             raise DurationError(
                 f"{text!r} has a unit, but the timestamps of the stream have none: "
@@ -62,3 +59,57 @@ def parse_duration(text: str, *, unit: str | None) -> int:
     if not -(2**63) <= number < 2**63:
         raise DurationError(f"{text!r} does not fit 64 bits in the stream's time unit")
     return int(number)
+
+
+def _number_and_unit(text: str) -> tuple[Fraction, str]:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise DurationError(f"{text!r} is not a duration: {_EXPECTED}")
+    if match[2] and match[2] not in NANOSECONDS:
+        raise DurationError(f"{text!r} has the unknown unit {match[2]!r}: {_EXPECTED}")
+    return Fraction(match[1]), match[2]
+
+
+def nanoseconds_of(duration: Any) -> int:
+    """The nanoseconds of a duration: text with a unit, or a duration of Python, numpy or pandas.
+
+    Raises `DurationError` where it is none, has no fixed length (months) or no whole number of nanoseconds.
+
+    >>> nanoseconds_of("1.5h"), nanoseconds_of(timedelta(milliseconds=2))
+    (5400000000000, 2000000)
+    """
+    if isinstance(duration, str):
+        number, unit = _number_and_unit(duration)
+        if not unit:
+            raise DurationError(f"{duration!r} has no unit: write a number, or one of {', '.join(NANOSECONDS)} behind it")
+        number *= NANOSECONDS[unit]
+        if number.denominator != 1:
+            raise DurationError(f"{duration!r} is no whole number of nanoseconds")
+        return int(number)
+    if isinstance(duration, timedelta):
+        # What pandas derives from it has nanoseconds besides.
+        whole = (duration.days * 86_400 + duration.seconds) * 10**9 + duration.microseconds * 1000
+        return whole + getattr(duration, "nanoseconds", 0)
+    if type(duration).__module__ == "numpy" and type(duration).__name__ == "timedelta64":
+        return _nanoseconds_of_numpy(duration)
+    raise DurationError(f"{duration!r} is not a duration: {_EXPECTED}, or a datetime.timedelta")
+
+
+def _nanoseconds_of_numpy(duration: Any) -> int:
+    import numpy as np
+
+    unit, count = np.datetime_data(duration.dtype)
+    own = {"D": "d", "W": "w"}.get(unit, unit)
+    if np.isnat(duration) or own not in NANOSECONDS:
+        raise DurationError(f"{duration!r} has no fixed length in one of the units {', '.join(NANOSECONDS)}")
+    return int(duration.astype(np.int64)) * count * NANOSECONDS[own]
+
+
+def duration_text(nanoseconds: int) -> str:
+    """A duration as text, in the largest unit in which it is a whole number; days at most.
+
+    >>> duration_text(nanoseconds_of("1w")), duration_text(nanoseconds_of("1.5h"))
+    ('7d', '90m')
+    """
+    unit = next(unit for unit in ("d", "h", "m", "s", "ms", "us", "ns") if nanoseconds % NANOSECONDS[unit] == 0)
+    return f"{nanoseconds // NANOSECONDS[unit]}{unit}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rpq.automata.errors import ExpressionError as _ExpressionError
+
 
 class RpqError(Exception):
     """The base of every error that this package raises on purpose."""
@@ -39,13 +41,28 @@ class QueryError(RpqError):
     """A query that cannot be evaluated: its expression, its window or its options."""
 
 
+class ExpressionError(_ExpressionError, QueryError):
+    """The expression of a query is not understood, or too large: a `ValueError` that points to the column.
+
+    `column` counts characters from 1, `expected` says what could have stood there, `expression` is the whole.
+
+    >>> import rpq
+    >>> try:
+    ...     rpq.Query("a/b||c", window=rpq.Window(size=30, slide=1))
+    ... except rpq.ExpressionError as error:
+    ...     print(error.column, error.message)
+    5 unexpected '|'
+    """
+
+
 class RegistrationError(QueryError):
     """The window of a new query reaches back to edges that were not kept.
 
-    `available_from` is the stream time from which the query can be registered with all that its window holds.
+    `available_from` is the stream time from which the query can be registered with all that its window holds, as the
+    timestamps of the stream: an integer, or a date or time.
     """
 
-    def __init__(self, message: str, *, available_from: int) -> None:
+    def __init__(self, message: str, *, available_from: Any) -> None:
         super().__init__(message)
         self.available_from = available_from
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from rpq import automata
-from rpq.errors import QueryError
+from rpq.errors import ExpressionError, QueryError
 from rpq.window import Window
 
 Vertex = int | str
+_SHOWN = 5  # vertices of `sources` and `targets` in a repr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class _Options:
     on_budget: Literal["error", "set_aside"] = "error"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Query(_Options):
     """A persistent regular path query: `expression` over a sliding `window`.
 
@@ -38,7 +40,7 @@ class Query(_Options):
     - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
     - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable cost
 
-    Raises `rpq.automata.ExpressionError` (a ValueError that points to the column) or `QueryError`.
+    Raises `QueryError`, and for the expression `ExpressionError`, which is one too and points to the column.
 
     >>> query = Query("a2q/c2a*", window=Window(size=30, slide=1))
     >>> query.name, query.dfa.accepts_empty
@@ -62,25 +64,70 @@ class Query(_Options):
             value = getattr(self, ends)
             if value is not None:
                 object.__setattr__(self, ends, _vertices(ends, value))
-        object.__setattr__(self, "_dfa", automata.compile(self.expression))
+        if not isinstance(self.expression, str):
+            raise QueryError(f"the expression of a query is text, not {self.expression!r}")
+        try:
+            object.__setattr__(self, "_dfa", automata.compile(self.expression))
+        except automata.ExpressionError as problem:
+            raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
         if not self.name:
             object.__setattr__(self, "name", self.expression)
+        for option in ("expression", "name"):
+            _see_that_it_is_text(f"the {option} of a query", getattr(self, option))
+
+    def __repr__(self) -> str:
+        shown = [repr(self.expression)]
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name == "expression" or value == (self.expression if option.name == "name" else option.default):
+                continue
+            if option.name in ("sources", "targets"):
+                some = ", ".join(map(repr, sorted(value, key=str)[:_SHOWN]))
+                shown.append(f"{option.name}={{{some}{f', … {len(value) - _SHOWN:,} more' if len(value) > _SHOWN else ''}}}")
+            else:
+                shown.append(f"{option.name}={value!r}")
+        return f"Query({', '.join(shown)})"
 
     @property
     def dfa(self) -> automata.DFA:
         """The minimal automaton of the expression."""
         return self._dfa  # type: ignore[attr-defined]
 
+    def over(self, window: Window) -> Query:
+        """The same query over another window; its expression is not compiled again."""
+        other = copy(self)
+        object.__setattr__(other, "window", window)
+        return other
+
 
 def _vertices(ends: str, value: Collection[Vertex]) -> frozenset[Vertex]:
     if isinstance(value, (str, bytes)):
         raise QueryError(f"{ends} are a collection of vertices, not the one text {value!r}")
+    try:
+        given = list(value)
+    except TypeError:
+        raise QueryError(f"{ends} are a collection of vertices, not {value!r}") from None
     vertices: list[Vertex] = []
-    for vertex in value:
+    for vertex in given:
         if isinstance(vertex, str):
+            _see_that_it_is_text(f"a vertex of {ends}", vertex)
             vertices.append(str(vertex))
         elif hasattr(vertex, "__index__") and not isinstance(vertex, bool):
-            vertices.append(vertex.__index__())
+            number = vertex.__index__()
+            if not -(2**63) <= number < 2**63:
+                raise QueryError(f"{ends}: the vertex {number} does not fit into 64 bits with a sign")
+            vertices.append(number)
         else:
             raise QueryError(f"{ends} are integers or strings, as the vertices of the stream, not {vertex!r}")
     return frozenset(vertices)
+
+
+def _see_that_it_is_text(what: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise QueryError(f"{what} is text, not {text!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        raise QueryError(
+            f"{what} cannot be encoded as UTF-8: {text!r} has a lone surrogate at character {problem.start + 1}"
+        ) from problem

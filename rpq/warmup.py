@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import time
+from math import gcd
 from pathlib import Path
 
 from rpq.engine import Engine
 from rpq.query import Query
+from rpq.window import Window
 
 
 def warm_up(
@@ -23,7 +25,7 @@ def warm_up(
     x, y = ("x", "y") if vertices == "string" else (1, 2)
     tiny = Query(
         "a",
-        window=query.window,
+        window=_plain(query.window),
         semantics="explicit",
         sources=None if query.sources is None else [x],
         targets=None if query.targets is None else [y],
@@ -39,3 +41,11 @@ def warm_up(
             Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
     engine.advance(engine._evaluation.latest)
     return time.perf_counter() - started
+
+
+def _plain(window: Window) -> Window:
+    """A window of as many slides, in plain numbers."""
+    if window.unit is None:
+        return window
+    step = gcd(window.size, window.slide)
+    return Window(size=window.size // step, slide=window.slide // step)
