@@ -7,6 +7,7 @@ may import something heavy at its top.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any
@@ -66,3 +67,5 @@ def installed_version() -> str:
 )
 def main(**_: Any) -> None:
     """Persistent regular path queries over streaming graphs."""
+    # A command tells in its own way that it is compiling; without a handler Python would print what the engine logs.
+    logging.getLogger("rpq").addHandler(logging.NullHandler())

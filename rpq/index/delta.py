@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rpq.clock import ticks_per_second
 from rpq.errors import QueryError
 from rpq.index import kernels, layout
 from rpq.index.check import check_index
@@ -19,6 +20,7 @@ from rpq.index.layout import Chunk, Index, Program
 from rpq.index.memory import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
 from rpq.index.witness import STEP
 from rpq.snapshot import Edges
+from rpq.stopwatch import compiling_seconds
 from rpq.views import bound, view
 from rpq.window import Window
 
@@ -168,6 +170,7 @@ class DeltaIndex:
         if self._apply_chunk is None:
             self._apply_chunk = bound(kernels.apply_chunk, self._view, tuples, 1)
         while (code := self._apply_chunk(self._view, tuples, len(chunk.timestamp))) != layout.DONE:
+            compiled = compiling_seconds()
             if code == layout.NEED_SUPPORTS:
                 self.keep_supports(edges)
             elif code == layout.NEED_CROSSING:
@@ -177,6 +180,8 @@ class DeltaIndex:
                 self._judge(chunk, int(self.state[layout.TUPLE]))
             else:
                 self._provide(code)
+            if compiling_seconds() > compiled:  # a kernel that was called for the first time: not this tuple's doing
+                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     @property
     def has_rows(self) -> bool:
