@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from rpq import html
 from rpq.changes import Answers, Block, Changes, Path
 from rpq.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
 from rpq.errors import (
@@ -26,9 +26,10 @@ from rpq.memory import default_limit
 from rpq.query import Query, Vertex
 from rpq.state import read_state, write_state
 from rpq.statistics import Statistics, statistics_of
+from rpq.stopwatch import Stopwatch
+from rpq.stream_time import StreamTime
 from rpq.translate import pairs_as_names, path_of
 from rpq.window import INT64_MAX
-
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -64,8 +65,14 @@ class Engine:
 
     `threads` divide the roots of each query. `memory_limit` (bytes, by default 70 % of the machine's memory)
     ends a push with a `MemoryLimitError` before the engine grows past it. With `witness` every row that adds a pair
-    carries a path. Dates and times in the input become integers in `time_unit`. `share` (number, of how many)
-    makes it answer only for a part of the roots: several engines over the same tuples divide the work.
+    carries a path. `share` (number, of how many) makes it answer only for a part of the roots: several engines over the
+    same tuples divide the work.
+
+    Timestamps are plain numbers, and windows too; or dates or times, and windows are durations (`Window(size="30d",
+    slide="1d")`). Rows, `time` and all else that tells a time have what the timestamps are: numbers, dates, or times with
+    their zone. `time_unit` (s, ms, us or ns) is the unit of plain numbers, which then go with durations, and of what is
+    kept of dates and times: finer ones are floored. Without it these are kept to the nanosecond, which only the
+    years 1677 to 2262 are, and a window in one of the two over timestamps of the other is an error.
 
     One thread at a time may call an engine; a call while another thread is in one is refused with an `RpqError`.
 
@@ -84,28 +91,42 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         threads: int = 1,
         memory_limit: int | None = None,
         witness: bool = False,
-        time_unit: Literal["s", "ms", "us", "ns"] = "us",
+        time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         share: tuple[int, int] = (0, 1),
         _capacity: int = 256,
     ) -> None:
-        if threads < 1:
-            raise QueryError(f"an engine has at least one thread, not {threads}")
+        if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
+            raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
         if not 0 <= share[0] < share[1]:
             raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {share}")
         self._turn = threading.Lock()
         self._evaluation = Evaluation(
-            threads=threads,
+            threads=int(threads),
             memory_limit=default_limit() if memory_limit is None else memory_limit,
             witness=witness,
             share=share,
             capacity=_capacity,
         )
-        self._time_unit = time_unit
-        self._seconds = 0.0
+        self._times = StreamTime(unit=time_unit)
+        self._asked: dict[str, Query] = {}  # the queries as they were given: those that run have windows in integers
+        self._stopwatch = Stopwatch()
         self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self.extra: dict[str, str] = {}
         for query in queries:
-            self._evaluation.add(query)
+            self._evaluation.refuse_if_unfit(query)
+            self._times = self._times.asked([*self._asked.values(), query])
+            self._evaluation.add(self._times.resolved(query))
+            self._asked[query.name] = query
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
+        queries = f"{len(self._asked)} {'query' if len(self._asked) == 1 else 'queries'}" + (f" ({names})" if names else "")
+        edges, vertices = self._evaluation.graph.held, self._evaluation.vertices.live
+        return f"<Engine: {queries}, time {self.time}, {edges:,} edges of {vertices:,} vertices held>"
+
+    def _repr_html_(self) -> str:
+        rows = [(query.name, query.expression, query.window, query.paths, query.semantics) for query in self.queries]
+        return html.table(repr(self)[1:-1], ["name", "expression", "window", "paths", "semantics"], rows)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -126,13 +147,15 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return self._push(data, collect=collect) if tuple_ is None else self._push_one(data, *tuple_, collect=collect)
 
     def _push(self, data: Any, *, collect: bool) -> Changes:
-        started = clock.perf_counter()
+        started = self._stopwatch.start()
         self._usable()
         try:
-            tuples = columns_of(data, time_unit=self._time_unit, latest=self._evaluation.latest, kind=self._evaluation.vertices.kind)
+            tuples = columns_of(data, times=self._times, latest=self._evaluation.latest, kind=self._evaluation.vertices.kind)
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
+        if len(tuples):
+            self._times = tuples.times
         blocks: list[Block] = []
         late = [np.zeros(0, np.int64)]
         counts = np.zeros(2, np.int64)
@@ -147,7 +170,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             failure = applied.failure
             row += count
         changes = self._changes(blocks, counts, np.concatenate(late))
-        self._seconds += clock.perf_counter() - started
+        self._stopwatch.stop(started)
         if failure is not None:
             failure.changes = changes
             raise failure
@@ -183,10 +206,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self, data: Any, source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, collect: bool
     ) -> Changes:
         """Apply one tuple, which came as `data` if that is not None."""
-        started = clock.perf_counter()
+        started = self._stopwatch.start()
         self._usable()
         evaluation = self._evaluation
-        plain = is_plain(
+        plain = self._times.is_of_numbers and is_plain(
             source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=evaluation.latest
         )
         if not plain:
@@ -195,7 +218,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             return self._push(data, collect=collect)
         applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=collect)
         changes = self._changes(applied.blocks, applied.counts, applied.late_rows)
-        self._seconds += clock.perf_counter() - started
+        self._stopwatch.stop(started)
         if applied.failure is not None:
             applied.failure.changes = changes
             raise applied.failure
@@ -211,12 +234,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     @_alone
     def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too."""
-        started = clock.perf_counter()
+        started = self._stopwatch.start()
         self._usable()
-        time = time_of(time, time_unit=self._time_unit, latest=self._evaluation.latest)
+        time, self._times = time_of(time, times=self._times, latest=self._evaluation.latest)
         before = self._evaluation.rows()
         blocks = self._evaluation.advance(time)
-        self._seconds += clock.perf_counter() - started
+        self._stopwatch.stop(started)
         changes = self._changes(blocks, self._evaluation.rows() - before)
         self._raise_overrun(changes)
         return changes
@@ -226,7 +249,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     @property
     def queries(self) -> tuple[Query, ...]:
         """The registered queries."""
-        return tuple(running.query for running in self._evaluation.running.values())
+        return tuple(self._asked.values())
 
     @_alone
     def register(self, query: Query, *, start: Literal["window", "empty"] = "window") -> Changes:
@@ -240,12 +263,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
         self._evaluation.refuse_if_unfit(query)
-        time = self.time
+        asked, times = query, self._times.asked([*self._asked.values(), query])
+        query = times.resolved(query)
+        time = self._evaluation.graph.time
         if time is not None and time > INT64_MAX - query.window.size:
-            raise InputError(f"the stream time {time} and the size of the window {query.window.size} exceed 64 bits")
+            raise InputError(f"the stream time {self.time} and the size of the window {asked.window.size} exceed 64 bits")
         self._evaluation.collect()
         if start == "window":
-            self._evaluation.refuse_if_lost(query)
+            self._evaluation.refuse_if_lost(query, told=self._times.told)
         running = self._evaluation.add(query)
         blocks: list[Block] = []
         if time is not None:
@@ -254,6 +279,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             except MemoryLimitError:
                 self._evaluation.remove(query.name)
                 raise
+        self._times, self._asked[query.name] = times, asked
         self._evaluation.note_overruns(None)
         changes = self._changes(blocks, np.array([running.total(layout.ADDED), 0]))
         self._raise_overrun(changes)
@@ -266,6 +292,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.collect()
         self._left += running.total(layout.ADDED), running.total(layout.REMOVED)
         self._evaluation.remove(name)
+        del self._asked[name]
+        self._times = self._times.asked(self._asked.values())
 
     @_alone
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
@@ -295,9 +323,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     # --- what holds now --------------------------------------------------------------------------------------
 
     @property
-    def time(self) -> int | None:
-        """The stream time: the largest timestamp seen, None before the first tuple."""
-        return self._evaluation.graph.time
+    def time(self) -> Any:
+        """The stream time: the largest timestamp seen, an integer, or a date or time; None before the first tuple."""
+        return self._times.told(self._evaluation.graph.time)
 
     @_alone
     def answers(self, query: str | None = None) -> Answers:
@@ -331,7 +359,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     @_alone
     def statistics(self, query: str | None = None) -> Statistics:
         """Counts and measures of the engine as a whole, or of one query. O(size of the index)."""
-        return statistics_of(self._evaluation, query, rows_before=self._left, seconds=self._seconds)
+        return statistics_of(self._evaluation, query, rows_before=self._left, seconds=self._stopwatch.seconds)
 
     # --- to go on later --------------------------------------------------------------------------------------
 
@@ -340,8 +368,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Write the state to a file, atomically; `extra` texts come back as `engine.extra` of the restored engine."""
         self._usable()
         content = {
-            "time_unit": self._time_unit,
-            "seconds": self._seconds,
+            "time_unit": self._times.inner_unit,
+            "times": self._times.described(self._asked.values()),
+            "seconds": self._stopwatch.seconds,
             "left": self._left.tolist(),
             "extra": dict(extra or {}),
         }
@@ -366,7 +395,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 share=tuple(saved.content["share"]),
             )
             engine.extra = saved.content["extra"]
-            engine._seconds = saved.content["seconds"]
+            engine._stopwatch.seconds = saved.content["seconds"]
+            if "times" in saved.content:  # states of older releases have numbers, or dates and times that became such
+                engine._times, engine._asked = StreamTime.recalled(saved.content["times"], engine.queries)
             engine._left[:] = saved.content["left"]
             saved.fill(engine._evaluation)
         return engine
@@ -389,8 +420,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             removed=int(counts[1]),
             late_rows=np.zeros(0, np.int64) if late_rows is None else late_rows,
             kind=evaluation.vertices.kind,
+            times=self._times,
         )
-        changes.set_aside, evaluation.overruns = evaluation.overruns, []
+        overruns, evaluation.overruns = evaluation.overruns, []
+        changes.set_aside = [report._replace(timestamp=self._times.told(report.timestamp)) for report in overruns]
         return changes
 
     def _raise_overrun(self, changes: Changes) -> None:

@@ -6,6 +6,7 @@ what they report gets its names back before any id can be given to another verte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -323,8 +324,8 @@ class Evaluation:
         relevant[labels] = self._relevant(labels)
         self.graph.set_queries(windows, relevant)
 
-    def refuse_if_lost(self, query: Query) -> None:
-        """Raise if the window of a new query would hold an edge that was not kept."""
+    def refuse_if_lost(self, query: Query, *, told: Callable[[int], Any]) -> None:
+        """Raise if the window of a new query would hold an edge that was not kept; times are `told` as the stream's are."""
         time = self.graph.time
         if time is None:
             return
@@ -340,8 +341,8 @@ class Evaluation:
             lost.append(self.labels.forgotten)
         latest = max(lost, default=EARLIEST - 1)
         if latest >= EARLIEST and latest > window.lower_bound(time):
-            available = window.expiry_slide(latest) * window.slide
-            complete = window.expiry_slide(time) * window.slide
+            available = told(window.expiry_slide(latest) * window.slide)
+            complete = told(window.expiry_slide(time) * window.slide)
             raise RegistrationError(
                 f"query {query.name!r}: its window would hold edges that were not kept; it can be registered from "
                 f'{available} on, if no more are lost until then, or at once with start="empty", which is '

@@ -104,7 +104,7 @@ class Saved:
         """Turn what goes wrong with content of the wrong shape into a `StateFormatError`."""
         try:
             yield
-        except (KeyError, IndexError, AttributeError, TypeError) as problem:
+        except (KeyError, IndexError, AttributeError, TypeError, ValueError) as problem:
             raise _damaged(self.path, repr(problem)) from problem
 
     def queries(self) -> list[Query]:

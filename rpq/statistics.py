@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
+from rpq import html
 from rpq.clock import ticks_per_second
 from rpq.evaluation import Evaluation
 from rpq.index import layout
@@ -14,7 +15,7 @@ _OF_ONE_QUERY = (layout.INSERTED, layout.REFRESHED, layout.DELETED, layout.ABSEN
 _OF_SIMPLE_PATHS = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Statistics:
     """What has happened so far, and what is held now.
 
@@ -23,7 +24,7 @@ class Statistics:
     relevant tuples, timed inside the kernels (0 where there are none yet), accurate to a sixteenth of an octave.
     The last five are of simple paths: how often a root met its first conflict, how many roots have met one now, pairs
     that conflicts put in doubt now (for each of these a path is kept, or that there is none), searches for a simple path,
-    and roots that are set aside now.
+    and roots that are set aside now. Compiling and loading kernels is in none of the times. The repr leaves out what is 0.
     """
 
     tuples: int
@@ -48,6 +49,18 @@ class Statistics:
     pairs_in_doubt: int = 0
     searches: int = 0
     roots_set_aside: int = 0
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={text}" for name, text in self._told().items() if text != "0")
+        return f"Statistics({told})"
+
+    def _repr_html_(self) -> str:
+        return html.table("statistics", ["figure", "value"], self._told().items())
+
+    def _told(self) -> dict[str, str]:
+        """The figures as text; seconds and microseconds with four digits."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in values.items()}
 
 
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
