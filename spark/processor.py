@@ -228,7 +228,7 @@ def identity_of(queries: Sequence[rpq.Query], partitions: int) -> str:
             {
                 "name": query.name,
                 "expression": query.expression,
-                "window": asdict(query.window),
+                "window": {"size": query.window.size, "slide": query.window.slide},
                 "paths": query.paths,
                 "semantics": query.semantics,
                 **ends,

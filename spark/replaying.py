@@ -14,7 +14,8 @@ import pyarrow as pa
 
 import rpq
 from rpq.spark.errors import PipelineError
-from rpq.spark.preparing import VERTICES, vertex_type
+from rpq.spark.preparing import VERTICES, read_statistics, vertex_type
+from rpq.spark.windows import in_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +39,8 @@ def replay(
 
     Every node must see the folder under this name.  Within a partition rows are in time order.  `partitions` is
     the number of cores unless given; each reads all edges and keeps a snapshot graph of its own.  With `names` the
-    numbers of a data set prepared with ids become names again.  `memory_limit` (bytes) is for each partition.
+    numbers of a data set prepared with ids become names again.  `memory_limit` (bytes) is for each partition.  Windows
+    may be durations where the format of the data set tells the unit of its timestamps.
     """
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
@@ -47,7 +49,7 @@ def replay(
         raise PipelineError(f"partitions is {count}; expected at least 1")
     data = os.path.abspath(data)
     kind = vertex_type(data)
-    task = ShareReplayer(data, queries, count, memory_limit)
+    task = ShareReplayer(data, in_numbers(queries, read_statistics(data).get("time_unit")), count, memory_limit)
     schema = f"query string, source {kind}, target {kind}, timestamp bigint, op string"
     changes = spark.range(0, count, 1, count).mapInArrow(task, schema)
     return _named(changes, os.path.join(data, VERTICES)) if names else changes

@@ -30,6 +30,7 @@ from rpq.spark import envelopes
 from rpq.spark.errors import PipelineError
 from rpq.spark.partitions import partition_keys
 from rpq.spark.session import STATE_STORE, STATE_STORE_KEY
+from rpq.spark.windows import in_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,7 +53,8 @@ def rpq_changes(
 
     `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
     timestamp or a date) and optionally op ("+" or "-", without it all are inserts); others are not read.  Of a
-    timestamp or date, windows are in `time_unit` (s, ms, us), and the rows carry timestamps again.  `sequence` names
+    timestamp or date, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows carry timestamps
+    again.  `sequence` names
     an integer column that orders tuples of one timestamp.
 
     `partitions` divides the work by root vertices: the number of shuffle partitions unless given, and best the
@@ -91,7 +93,9 @@ def rpq_changes(
         tuples = _without_bad(tuples)
     keys = partition_keys(partitions)
     processor = AnswerChanges(
-        queries, numbers={key: number for number, key in enumerate(keys)}, memory_limit=memory_limit
+        in_numbers(queries, time_unit if is_time else None),
+        numbers={key: number for number, key in enumerate(keys)},
+        memory_limit=memory_limit,
     )
     changes = (
         _replicated(tuples.mapInArrow(envelopes.pack, envelopes.SCHEMA), keys)
