@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
+from rpq import automata
 from tests.reference import ReferenceEngine
 from tests.twins import reference_query, row
 
@@ -57,7 +59,7 @@ def engine() -> rpq.Engine:
         pa.table({**COLUMNS, "op": pa.array(["+", "+"]).dictionary_encode()}),
         pa.table({**COLUMNS, "delete": [False, False]}),
         pa.table({"weight": [0.5, 0.7], **COLUMNS}),
-        pa.table({**COLUMNS, "timestamp": pa.array([1, 2], pa.timestamp("us"))}),
+        pa.table({name: pa.array(c, pa.string_view()) if name != "timestamp" else c for name, c in {**COLUMNS, "op": ["+", "+"]}.items()}),
         {**COLUMNS, "source": pa.array(["w", "x", "y"])[1:]},
     ],
     ids=lambda data: type(data).__name__,
@@ -97,7 +99,7 @@ def test_empty_batches(engine: rpq.Engine) -> None:
 @pytest.mark.parametrize(
     ("unit", "seconds"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)]
 )
-def test_dates_and_times_become_integers(unit: str, seconds: int) -> None:
+def test_the_unit_of_an_engine_is_that_of_its_plain_windows(unit: str, seconds: int) -> None:
     day = 86_400 * seconds
     asked = ask(window=rpq.Window(size=2 * day, slide=day))
     moment = datetime.datetime(2020, 1, 1, 12, 0, 0, 999_999)
@@ -109,13 +111,15 @@ def test_dates_and_times_become_integers(unit: str, seconds: int) -> None:
     ):
         engine = rpq.Engine(asked, time_unit=unit)
         changes = engine.push({**COLUMNS, "timestamp": given})
-        whole = int(datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC).timestamp()) * seconds
-        assert {change.timestamp for change in changes} == {whole + seconds * 999_999 // 10**6}
+        # Finer times are floored to the unit.
+        told = moment.replace(microsecond=seconds * 999_999 // 10**6 * (10**6 // seconds) if seconds < 10**6 else 999_999)
+        zone = datetime.UTC if getattr(given[0], "tzinfo", None) else None
+        assert {change.timestamp for change in changes} == {told.replace(tzinfo=zone)}
     engine = rpq.Engine(asked, time_unit=unit)
     engine.push({**COLUMNS, "timestamp": [datetime.date(1969, 12, 31)] * 2})
-    assert engine.time == -day
+    assert (engine.time, engine._evaluation.graph.time) == (datetime.date(1969, 12, 31), -day)
     engine.advance(datetime.date(1970, 1, 2))
-    assert engine.time == day
+    assert (engine.time, engine._evaluation.graph.time) == (datetime.date(1970, 1, 2), day)
     assert len(engine.answers()) == 0
 
 
@@ -211,6 +215,9 @@ def test_queries_are_checked() -> None:
         {"paths": "trail"},
         {"semantics": "both"},
         {"sources": "xy"},
+        {"sources": 5},
+        {"sources": [2**63]},
+        {"name": 7},
         {"targets": [1.5]},
         {"sources": [True]},
         {"targets": [None]},
@@ -221,14 +228,34 @@ def test_queries_are_checked() -> None:
             ask(**wrong)
     with pytest.raises(ValueError, match="\\^"):
         ask("a/(b")
+    with pytest.raises(rpq.QueryError, match="text"):
+        ask(None)  # type: ignore[arg-type]
+    for ends in ("sources", "targets"):
+        with pytest.raises(rpq.QueryError, match=rf"{ends} .*'y\\udc80' has a lone surrogate at character 2"):
+            ask(**{ends: ["x", "y\udc80"]})
+    with pytest.raises(rpq.QueryError, match="name .*surrogate"):
+        ask(name="\udc80")
     assert ask(sources=np.array([1, 2])).sources == frozenset({1, 2})
     assert ask(targets=pd.Series(["x"])).targets == frozenset({"x"})
     with pytest.raises(rpq.QueryError, match="Query"):
         rpq.Engine("a/b")  # type: ignore[arg-type]
-    with pytest.raises(rpq.QueryError, match="thread"):
-        rpq.Engine(ask(), threads=0)
+    for threads in (0, 1.5, "2", True, None):
+        with pytest.raises(rpq.QueryError, match="thread"):
+            rpq.Engine(ask(), threads=threads)  # type: ignore[arg-type]
+    with pytest.raises(rpq.QueryError, match="time_unit is one of s, ms, us, ns"):
+        rpq.Engine(ask(), time_unit="m")  # type: ignore[arg-type]
+    assert rpq.Engine(ask(), threads=np.int8(1)).push(COLUMNS).rows() == EXPECTED
     with pytest.raises(rpq.QueryError, match="share"):
         rpq.Engine(ask(), share=(2, 2))
+
+
+def test_an_expression_that_is_not_understood() -> None:
+    with pytest.raises(rpq.ExpressionError) as caught:
+        ask("a/(b")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(error, rpq.QueryError) and isinstance(error, ValueError) and isinstance(error, automata.ExpressionError)
+    assert (error.column, error.expression) == (5, "a/(b")
+    assert str(error) == str(caught.value) and str(error).splitlines()[1:] == ["  a/(b", "      ^"]
 
 
 def test_names_of_queries(engine: rpq.Engine) -> None:
@@ -414,5 +441,6 @@ def test_importing_loads_nothing_heavy() -> None:
 def test_names_of_the_package() -> None:
     for name in rpq.__all__:
         assert getattr(rpq, name) is not None
+    assert dir(rpq) == sorted(rpq.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         rpq.nothing  # noqa: B018
