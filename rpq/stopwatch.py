@@ -75,6 +75,7 @@ class Stopwatch:
     def stop(self, started: float) -> None:
         """Add what has passed since `started`, compiling left out."""
         self.seconds += max(0.0, time.perf_counter() - _COMPILING.seconds - started)
+        _COMPILING.engine = None  # what is compiled outside of it is not the engine's
 
     def say_once(self) -> None:
         """Log that kernels are being compiled, the first time."""
