@@ -14,8 +14,9 @@ from pathlib import Path
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
+from rpq.readers.compression import compression_of
 from rpq.readers.parquet import is_parquet
-from rpq.readers.source import BYTE_ORDER_MARK, GZIP_MAGIC, Block, ByteSource, count_lines
+from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, count_lines
 
 SPLIT_BYTES = 1 << 26
 BLOCK_BYTES = 1 << 22
@@ -24,7 +25,7 @@ BLOCK_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """A piece of a file: bytes `start` to `end` of a "text", a whole "gzip", row groups `start` to `end` of "parquet"."""
+    """A piece of a file: bytes `start` to `end` of a "text", a whole "compressed" one, row groups `start` to `end` of "parquet"."""
 
     path: str
     kind: str
@@ -46,9 +47,9 @@ def splits_of(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[S
             if size is None:
                 raise InputError(f"{path}: is a pipe; tasks can only share files", file=path)
             with open(path, "rb") as opened:
-                compressed = opened.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-            if compressed:
-                found.append(Split(path=path, kind="gzip"))
+                compression = compression_of(opened.read(16))
+            if compression is not None:
+                found.append(Split(path=path, kind="compressed"))
             else:
                 starts = range(0, max(size, 1), split_bytes)
                 found += [
@@ -58,11 +59,11 @@ def splits_of(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[S
 
 
 def blocks(split: Split) -> Iterator[tuple[int, Block]]:
-    """The whole lines of a text or gzip split, each block with the place of its first byte in the text of the file.
+    """The whole lines of a text or compressed split, each block with the place of its first byte in the text of the file.
 
     Lines are counted from 1 at the beginning of the split; a byte order mark does not count.
     """
-    if split.kind == "gzip":
+    if split.kind == "compressed":
         place = 0
         for block in ByteSource(split.path).blocks(BLOCK_BYTES):
             yield place, block

@@ -147,13 +147,6 @@ def test_wrong_quotes_are_errors_of_their_line(tmp_path, line):
     assert [row[3] for row in read([path], on_error="skip")] == [1, 2]
 
 
-def test_a_line_break_inside_quotes_is_an_error_not_a_name(tmp_path):
-    path = write(tmp_path, 'a,b,x,1\n"c\nd",e,x,2\n')
-    with pytest.raises(InputError) as caught:
-        read([path])
-    assert caught.value.line == 2
-
-
 def test_the_first_line_must_tell_the_columns(tmp_path):
     path = write(tmp_path, "one two\n1 2 x 3\n")
     with pytest.raises(InputError, match="does not tell the columns: expected source, target, label") as caught:

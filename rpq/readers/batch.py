@@ -45,6 +45,14 @@ class Reader(Protocol):
         """What was wrong with the first of them, and where."""
 
     @property
+    def filtered(self) -> int:
+        """Tuples left out so far because a condition on the input's columns does not hold for them."""
+
+    @property
+    def undecided(self) -> int:
+        """Those among them for which it could not be told whether it holds: a value is missing, or is no number."""
+
+    @property
     def bytes_total(self) -> int | None:
         """The size of the whole input in bytes, None where it cannot be known (a pipe)."""
 

@@ -1,17 +1,19 @@
-"""The format `edges`: source, target, label, timestamp and optionally op, as text or as Parquet.
+"""The formats `edges` and `jsonl`: source, target, label, timestamp and optionally op, as text, JSON lines or Parquet.
 
-Text: separated by tabs, commas or blanks, gzip or not, with or without a header.  The first line that is neither
+Text: separated by tabs, commas or blanks, compressed or not, with or without a header.  The first line that is neither
 blank nor a comment decides for its file:
 
+* An object of JSON makes it JSON lines (`rpq.readers.jsonlines`), which the format `jsonl` takes for granted.
 * It is a **header** if, cut at tabs, else at commas, else at blanks, its fields include each of `source`, `target`,
-  `label` and `timestamp` once (in any order, upper or lower case).  `op` is read if it is there, further columns are
-  not.
+  `label` and `timestamp` once (in any order, upper or lower case), or the names that were given for them.  `op` is read
+  if it is there, further columns are not, unless a condition names them.
 * Otherwise the **separator** is the first of tab, comma, blanks that cuts it into four or five fields, and the fields
-  are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.
+  are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.  Where all
+  edges have one label that was given, the lines have none, and one field less.
 
-Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers.  Parquet is recognised by its first
-and last four bytes, whatever the name; a folder is the Parquet files in it, one after the other, as
-`rpq.readers.parquet` says.
+Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers, or times (`rpq.readers.times`): which of
+them, the first one tells.  Parquet is recognised by its first and last four bytes, whatever the name; a folder is the
+Parquet files in it, one after the other, as `rpq.readers.parquet` says.
 
 Each input keeps the order of its lines; several are merged by the timestamps of their heads (`rpq.readers.merge`).
 """
@@ -20,64 +22,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rpq.errors import InputError
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.detection import Detection, detect
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, check_arguments
-from rpq.readers.layout import FieldError, Layout, split_line
 from rpq.readers.merge import merge_by_heads
-from rpq.readers.parquet import ParquetInput, is_parquet
-from rpq.readers.parsing import LineParser
+from rpq.readers.parquet import ParquetInput, is_typed
 from rpq.readers.source import STANDARD_INPUT
-from rpq.readers.textfile import Detected, TextFile
+from rpq.readers.textfile import TextFile
+from rpq.readers.where import Where
 
-COLUMNS = ("source", "target", "label", "timestamp", "op")
-REQUIRED = frozenset(COLUMNS[:-1])
-SEPARATORS = ("\t", ",", " ")
-
-
-def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> Detected:
-    """Tell from the first data line of a file how it is laid out; raise `FieldError` if it cannot be told.
-
-    >>> detect(b"timestamp,source,target,label").parser.layout.fields
-    ('timestamp', 'source', 'target', 'label')
-    >>> detect(b"1 2 knows 17").parser.layout.separator
-    ' '
-    """
-    cuts: dict[str, list[str]] = {}
-    for separator in separators:
-        try:
-            cuts[separator] = split_line(line, separator)
-        except FieldError:
-            continue
-    for separator, texts in cuts.items():
-        names = [text.strip().lower() for text in texts]
-        if set(names) >= REQUIRED:
-            return Detected(parser=LineParser(_header_layout(names, separator)), is_header=True)
-    for separator, texts in cuts.items():
-        if len(texts) in (4, 5):
-            return Detected(parser=LineParser(Layout(separator=separator, fields=COLUMNS, optional=1)))
-    raise FieldError(
-        "the first line does not tell the columns: expected source, target, label, timestamp and optionally op, "
-        "separated by tabs, commas or blanks, or a header with these names"
-    )
+__all__ = ["detect", "open_edges", "open_json_lines"]
 
 
-def _header_layout(names: list[str], separator: str) -> Layout:
-    for name in COLUMNS:
-        if names.count(name) > 1:
-            raise FieldError("stands in the header twice; expected each column once", name)
-    return Layout(separator=separator, fields=tuple(name if name in COLUMNS else "" for name in names))
+def open_edges(
+    paths: Sequence[str],
+    *,
+    on_error: str = "stop",
+    batch_rows: int = BATCH_ROWS,
+    columns: ColumnNames | None = None,
+    where: Where | None = None,
+    time_unit: str | None = None,
+    only_json: bool = False,
+) -> InputsReader[Input]:
+    """Open inputs in the format `edges`: text files, JSON lines, Parquet files or folders, `-` for standard input.
 
-
-def open_edges(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[Input]:
-    """Open inputs in the format `edges`: text files, Parquet files or folders, `-` for standard input.
+    `columns` are the names that the inputs have for those of a tuple, `where` tells which tuples are wanted, and
+    `time_unit` is what times in text become (microseconds, where it is not given; a pipe needs it).
 
     Raises `InputError` for an input that is missing, or where one has integer vertices and another text, or
-    timestamps of different units.
+    timestamps of different units, and `WhereError` for a condition that does not fit the columns of a file.
     """
     check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
-    inputs = [_open(path, on_error=on_error, batch_rows=batch_rows) for path in paths]
-    kinds = {_vertex_type(one): one.name for one in inputs}
+    detection = Detection(columns=columns or ColumnNames(), where=where, only_json=only_json, time_unit=time_unit)
+    opened = [_open(path, detection, on_error=on_error, batch_rows=batch_rows) for path in paths]
+    kinds = {one.vertex_type: one.name for one in opened if one.vertex_type is not None}
     if len(kinds) > 1:
         (kind, name), (other_kind, other_name) = kinds.items()
         raise InputError(
@@ -85,14 +66,67 @@ def open_edges(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int 
             file=other_name,
             column="source",
         )
-    return InputsReader(inputs, combine=merge_by_heads, batch_rows=batch_rows)
+    zones = {one.times: one.name for one in opened if one.times in ("naive", "aware")}
+    if len(zones) > 1:
+        raise InputError(
+            f"{zones['naive']}: its times have no zone, but those of {zones['aware']} have one; inputs that are read "
+            "together must agree",
+            file=zones["naive"],
+            column="timestamp",
+        )
+    return InputsReader([one.input for one in opened], combine=merge_by_heads, batch_rows=batch_rows)
 
 
-def _open(path: str, *, on_error: str, batch_rows: int) -> Input:
-    if path != STANDARD_INPUT and (os.path.isdir(path) or is_parquet(path)):
-        return ParquetInput(path, on_error=on_error, batch_rows=batch_rows)
-    return TextFile(path, detect=detect, on_error=on_error, batch_rows=batch_rows)
+def open_json_lines(
+    paths: Sequence[str],
+    *,
+    on_error: str = "stop",
+    batch_rows: int = BATCH_ROWS,
+    columns: ColumnNames | None = None,
+    where: Where | None = None,
+    time_unit: str | None = None,
+) -> InputsReader[Input]:
+    """Open inputs in the format `jsonl`: one object a line; the rest is as with `open_edges`."""
+    return open_edges(
+        paths,
+        on_error=on_error,
+        batch_rows=batch_rows,
+        columns=columns,
+        where=where,
+        time_unit=time_unit,
+        only_json=True,
+    )
 
 
-def _vertex_type(one: Input) -> str:
-    return one.vertex_type if isinstance(one, ParquetInput) else "text"
+@dataclass(frozen=True, kw_only=True)
+class _Opened:
+    """An input, and what is known of it before it is read: None where it could not be looked at."""
+
+    name: str
+    input: Input
+    vertex_type: str | None
+    times: str | None = None
+
+
+def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) -> _Opened:
+    if path != STANDARD_INPUT and not detection.only_json and (os.path.isdir(path) or is_typed(path)):
+        parquet = ParquetInput(
+            path, on_error=on_error, batch_rows=batch_rows, columns=detection.columns, where=detection.where
+        )
+        return _Opened(name=path, input=parquet, vertex_type=parquet.vertex_type)
+    if path != STANDARD_INPUT and os.path.isfile(path):
+        detection = detection.looking_at(path)
+    known = detection.known
+    text = TextFile(
+        path,
+        detect=detection,
+        on_error=on_error,
+        batch_rows=batch_rows,
+        time_unit=None if detection.times == "integers" else detection.unit,
+        label=detection.columns.constant_label,
+    )
+    if known is None:
+        return _Opened(name=text.name, input=text, vertex_type=None if detection.only_json else "text")
+    return _Opened(
+        name=text.name, input=text, vertex_type="integers" if known.json.integers else "text", times=known.times
+    )

@@ -26,6 +26,8 @@ class Input(Protocol):
     name: str
     rejected: int
     rejections: list[str]
+    filtered: int
+    undecided: int
     time_unit: str | None
 
     @property
@@ -74,6 +76,14 @@ class InputsReader(Generic[One]):
     @property
     def rejections(self) -> list[str]:
         return [message for one in self._inputs for message in one.rejections][:REJECTIONS_TOLD]
+
+    @property
+    def filtered(self) -> int:
+        return sum(one.filtered for one in self._inputs)
+
+    @property
+    def undecided(self) -> int:
+        return sum(one.undecided for one in self._inputs)
 
     @property
     def bytes_total(self) -> int | None:

@@ -3,13 +3,14 @@
 This is the definition of the text formats.  `rpq.readers.parsing` reads whole blocks faster, and comes back to this
 code for every block that is not plain.  The rules:
 
-* Fields are separated by one tab, by one comma (with quotes as in RFC 4180, no line break inside), or by runs of
-  blanks (spaces and tabs; those at the ends of a line do not count).
+* Fields are separated by one tab, by one comma, or by runs of blanks (spaces and tabs; those at the ends of a line do
+  not count).  Between commas, and where a format says so between tabs, fields may be in quotes, and then go over
+  several lines; `rpq.readers.quotes` says which lines belong together.
 * A line ends with a line feed, a carriage return before it is dropped.  Lines that are empty or hold blanks only are
   ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that a vertex
   may be called `#tag`).
 * Names are the text between the separators, UTF-8, not empty, nothing else is changed.  Integers are decimal, with an
-  optional sign; blanks around them are dropped, as they are around `+` and `-`.
+  optional sign; blanks around them are dropped, as they are around `+` and `-`, and around times (`rpq.readers.times`).
 """
 
 from __future__ import annotations
@@ -17,20 +18,19 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass
+from typing import Literal
+
+from rpq.readers.field_errors import FieldError, shown
+from rpq.readers.times import check_time, time_kind
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
 INTEGER = re.compile(r"[+-]?[0-9]+")
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
+FURTHER = "="
+"""Begins the name of a field that is none of a tuple, but is kept as text for a condition on the input's columns."""
+
 _BLANKS = re.compile("[ \t]+")
-
-
-class FieldError(Exception):
-    """What is wrong with a line: `message`, and the `column` (None where it is the line as a whole)."""
-
-    def __init__(self, message: str, column: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.column = column
+_QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(?=\t|\Z)')
 
 
 def is_ignored(line: bytes) -> bool:
@@ -44,8 +44,10 @@ def is_ignored(line: bytes) -> bool:
     return not line.strip(b" \t\r") or line.startswith(b"# ") or line.rstrip(b"\r") == b"#"
 
 
-def split_line(line: bytes, separator: str) -> list[str]:
+def split_line(line: bytes, separator: str, *, quotes: bool = False) -> list[str]:
     """Cut a line (without its end) into fields; bytes that are not UTF-8 become surrogates, for `check_text` to find.
+
+    Between commas fields may be in quotes, between tabs only with `quotes`.
 
     >>> split_line(b" a  b\\t3 ", " "), split_line(b'"a,b",c', ",")
     (['a', 'b', '3'], ['a,b', 'c'])
@@ -58,7 +60,30 @@ def split_line(line: bytes, separator: str) -> list[str]:
             return next(csv.reader([text], strict=True))
         except csv.Error as error:
             raise FieldError(f'the quotes are wrong: {error}; expected quotes as in "a, ""b"""') from error
+    if quotes and separator == "\t" and '"' in text:
+        return _split_quoted(text)
     return text.split(separator)
+
+
+def _split_quoted(text: str) -> list[str]:
+    """Cut a line at its tabs; what is in quotes loses them, and a quote that begins anything else is text.
+
+    >>> _split_quoted('"a\\tb"\\t"c"@en\\t"d')
+    ['a\\tb', '"c"@en', '"d']
+    """
+    fields: list[str] = []
+    place = 0
+    while place <= len(text):
+        quoted = _QUOTED.match(text, place)
+        if quoted is not None:
+            fields.append(quoted[1].replace('""', '"'))
+            place = quoted.end() + 1
+            continue
+        end = text.find("\t", place)
+        end = len(text) if end < 0 else end
+        fields.append(text[place:end])
+        place = end + 1
+    return fields
 
 
 def check_text(text: str, column: str) -> str:
@@ -104,13 +129,6 @@ def check_op(text: str, column: str = "op") -> bool:
     return op == "-"
 
 
-def shown(value: str | bytes) -> str:
-    """A value as a message shows it: quoted, and cut where it is long."""
-    if len(value) <= 60:
-        return repr(value)
-    return repr(value[:57]) + "..."
-
-
 def without_brackets(name: str) -> str:
     """The name inside `<...>`; other text as it is."""
     return name[1:-1] if len(name) >= 2 and name[0] == "<" and name[-1] == ">" else name
@@ -121,8 +139,11 @@ class Layout:
     """The fields of every line of a file.
 
     `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, or "" for one that is not
-    read.  The last `optional` of them may be missing from a line.  With `integers`, vertices and labels must be
-    integers, but stay text; with `brackets`, they lose a pair of angle brackets around them.
+    read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of them may be missing from a line.
+    With `integers`, vertices and labels must be integers, but stay text; with `brackets`, they lose a pair of angle
+    brackets around them.  `quotes` are those of `rpq.readers.quotes`: always between commas, never between blanks.
+    `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
+    `time_unit`.
     """
 
     separator: str
@@ -130,6 +151,14 @@ class Layout:
     optional: int = 0
     integers: bool = False
     brackets: bool = False
+    quotes: bool = False
+    times: Literal["integers", "naive", "aware"] = "integers"
+    time_unit: str = "us"
+
+    @property
+    def has_quotes(self) -> bool:
+        """Whether fields may be in quotes."""
+        return self.separator == "," or (self.quotes and self.separator == "\t")
 
     @property
     def widths(self) -> range:
@@ -142,15 +171,17 @@ class Layout:
         >>> Layout(separator=" ", fields=("source", "target", "timestamp")).read(b"1 4 12")
         {'source': '1', 'target': '4', 'timestamp': 12}
         """
-        texts = split_line(line, self.separator)
+        texts = split_line(line, self.separator, quotes=self.quotes)
         if not len(self.fields) - self.optional <= len(texts) <= len(self.fields):
             raise FieldError(self._wrong_width(len(texts)))
         values: dict[str, str | int | bool] = {}
         for field, text in zip(self.fields, texts, strict=False):
             if field == "timestamp":
-                values[field] = check_integer(text, field)
+                values[field] = self._timestamp(text)
             elif field == "op":
                 values["delete"] = check_op(text)
+            elif field.startswith(FURTHER):
+                values[field] = text and check_text(text, field.removeprefix(FURTHER))
             elif field:
                 name = check_text(text, field)
                 if self.integers and not INTEGER.fullmatch(name):
@@ -160,8 +191,22 @@ class Layout:
                 values[field] = name
         return values
 
+    def _timestamp(self, text: str) -> int:
+        if self.times != "integers":
+            return check_time(text, "timestamp", kind=self.times, unit=self.time_unit)
+        try:
+            return check_integer(text, "timestamp")
+        except FieldError as error:
+            if time_kind(text.strip(" \t")) is None:
+                raise
+            raise FieldError(
+                f"{shown(text)} is a time, where integers are expected: the timestamps of a file are all integers or "
+                "all times, and for the times of a pipe the unit must be given",
+                "timestamp",
+            ) from error
+
     def _wrong_width(self, found: int) -> str:
         counts = " or ".join(str(width) for width in self.widths)
-        names = ", ".join(field or "(not read)" for field in self.fields)
+        names = ", ".join(field.removeprefix(FURTHER) or "(not read)" for field in self.fields)
         fields = "field" if found == 1 else "fields"
         return f"found {found} {fields}, expected {counts}: {names}; separated by {SEPARATOR_NAMES[self.separator]}"

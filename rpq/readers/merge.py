@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 
 
@@ -83,6 +84,9 @@ def _concatenated(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
     arrays = [_column(part, name) for part in parts]
     if name == "label" and len({array.type for array in arrays}) > 1:
         arrays = [array if array.type == LABEL_TYPE else array.dictionary_encode() for array in arrays]
+    kinds = sorted({str(array.type) for array in arrays})
+    if len(kinds) > 1:
+        raise InputError(f"column '{name}' is {kinds[0]} in one input and {kinds[1]} in another; they must agree", column=name)
     return pa.concat_arrays(arrays)
 
 

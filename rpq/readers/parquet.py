@@ -1,9 +1,10 @@
-"""Parquet as an input: typed columns keep their type.
+"""Parquet and Arrow files (Feather) as an input: typed columns keep their type.
 
 Columns, by name: `source` and `target` (both text, or both integers, which become int64), `label` (text), `timestamp`
 (an integer, or an Arrow timestamp, which becomes the int64 of its unit as Parquet stores it: seconds are stored as
 milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or
-`-`).  Text may be dictionary-encoded.  Further columns are not read.
+`-`), or under the names that were given for them.  Text may be dictionary-encoded or a view.  Further columns are not
+read, unless a condition names them.
 """
 
 from __future__ import annotations
@@ -19,43 +20,87 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.field_errors import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
+from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type
+from rpq.readers.where import Where
 
 MAGIC = b"PAR1"
-_REQUIRED = ("source", "target", "label", "timestamp")
+ARROW_MAGIC = b"ARROW1"
+_TUPLE = ("source", "target", "label", "timestamp")
+_CONTROLS = frozenset({*range(9), *range(14, 32)})
+"""Bytes that text does not have."""
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a file begins and ends like Parquet; False where there is no regular file."""
-    if not os.path.isfile(path) or os.path.getsize(path) < 3 * len(MAGIC):
+    """Whether a file begins like Parquet and goes on like no text, if only because it ends like Parquet.
+
+    False where there is no regular file.
+    """
+    return _begins_with(path, MAGIC)
+
+
+def is_typed(path: str) -> bool:
+    """Whether a file is Parquet or an Arrow file, whole or truncated; raises `InputError` if it is only called so."""
+    if _begins_with(path, MAGIC) or _begins_with(path, ARROW_MAGIC):
+        return True
+    if path.endswith((".parquet", ".feather", ".arrow")) and os.path.isfile(path) and not os.path.getsize(path):
+        raise InputError(f"{path}: is empty; expected {_kind(path)}, as its name says", file=path)
+    return False
+
+
+def _kind(path: str) -> str:
+    is_arrow = path.endswith((".feather", ".arrow")) or _begins_with(path, ARROW_MAGIC)
+    return "an Arrow file" if is_arrow else "Parquet"
+
+
+def _begins_with(path: str, magic: bytes) -> bool:
+    if not os.path.isfile(path):
         return False
     try:
         with open(path, "rb") as file:
-            begin = file.read(len(MAGIC))
-            file.seek(-len(MAGIC), os.SEEK_END)
-            return begin == file.read() == MAGIC
+            begin = file.read(64)
+            file.seek(max(0, os.path.getsize(path) - len(magic)))
+            end = file.read()
     except OSError:
         return False
+    is_binary = end == magic or not _CONTROLS.isdisjoint(begin) or begin == magic
+    return begin.startswith(magic) and is_binary
 
 
 class ParquetInput:
-    """The tuples of a Parquet file, or of the Parquet files of a folder in the order of their paths.
+    """The tuples of a Parquet or Arrow file, or of the Parquet files of a folder in the order of their paths.
 
     In a folder, names that begin with `_` or `.` are left out, as Spark and Hive do.  `vertex_type` is "text" or
     "integers".  A row with a null, an empty name or an unknown op is a bad row: with `on_error="stop"` it raises
     `InputError` (with `row`, counted from 0 in its file) after the rows before it, with `"skip"` it is counted.
+    `where` is a condition on all columns of the files, which rows must meet; `WhereError` if it does not fit them.
     """
 
-    def __init__(self, path: str, *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        on_error: str = "stop",
+        batch_rows: int = BATCH_ROWS,
+        columns: ColumnNames | None = None,
+        where: Where | None = None,
+    ) -> None:
         self.name = path
         self.rejected = 0
         self.rejections: list[str] = []
+        self.filtered = 0
+        self.undecided = 0
+        self._columns = columns or ColumnNames()
+        self._where = where
         self._stop = on_error == "stop"
         self._batch_rows = batch_rows
         self._files = _files(path)
         self.bytes_total = sum(os.path.getsize(file) for file in self._files)
         self._bytes_read = 0.0
-        kinds = {file: _checked_schema(file, _schema(file)) for file in self._files}
+        schemas = {file: _schema(file) for file in self._files}
+        kinds = {file: _checked_schema(file, schema, self._columns) for file, schema in schemas.items()}
         self.vertex_type, self.time_unit = kinds[self._files[0]]
         for file, kind in kinds.items():
             if kind != kinds[self._files[0]]:
@@ -63,6 +108,8 @@ class ParquetInput:
                     f"{file}: its columns differ in type from those of {self._files[0]}; files of a folder must agree",
                     file=file,
                 )
+        for schema in schemas.values():
+            self._predicate(schema)
 
     @property
     def bytes_read(self) -> int:
@@ -75,41 +122,94 @@ class ParquetInput:
     def _read(self, path: str) -> Iterator[pa.RecordBatch]:
         row = 0
         try:
-            metadata = pq.read_metadata(path)
-            names = [name for name in (*_REQUIRED, "op") if name in metadata.schema.to_arrow_schema().names]
-            with pq.ParquetFile(path, read_dictionary=_repetitive(metadata, names), metadata=metadata) as file:
-                bytes_a_row = os.path.getsize(path) / max(1, metadata.num_rows)
-                for batch in file.iter_batches(self._batch_rows, columns=names):
-                    self._bytes_read += bytes_a_row * batch.num_rows
-                    yield from self._checked(batch, path, row)
-                    row += batch.num_rows
+            schema = _schema(path)
+            names = {column: self._columns[column] for column in self._columns.columns}
+            names = {column: name for column, name in names.items() if name in schema.names}
+            predicate = self._predicate(schema)
+            wanted = list(dict.fromkeys([*names.values(), *(sorted(predicate.keys) if predicate else ())]))
+            for batch, size in _batches(path, wanted, names, self._batch_rows):
+                self._bytes_read += size
+                keep = None
+                if predicate is not None:
+                    known = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    keep, undecided = predicate.keep(known, batch.num_rows)
+                    self.undecided += undecided
+                tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
+                yield from self._checked(tuples, path, row, keep)
+                row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path}: cannot be read as Parquet: {error}", file=path) from error
+            raise _unreadable(path, error) from error
 
-    def _checked(self, batch: pa.RecordBatch, path: str, row: int) -> Iterator[pa.RecordBatch]:
-        """Convert a batch and take out its bad rows; the batch begins with row number `row` of the file."""
+    def _predicate(self, schema: pa.Schema) -> Predicate | None:
+        """The condition, bound to the columns of a file: an input's own names go before those of a tuple's columns."""
+        if self._where is None:
+            return None
+        for name in self._where.names:
+            if schema.names.count(name) > 1:
+                raise self._where.error(f"column {name!r} is there twice", 1)
+        kinds = {}
+        for field in schema:
+            kind, unit = kind_of_type(field.type)
+            kinds[field.name] = ColumnKind(key=field.name, kind=kind, unit=unit)
+        for column in self._columns.columns:
+            if self._columns[column] in kinds:
+                kinds.setdefault(column, kinds[self._columns[column]])
+        return Predicate(self._where, kinds)
+
+    def _checked(
+        self, batch: pa.RecordBatch, path: str, row: int, keep: np.ndarray | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Convert a batch, take out its bad rows and those not to keep; it begins with row number `row` of the file."""
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
         for name in batch.schema.names:
             columns[name], wrong = _converted(batch.column(name), name)
             bad |= wrong
-        kept = len(bad)
+        if self._columns.constant_label is not None:
+            indices = pa.array(np.zeros(batch.num_rows, np.int32))
+            columns["label"] = pa.DictionaryArray.from_arrays(indices, pa.array([self._columns.constant_label]))
+        end = len(bad)
+        chosen = ~bad
         if bad.any():
             if self._stop:
-                kept = int(np.argmax(bad))
+                end = int(np.argmax(bad))
+                chosen[end:] = False
             else:
                 self.rejected += int(np.count_nonzero(bad))
                 for place in np.flatnonzero(bad)[: REJECTIONS_TOLD - len(self.rejections)]:
-                    self.rejections.append(str(_row_error(batch, path, row, int(place))))
+                    self.rejections.append(str(_row_error(batch, path, row, int(place), self._columns)))
+        if keep is not None:
+            self.filtered += int(np.count_nonzero(chosen & ~keep))
+            chosen &= keep
         good = _edges(columns)
-        good = good.slice(0, kept) if self._stop else good.filter(pa.array(~bad)) if bad.any() else good
+        good = good if chosen.all() else good.filter(pa.array(chosen))
         if good.num_rows:
             yield good
-        if self._stop and kept < len(bad):
-            raise _row_error(batch, path, row, kept)
+        if self._stop and end < len(bad):
+            raise _row_error(batch, path, row, end, self._columns)
 
 
-def _repetitive(metadata: pq.FileMetaData, names: list[str]) -> list[str]:
-    """The columns to read as dictionaries: labels, and vertices where that is twice as fast and not five times slower.
+def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+    """Yield a file in batches of the wanted columns, each with its share of the bytes of the file."""
+    size = os.path.getsize(path)
+    if _begins_with(path, ARROW_MAGIC):
+        with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+            for place in range(file.num_record_batches):
+                whole = file.get_batch(place).select(wanted)
+                for start in range(0, whole.num_rows, rows):
+                    part = whole.slice(start, rows)
+                    yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
+        return
+    metadata = pq.read_metadata(path)
+    repetitive = _repetitive(metadata, [names.get("label", ""), names.get("op", "")], list(names.values()))
+    bytes_a_row = size / max(1, metadata.num_rows)
+    with pq.ParquetFile(path, read_dictionary=repetitive, metadata=metadata) as file:
+        for batch in file.iter_batches(rows, columns=wanted):
+            yield batch, bytes_a_row * batch.num_rows
+
+
+def _repetitive(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
+    """The columns to read as dictionaries: those of `few` values, and vertices where that is twice as fast and not five
+    times slower.
 
     Written out, a text takes four bytes for its length and then its own; a column with less a value repeats itself.
     """
@@ -120,7 +220,7 @@ def _repetitive(metadata: pq.FileMetaData, names: list[str]) -> list[str]:
             if column.physical_type == "BYTE_ARRAY" and column.num_values:
                 size = column.total_uncompressed_size / column.num_values
                 bytes_a_value[column.path_in_schema] = max(size, bytes_a_value.get(column.path_in_schema, 0))
-    return [name for name in names if name in ("label", "op") or bytes_a_value.get(name, 9) < 5]
+    return [name for name in names if name in few or bytes_a_value.get(name, 9) < 5]
 
 
 def _files(path: str) -> list[str]:
@@ -139,41 +239,57 @@ def _files(path: str) -> list[str]:
 
 def _schema(path: str) -> pa.Schema:
     try:
+        if _begins_with(path, ARROW_MAGIC):
+            with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+                return file.schema
         return pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet: {error}", file=path) from error
+        raise _unreadable(path, error) from error
 
 
-def _checked_schema(path: str, schema: pa.Schema) -> tuple[str, str | None]:
+def _unreadable(path: str, error: Exception) -> InputError:
+    """What is wrong with a file, in place of what Arrow finds at its end."""
+    magic = ARROW_MAGIC if _begins_with(path, ARROW_MAGIC) else MAGIC
+    reason = str(error).partition("\n")[0]
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            data = file.read(len(magic))
+            file.seek(max(0, os.path.getsize(path) - len(magic)))
+            end = file.read()
+        if not data:
+            reason = "it is empty"
+        elif data == magic != end:
+            reason = "it is truncated: its end, which says where its columns are, is missing"
+    return InputError(f"{path}: cannot be read as {_kind(path)}: {reason}", file=path)
+
+
+def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[str, str | None]:
     """Return the kind of the vertices and the unit of the timestamps, or raise `InputError`."""
-    for name in _REQUIRED:
-        if schema.names.count(name) != 1:
-            raise InputError(
-                f"{path}: column '{name}' is {'missing' if name not in schema.names else 'there twice'}; "
-                f"expected {', '.join(_REQUIRED)} and optionally op, found {', '.join(schema.names)}",
-                file=path,
-                column=name,
-            )
-    types = {name: schema.field(name).type for name in (*_REQUIRED, "op") if name in schema.names}
-    for name, type_ in types.items():
+    try:
+        places = columns.places(schema.names)
+    except FieldError as error:
+        raise InputError(f"{path}: column '{error.column}' {error.message}", file=path, column=error.column) from error
+    types = {column: schema.field(place).type for column, place in places.items()}
+    for column, type_ in types.items():
+        name = columns[column]
         allowed = {
             "source": _is_text(type_) or pa.types.is_integer(type_),
             "target": _is_text(type_) or pa.types.is_integer(type_),
             "timestamp": pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_date(type_),
-        }.get(name, _is_text(type_))
+        }.get(column, _is_text(type_))
         if not allowed:
             expected = {
                 "timestamp": "integers or timestamps",
                 "label": "text",
                 "op": "text: + or -",
-            }.get(name, "integers or text")
+            }.get(column, "integers or text")
             raise InputError(f"{path}: column '{name}' holds {type_}; expected {expected}", file=path, column=name)
     if _is_text(types["source"]) != _is_text(types["target"]):
         raise InputError(
-            f"{path}: column 'target' holds {types['target']}, 'source' {types['source']}; "
+            f"{path}: column '{columns['target']}' holds {types['target']}, '{columns['source']}' {types['source']}; "
             "vertices must be all integers or all text",
             file=path,
-            column="target",
+            column=columns["target"],
         )
     return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"])
 
@@ -189,7 +305,7 @@ def _unit(type_: pa.DataType) -> str | None:
 def _is_text(type_: pa.DataType) -> bool:
     if pa.types.is_dictionary(type_):
         return _is_text(type_.value_type)
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def _converted(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
@@ -239,11 +355,11 @@ def _mask(flags: pa.Array) -> np.ndarray:
 
 def _edges(columns: dict[str, pa.Array]) -> pa.RecordBatch:
     named = {"delete" if name == "op" else name: column for name, column in columns.items()}
-    order = [name for name in (*_REQUIRED, "delete") if name in named]
+    order = [name for name in (*_TUPLE, "delete") if name in named]
     return pa.RecordBatch.from_arrays([named[name] for name in order], order)
 
 
-def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int) -> InputError:
+def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: ColumnNames) -> InputError:
     """Say what is wrong with the row at `place` of the batch."""
     for name in batch.schema.names:
         value = batch.column(name)[place].as_py()
@@ -257,6 +373,7 @@ def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int) -> InputE
             problem = f"{value} does not fit 64 bits; expected at most 2⁶³ − 1"
         else:
             continue
-        message = f"{path}: row {row + place} (counted from 0): column '{name}': {problem}"
-        return InputError(message, file=path, column=name, row=row + place)
+        own = columns[name]
+        message = f"{path}: row {row + place} (counted from 0): column '{own}': {problem}"
+        return InputError(message, file=path, column=own, row=row + place)
     raise AssertionError("a row was found bad without a reason")

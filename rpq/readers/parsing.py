@@ -8,7 +8,6 @@ accepts, the second reads the same: that is a property in the tests.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -19,15 +18,17 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.layout import INTEGER, FieldError, Layout, is_ignored
+from rpq.readers.field_errors import FieldError
+from rpq.readers.layout import FURTHER, INTEGER, Layout, is_ignored
+from rpq.readers.quotes import pieces, quotes_of, records
 from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
+from rpq.readers.times import times_of
 
 _TYPES = {"source": pa.string(), "target": pa.string(), "label": LABEL_TYPE, "timestamp": pa.int64(), "op": LABEL_TYPE}
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
 EXACT_BYTES = 1 << 14
 """A block that is not plain is read exactly as a whole if it has no more bytes than this."""
 
-_QUOTED = re.compile(rb'(?m)(?:^|(?<=,))"(?:[^"\n]|"")*"(?=,|$)')
 _PLAIN_INTEGER = f"^(?:{INTEGER.pattern})$"
 _BRACKETED = "^<(.+)>$"
 
@@ -81,11 +82,27 @@ class LineParser:
         elif len(block.data) <= EXACT_BYTES or middle in (0, len(block.data)):
             yield parse_exact(block, self.layout, stop=stop)
         else:
-            for half in halves(block, middle):
-                for rows in self.parse(half, stop=stop):
-                    yield rows
-                    if stop and rows.errors:
-                        return
+            # A line end in the middle may be inside quotes: then records tell where the block can be cut.
+            cut = pieces(block, self.layout, EXACT_BYTES) if self._may_span(block) else iter(halves(block, middle))
+            yield from self._parse_parts(cut, block, stop=stop)
+
+    def _may_span(self, block: Block) -> bool:
+        """Whether a record may go over several lines."""
+        if not self.layout.has_quotes or b'"' not in block.data:
+            return False
+        quotes = quotes_of(block.data, self.layout.separator)
+        return not quotes.regular or len(quotes.inner) > 0
+
+    def _parse_parts(self, parts: Iterator[Block], block: Block, *, stop: bool) -> Iterator[Rows]:
+        for part in parts:
+            if len(part.data) == len(block.data):  # a single record, or nearly
+                found: Iterator[Rows] = iter([parse_exact(part, self.layout, stop=stop)])
+            else:
+                found = self.parse(part, stop=stop)
+            for rows in found:
+                yield rows
+                if stop and rows.errors:
+                    return
 
 
 def halves(block: Block, middle: int) -> tuple[Block, Block]:
@@ -105,13 +122,26 @@ def data_lines(block: Block) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
+def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of its first line and the text, without its end, of each record: a line, or several."""
+    if not layout.has_quotes or b'"' not in block.data:
+        yield from data_lines(block)
+        return
+    number = block.line
+    for start, end, _ in records(block.data, layout):
+        record = block.data[start:end].removesuffix(b"\r")
+        if b"\n" in record or not is_ignored(record):
+            yield number, record
+        number += 1 + record.count(b"\n")
+
+
 def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
     """Read a block line by line, as `Layout.read` says; O(bytes), in Python."""
     read: list[dict[str, str | int | bool]] = []
     ordinals: list[int] = []
     errors: list[LineError] = []
     count = 0
-    for number, line in data_lines(block):
+    for number, line in data_records(block, layout):
         try:
             read.append(layout.read(line))
             ordinals.append(count)
@@ -121,6 +151,7 @@ def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
                 break
         count += 1
     names: list[str] = [name for name in ("source", "target", "label", "timestamp") if name in layout.fields]
+    names += [name for name in layout.fields if name.startswith(FURTHER)]
     columns = {name: column_of([values[name] for values in read], name) for name in names}
     if any("delete" in values for values in read):
         columns["delete"] = column_of([values.get("delete", False) for values in read], "delete")
@@ -129,7 +160,7 @@ def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
 
 def column_of(values: Sequence[str | int | bool], name: str) -> pa.Array:
     """The column called `name`, in its type, from Python values."""
-    type_ = _EXACT_TYPES[name]
+    type_ = _EXACT_TYPES.get(name, pa.string())
     if pa.types.is_dictionary(type_):
         return pa.array(values, type_.value_type).dictionary_encode()
     return pa.array(values, type_)
@@ -138,12 +169,14 @@ def column_of(values: Sequence[str | int | bool], name: str) -> pa.Array:
 def parse_plain(data: bytes, layout: Layout) -> Rows | None:
     """Read a block with Arrow, or return None if it must be read exactly; O(bytes), vectorised."""
     plain = _with_plain_line_ends(data)
-    if plain is None or not _is_plain(plain, layout.separator):
+    if plain is None or not _is_plain(plain):
         return None
+    if layout.has_quotes and b'"' in plain:
+        return _parse_quoted(plain, layout, has_returns=plain is not data)
     data = plain
     if layout.separator != " ":
         return _parse_plain(data, layout)
-    if b"\t" not in data and "" not in layout.fields:
+    if b"\t" not in data and all(field and not field.startswith(FURTHER) for field in layout.fields):
         # A blank too many makes an empty field, and no field that is read may be empty: no need to search for them.
         rows = _parse_plain(data, layout)
         if rows is not None:
@@ -151,16 +184,27 @@ def parse_plain(data: bytes, layout: Layout) -> Rows | None:
     return _parse_plain(_with_single_blanks(data), layout)
 
 
-def _parse_plain(data: bytes, layout: Layout) -> Rows | None:
+def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | None:
+    """Read a block in which there are quotes, if all parsers agree on them."""
+    quotes = quotes_of(data, layout.separator)
+    if quotes.regular:
+        # Inside quotes a carriage return is text, but it is gone from this data.
+        return None if has_returns and len(quotes.inner) else _parse_plain(data, layout, quotes=True)
+    if layout.separator == "\t" and not (data.startswith(b'"') or b'\t"' in data or b'\n"' in data):
+        return _parse_plain(data, layout)
+    return None
+
+
+def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows | None:
     # Arrow takes hexadecimal numbers for integers.  Names such as 0xab are common, so look at the numbers alone.
-    suspicious = b"x" in data or b"X" in data
+    as_text = layout.times != "integers" or b"x" in data or b"X" in data
     for width in reversed(layout.widths):
-        table = _arrow_table(data, layout, width, timestamps_as_text=suspicious)
+        table = _arrow_table(data, layout, width, timestamps_as_text=as_text, quotes=quotes)
         if table is not None:
             columns = _checked(table, layout)
             if columns is not None:
                 return Rows(columns=columns, data_lines=table.num_rows)
-    if layout.optional and layout.fields[-1] == "op" and not (layout.separator == "," and b'"' in data):
+    if layout.optional and layout.fields[-1] == "op" and not quotes:
         whole = replace(layout, optional=0)
         return _parse_plain(_with_every_op(data, layout), whole)
     return None
@@ -181,29 +225,12 @@ def _with_plain_line_ends(data: bytes) -> bytes | None:
     return data
 
 
-def _is_plain(data: bytes, separator: str) -> bool:
-    """Whether no line is a comment and quotes stand only where all parsers agree on them."""
+def _is_plain(data: bytes) -> bool:
+    """Whether no line is a comment."""
     # One byte is searched for many times as fast as two.
     if b"#" in data and (data.startswith(b"#") or b"\n#" in data):
         return False
-    if data.startswith(BYTE_ORDER_MARK):
-        return False
-    return separator != "," or b'"' not in data or _fully_quoted(data) or b'"' not in _QUOTED.sub(b"", data)
-
-
-def _fully_quoted(data: bytes) -> bool:
-    """Whether each first, third, … quote begins a field and the one after it ends that field in the same line."""
-    text = np.frombuffer(data, np.uint8)
-    quotes = np.flatnonzero(text == ord('"'))
-    if len(quotes) % 2:
-        return False
-    begins, ends = quotes[::2], quotes[1::2]
-    padded = np.concatenate(([ord("\n")], text, [ord("\n")])).astype(np.uint8)  # padded[i + 1] is text[i]
-    before, after = padded[begins], padded[ends + 2]
-    if not (((before == ord(",")) | (before == ord("\n"))) & ((after == ord(",")) | (after == ord("\n")))).all():
-        return False
-    lines = np.flatnonzero(text == ord("\n"))
-    return bool((np.searchsorted(lines, begins) == np.searchsorted(lines, ends)).all())
+    return not data.startswith(BYTE_ORDER_MARK)
 
 
 def _with_single_blanks(data: bytes) -> bytes:
@@ -218,10 +245,12 @@ def _with_single_blanks(data: bytes) -> bytes:
     return data
 
 
-def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text: bool) -> pa.Table | None:
+def _arrow_table(
+    data: bytes, layout: Layout, width: int, *, timestamps_as_text: bool, quotes: bool
+) -> pa.Table | None:
     fields = layout.fields[:width]
     names = [name or f"unread {place}" for place, name in enumerate(fields)]
-    types = {name: _TYPES[name] for name in fields if name}
+    types = {name: _TYPES.get(name, pa.string()) for name in fields if name}
     if timestamps_as_text and "timestamp" in types:
         types["timestamp"] = pa.string()
     try:
@@ -229,7 +258,7 @@ def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text:
             pa.BufferReader(data),
             read_options=csv.ReadOptions(column_names=names, block_size=len(data) + 1),
             parse_options=csv.ParseOptions(
-                delimiter=layout.separator, quote_char='"' if layout.separator == "," else False
+                delimiter=layout.separator, quote_char='"' if quotes else False, newlines_in_values=quotes
             ),
             convert_options=csv.ConvertOptions(
                 column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
@@ -248,9 +277,11 @@ def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
         column = table.column(name)
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if name == "timestamp":
-            column = _timestamps(column)
+            column = _timestamps(column, layout)
         elif name == "op":
             name, column = "delete", _deletes(column)
+        elif name.startswith(FURTHER):
+            pass
         else:
             column = _names(column, layout)
         if column is None:
@@ -259,7 +290,9 @@ def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
     return columns
 
 
-def _timestamps(column: pa.Array) -> pa.Array | None:
+def _timestamps(column: pa.Array, layout: Layout) -> pa.Array | None:
+    if layout.times != "integers":
+        return times_of(column, kind=layout.times, unit=layout.time_unit)
     if column.type == pa.int64():
         return column
     if pc.any(pc.match_substring_regex(column, "[xX]")).as_py():

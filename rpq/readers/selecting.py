@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.readers.batch import Batch, Reader
+from rpq.readers.predicate import ColumnKind, Predicate
+from rpq.readers.where import Where
 
 
 class _Wrapper:
@@ -27,6 +30,14 @@ class _Wrapper:
     @property
     def rejections(self) -> list[str]:
         return self._reader.rejections
+
+    @property
+    def filtered(self) -> int:
+        return self._reader.filtered
+
+    @property
+    def undecided(self) -> int:
+        return self._reader.undecided
 
     @property
     def bytes_total(self) -> int | None:
@@ -86,6 +97,38 @@ class WithoutSelfLoops(_Wrapper):
             kept = batch.columns if different.true_count == len(batch) else batch.columns.filter(different)
             if kept.num_rows:
                 yield _with(batch, kept)
+
+
+class Filtered(_Wrapper):
+    """The tuples of a reader for which a condition holds that is about the columns of a tuple alone.
+
+    Raises `WhereError` where it names any other column.
+    """
+
+    def __init__(self, reader: Reader, where: Where, *, time_unit: str | None = None) -> None:
+        super().__init__(reader)
+        time = ColumnKind(key="timestamp", kind="time", unit=reader.time_unit or time_unit)
+        names = {name: ColumnKind(key=name, kind="text") for name in ("source", "target", "label")}
+        self._predicate = Predicate(where, {**names, "timestamp": time, "op": ColumnKind(key="delete", kind="op")})
+        self._filtered = self._undecided = 0
+
+    @property
+    def filtered(self) -> int:
+        return self._filtered
+
+    @property
+    def undecided(self) -> int:
+        return self._undecided
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._reader:
+            columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+            wanted, undecided = self._predicate.keep(columns, len(batch))
+            kept = int(np.count_nonzero(wanted))
+            self._filtered += len(batch) - kept
+            self._undecided += undecided
+            if kept:
+                yield _with(batch, batch.columns if kept == len(batch) else batch.columns.filter(pa.array(wanted)))
 
 
 def _with(batch: Batch, columns: pa.RecordBatch) -> Batch:

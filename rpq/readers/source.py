@@ -1,4 +1,4 @@
-"""Bytes in blocks of whole lines, from a file, a gzip file, a pipe or standard input.
+"""Bytes in blocks of whole lines, from a file, compressed or not, a pipe or standard input.
 
 Whatever the source is, a block ends at the end of a line, so that blocks can be parsed one by one, and says which
 line it begins with, so that an error can be placed.  Memory: a block and a line.
@@ -10,16 +10,22 @@ import os
 import select
 import stat
 import time
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from rpq.errors import InputError
+from rpq.readers.compression import (
+    COMPRESSIONS,
+    Compression,
+    Damaged,
+    Truncated,
+    compression_named,
+    compression_of,
+)
 
 STANDARD_INPUT = "-"
-GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 FLUSH_SECONDS = 0.2
@@ -38,7 +44,7 @@ class Block:
 
 
 class ByteSource:
-    """The bytes of one input: a path, or `-` for standard input; gzip is recognised by its first two bytes.
+    """The bytes of one input: a path, or `-` for standard input; what is compressed is recognised by its first bytes.
 
     `name` is what messages call it, `size` its bytes on disk (None for a pipe), `position` how many of them were
     read.  Raises `InputError` at once if there is no such file.
@@ -87,13 +93,15 @@ class ByteSource:
         first = b""
         for chunk in chunks:
             first += chunk
-            if len(first) >= len(GZIP_MAGIC):
+            if not _may_be_compressed(first):
                 break
-        compressed = first.startswith(GZIP_MAGIC)
-        if self.path.endswith(".gz") and not compressed:
-            raise InputError(f"{self.name}: is not a gzip file, as its name says", file=self.name)
+        compression = compression_of(first)
+        named = compression_named(self.path)
+        if named is not None and compression is not named:
+            found = f", but {compression.name}" if compression is not None else ""
+            raise InputError(f"{self.name}: is not a {named.name} file, as its name says{found}", file=self.name)
         rest = _chain(first, chunks)
-        yield from self._inflate(rest, size) if compressed else rest
+        yield from self._inflate(rest, size, compression) if compression is not None else rest
 
     def _chunks(self, size: int) -> Iterator[bytes]:
         try:
@@ -110,30 +118,14 @@ class ByteSource:
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def _inflate(self, chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
-        """Unpack one gzip member after the other, never more than `size` bytes at a time."""
-        decoder = zlib.decompressobj(wbits=31)
-        between = False  # after a member: zeros are padding
+    def _inflate(self, chunks: Iterator[bytes], size: int, compression: Compression) -> Iterator[bytes]:
+        what = f"{self.name}: the {compression.name} file is"
         try:
-            for chunk in chunks:
-                while chunk:
-                    if between:
-                        chunk = chunk.lstrip(b"\0")
-                        if not chunk:
-                            break
-                        decoder, between = zlib.decompressobj(wbits=31), False
-                    text = decoder.decompress(chunk, size)
-                    if text:
-                        yield text
-                    between = decoder.eof
-                    chunk = decoder.unused_data if between else decoder.unconsumed_tail
-            if not between:
-                if text := decoder.flush():
-                    yield text
-                if not decoder.eof:
-                    raise InputError(f"{self.name}: the gzip file is truncated: it ends too early", file=self.name)
-        except zlib.error as error:
-            raise InputError(f"{self.name}: the gzip file is damaged: {error}", file=self.name) from error
+            yield from compression.inflate(chunks, size)
+        except Truncated as error:
+            raise InputError(f"{what} truncated: it ends too early", file=self.name) from error
+        except Damaged as error:
+            raise InputError(f"{what} damaged: {error}", file=self.name) from error
 
     def _unreadable(self, error: OSError) -> InputError:
         return InputError(f"{self.name}: cannot be read: {error.strerror or error}", file=self.name)
@@ -146,6 +138,11 @@ def count_lines(data: bytes) -> int:
     2
     """
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
+
+
+def _may_be_compressed(begin: bytes) -> bool:
+    """Whether more bytes may show that an input is compressed; a line of text must not wait for them."""
+    return any(one.magic.startswith(begin) for one in COMPRESSIONS)
 
 
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:

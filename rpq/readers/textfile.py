@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,14 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
-from rpq.readers.layout import FieldError, Layout, is_ignored
+from rpq.readers.field_errors import FieldError
+from rpq.readers.layout import Layout, is_ignored
 from rpq.readers.parsing import BlockParser, LineError, LineParser, Rows
+from rpq.readers.predicate import Predicate
+from rpq.readers.quotes import whole_records
 from rpq.readers.source import Block, ByteSource
+
+BEGINNING_BYTES = 1 << 16
 
 BYTES_A_LINE = 24
 """A guess, rather short than long, by which a block has no more rows than a batch."""
@@ -21,10 +27,16 @@ BYTES_A_LINE = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """What the first data line of a file tells: how to read the file, and whether that line is a header."""
+    """What the first data line of a file tells: how to read the file, and whether that line is a header.
+
+    `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` tells which
+    tuples are wanted.
+    """
 
     parser: BlockParser
     is_header: bool = False
+    quoted: Layout | None = None
+    predicate: Predicate | None = None
 
 
 Detect = Callable[[bytes], Detected]
@@ -44,7 +56,8 @@ class TextFile:
     counted from `first_position`; after the reading `next_position` goes on from there.
 
     With `on_error="stop"` a bad line raises `InputError` after the tuples before it were yielded; with `"skip"` it
-    is counted in `rejected`.  A file that cannot be read on (a truncated gzip) raises in either case.
+    is counted in `rejected`.  A file that cannot be read on (a truncated gzip) raises in either case.  Tuples that are
+    not wanted are counted in `filtered`, and in `undecided` too where that could not be told.
     """
 
     def __init__(
@@ -67,6 +80,8 @@ class TextFile:
         self.time_unit = time_unit
         self.rejected = 0
         self.rejections: list[str] = []
+        self.filtered = 0
+        self.undecided = 0
         self.first_position = 0
         self.next_position = 0
 
@@ -76,39 +91,33 @@ class TextFile:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self.next_position = self.first_position
-        parser: BlockParser | None = None
-        for block in self._source.blocks(self._block_bytes):
-            if parser is None:
-                parser, block = self._settle(block)
-            if parser is None or not block.data:
-                continue
-            for rows in parser.parse(block, stop=self._stop):
+        blocks = self._source.blocks(self._block_bytes)
+        detected, block = None, None
+        while detected is None:
+            block = next(blocks, None)
+            if block is None:
+                return
+            detected, block = self._settle(block)
+        assert block is not None
+        rest = chain([block], blocks) if block.data else blocks
+        for block in rest if detected.quoted is None else whole_records(rest, detected.quoted):
+            for rows in detected.parser.parse(block, stop=self._stop):
                 if len(rows):
-                    yield self._batch(rows)
+                    batch = self._batch(rows, detected.predicate)
+                    if batch.num_rows:
+                        yield batch
                 self.next_position += rows.data_lines
                 for bad in rows.errors:
                     self._reject(bad)
 
-    def _settle(self, block: Block) -> tuple[BlockParser | None, Block]:
-        """Find out at the first data line how to read the file; return it with what is left of the block."""
-        start, line = 0, block.line
-        while start < len(block.data):
-            end = block.data.find(b"\n", start) + 1 or len(block.data)
-            text = block.data[start:end].removesuffix(b"\n").removesuffix(b"\r")
-            if not is_ignored(text):
-                try:
-                    detected = self._detect(text)
-                except FieldError as error:
-                    self._reject(LineError(line=line, error=error))
-                    self.next_position += 1
-                else:
-                    if detected.is_header:
-                        return detected.parser, Block(block.data[end:], line + 1)
-                    return detected.parser, Block(block.data[start:], line)
-            start, line = end, line + 1
-        return None, block
+    def _settle(self, block: Block) -> tuple[Detected | None, Block]:
+        def reject(bad: LineError) -> None:
+            self._reject(bad)
+            self.next_position += 1
 
-    def _batch(self, rows: Rows) -> pa.RecordBatch:
+        return settle(block, self._detect, reject)
+
+    def _batch(self, rows: Rows, predicate: Predicate | None) -> pa.RecordBatch:
         columns = dict(rows.columns)
         count = len(rows)
         if self._label is not None:
@@ -118,7 +127,14 @@ class TextFile:
             ordinals = np.arange(count, dtype=np.int64) if rows.ordinals is None else rows.ordinals
             columns["timestamp"] = pa.array(ordinals + self.next_position)
         names = [name for name in ("source", "target", "label", "timestamp", "delete") if name in columns]
-        return pa.RecordBatch.from_arrays([columns[name] for name in names], names)
+        batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names)
+        if predicate is None:
+            return batch
+        wanted, undecided = predicate.keep(columns, count)
+        kept = int(np.count_nonzero(wanted))
+        self.filtered += count - kept
+        self.undecided += undecided
+        return batch if kept == count else batch.filter(pa.array(wanted))
 
     def _reject(self, bad: LineError) -> None:
         if self._stop:
@@ -126,6 +142,38 @@ class TextFile:
         self.rejected += 1
         if len(self.rejections) < REJECTIONS_TOLD:
             self.rejections.append(str(line_error(self.name, bad)))
+
+
+def settle(
+    block: Block, detect: Detect, reject: Callable[[LineError], None]
+) -> tuple[Detected | None, Block]:
+    """Find out at the first data line how to read a file; return it with what is left of the block."""
+    start, line = 0, block.line
+    while start < len(block.data):
+        end = block.data.find(b"\n", start) + 1 or len(block.data)
+        text = block.data[start:end].removesuffix(b"\n").removesuffix(b"\r")
+        if not is_ignored(text):
+            try:
+                detected = detect(text)
+            except FieldError as error:
+                reject(LineError(line=line, error=error))
+            else:
+                if detected.is_header:
+                    return detected, Block(block.data[end:], line + 1)
+                return detected, Block(block.data[start:], line)
+        start, line = end, line + 1
+    return None, block
+
+
+def beginning_of(path: str, detect: Detect) -> tuple[Detected, Block] | None:
+    """How to read a file, and its first lines, some thousands; None where they do not tell, or cannot be read."""
+    try:
+        for block in ByteSource(path).blocks(BEGINNING_BYTES):
+            detected, rest = settle(block, detect, lambda bad: None)
+            return None if detected is None else (detected, rest)
+    except InputError:
+        pass
+    return None
 
 
 def line_error(name: str, bad: LineError) -> InputError:

@@ -1,0 +1,100 @@
+"""Which columns of an input are those of the tuples: `source=user,target=item,timestamp=ts`."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rpq.errors import InputError
+from rpq.readers.field_errors import FieldError
+
+TUPLE = ("source", "target", "label", "timestamp", "op")
+"""The columns of a tuple; op may be missing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnNames:
+    """The names that an input has for the columns of the tuples; a column that has none here has its own.
+
+    With `constant_label` all edges have that label, and the input needs no column for it.
+
+    >>> names = ColumnNames(renamed=(("source", "user"),))
+    >>> names["source"], names["target"], names.required
+    ('user', 'target', ('source', 'target', 'label', 'timestamp'))
+    """
+
+    renamed: tuple[tuple[str, str], ...] = ()
+    constant_label: str | None = None
+
+    @classmethod
+    def parse(cls, text: str | None, *, label: str | None = None) -> ColumnNames:
+        """Read `COLUMN=NAME,…`; a pair whose name holds a comma is in double quotes.  Raises `InputError`.
+
+        >>> ColumnNames.parse('source=user,"label=a, b"').renamed
+        (('source', 'user'), ('label', 'a, b'))
+        """
+        if label == "":
+            raise InputError("the label is empty; expected a name")
+        renamed: dict[str, str] = {}
+        for pair in next(csv.reader([text])) if text else ():
+            column, equals, name = pair.partition("=")
+            column = column.strip()
+            if not equals or not name:
+                raise InputError(f"{pair!r} is no COLUMN=NAME; expected such as source=user,target=item,timestamp=ts")
+            if column not in TUPLE:
+                raise InputError(f"{column!r} is no column of a tuple: expected {', '.join(TUPLE)}{did_you_mean(column, TUPLE)}")
+            if column in renamed:
+                raise InputError(f"column {column!r} is given twice: as {renamed[column]!r} and as {name!r}")
+            if column == "label" and label is not None:
+                raise InputError(f"the label is {label!r} for all edges and the column {name!r} at once; give one of the two")
+            renamed[column] = name
+        return cls(renamed=tuple(renamed.items()), constant_label=label)
+
+    def __bool__(self) -> bool:
+        return bool(self.renamed) or self.constant_label is not None
+
+    def __getitem__(self, column: str) -> str:
+        return dict(self.renamed).get(column, column)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a tuple that are read."""
+        return tuple(column for column in TUPLE if column != "label" or self.constant_label is None)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns that an input must have; op must be there only if it was given a name."""
+        return tuple(column for column in self.columns if column != "op" or column in dict(self.renamed))
+
+    def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
+        """Return where each column of a tuple stands among the names of an input's columns.
+
+        With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError`, which
+        lists the names, where one is missing or there twice.
+        """
+        folded = [name.lower() for name in names] if any_case else list(names)
+        places: dict[str, int] = {}
+        for column in self.columns:
+            name = self[column]
+            among = folded if column == name else list(names)
+            if among.count(name) > 1:
+                raise FieldError("stands in the header twice; expected each column once", name)
+            if name in among:
+                places[column] = among.index(name)
+            elif column in self.required:
+                expected = ", ".join(self[one] for one in self.columns if one != "op") + f" and optionally {self['op']}"
+                found = ", ".join(names) or "none"
+                raise FieldError(f"is missing; expected {expected}, found {found}{did_you_mean(name, names)}", name)
+        return places
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A hint at the name that was meant, or nothing.
+
+    >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
+    ("; did you mean 'user'?", '')
+    """
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

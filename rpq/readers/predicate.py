@@ -1,0 +1,315 @@
+"""Conditions over batches of columns: what the values mean, and which rows are kept.
+
+* A column has a type, or its values are **loose** (`rpq.readers.loose`): read as what they are compared with.  Two loose
+  values are compared as numbers where both are numbers, else as text.
+* Types that do not go together are an error before anything is read, not a condition that never holds.
+* What cannot be told is null: a comparison with null, a number that is none, a division by zero.  As in SQL `and`, `or`
+  and `not` pass it on unless the other side decides.  Rows for which the condition is null are left out, and counted.
+* A row's verdict depends on that row alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.readers.column_names import did_you_mean
+from rpq.readers.field_errors import FieldError, shown
+from rpq.readers.loose import LooseColumn
+from rpq.readers.times import check_time, time_kind
+from rpq.readers.where import Arithmetic, Call, Comparison, In, IsNull, Literal, Logical, Name, Node, Not, Where
+
+Columns: TypeAlias = Mapping[str, pa.Array]
+Value: TypeAlias = Any
+"""An Arrow array, an Arrow scalar, or a `LooseColumn`."""
+
+_COMPARE = {
+    "==": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_EXACT = {"+": (pc.add_checked, operator.add), "-": (pc.subtract_checked, operator.sub), "*": (pc.multiply_checked, operator.mul)}
+_TEXT_FUNCTIONS = {
+    "lower": pc.utf8_lower,
+    "upper": pc.utf8_upper,
+    "length": pc.utf8_length,
+    "starts_with": pc.starts_with,
+    "ends_with": pc.ends_with,
+    "contains": pc.match_substring,
+    "matches": pc.match_substring_regex,
+}
+_KINDS = {"number": "a number", "time": "a time", "text": "text", "boolean": "true or false", "loose": "text"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnKind:
+    """A column as a condition sees it: under which `key` a batch has it, and what it holds.
+
+    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "loose", or "op", which is text made of a
+    column of deletes.
+    """
+
+    key: str
+    kind: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class _Bound:
+    kind: str
+    run: Callable[[Columns], Value]
+    unit: str | None = None
+    literal: Any = None
+
+
+class Predicate:
+    """A condition bound to the columns of an input.  Raises `WhereError` where a column is unknown or a type is wrong."""
+
+    def __init__(self, where: Where, columns: Mapping[str, ColumnKind]) -> None:
+        self._where = where
+        self._columns = columns
+        self.keys = frozenset(columns[name].key for name in where.names if name in columns)
+        bound = self._condition(where.tree)
+        self._run = bound.run
+
+    def keep(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
+        """Return which of `count` rows are kept, and for how many of the others the condition cannot be told."""
+        verdict = self._run(columns)
+        if isinstance(verdict, pa.Scalar):
+            return np.full(count, bool(verdict.as_py())), 0 if verdict.is_valid else count
+        return verdict.fill_null(False).to_numpy(zero_copy_only=False), verdict.null_count
+
+    def _bind(self, node: Node) -> _Bound:
+        match node:
+            case Literal(value):
+                return _literal(value)
+            case Name(name, column):
+                return self._name(name, column)
+            case Logical(word, parts):
+                join = pc.and_kleene if word == "and" else pc.or_kleene
+                runs = [self._condition(part).run for part in parts]
+                return _Bound("boolean", lambda columns: functools.reduce(join, (run(columns) for run in runs)))
+            case Not(inner):
+                run = self._condition(inner).run
+                return _Bound("boolean", lambda columns: pc.invert(run(columns)))
+            case Comparison(sign, left, right, column):
+                return self._compared(sign, self._bind(left), self._bind(right), column)
+            case In(inner, values, column):
+                bound = self._bind(inner)
+                found = [self._compared("==", bound, self._bind(value), column).run for value in values]
+                return _Bound("boolean", lambda columns: functools.reduce(pc.or_kleene, (run(columns) for run in found)))
+            case IsNull(inner):
+                some = self._bind(inner).run
+                return _Bound("boolean", lambda columns: _is_null(some(columns)))
+            case Arithmetic(sign, left, right, column):
+                return self._calculated(sign, self._bind(left), self._bind(right), column)
+            case Call(function, arguments, column):
+                return self._called(function, [self._bind(argument) for argument in arguments], column)
+        raise AssertionError(node)
+
+    def _name(self, name: str, column: int) -> _Bound:
+        known = self._columns.get(name)
+        if known is None:
+            listed = ", ".join(self._columns)
+            raise self._where.error(f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; there are {listed}", column)
+        if known.kind not in (*_KINDS, "op"):
+            raise self._where.error(f"column {name!r} holds {known.kind}, which no condition can be about", column)
+        key = known.key
+        if known.kind == "loose":
+            return _Bound("loose", lambda columns: LooseColumn(columns[key]))
+        if known.kind == "op":
+            return _Bound("text", lambda columns: pc.if_else(columns[key], "-", "+") if key in columns else pa.scalar("+"))
+        return _Bound(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
+
+    def _condition(self, node: Node) -> _Bound:
+        """What holds or not."""
+        bound = self._bind(node)
+        if bound.kind == "loose":
+            return _Bound("boolean", lambda columns: bound.run(columns).booleans())
+        if bound.kind != "boolean":
+            raise self._where.error(f"is {_KINDS[bound.kind]}; expected a condition such as amount > 10", node.column)
+        return bound
+
+    def _compared(self, sign: str, left: _Bound, right: _Bound, column: int) -> _Bound:
+        left, right = self._as_time(left, right, column), self._as_time(right, left, column)
+        compare = _COMPARE[sign]
+        kinds = {"number" if one.kind == "time" else one.kind for one in (left, right)}
+        if kinds == {"loose"}:
+            def run(columns: Columns) -> Value:
+                one, other = left.run(columns), right.run(columns)
+                return pc.coalesce(_compared_numbers(compare, one, other), compare(one.texts(), other.texts()))
+
+            return _Bound("boolean", run)
+        typed = kinds - {"loose"}
+        if len(typed) > 1:
+            hint = "; number(…) and text(…) make one of the other" if typed == {"number", "text"} else ""
+            raise self._where.error(f"{_KINDS[left.kind]} is compared with {_KINDS[right.kind]}{hint}", column)
+        if left.kind == right.kind == "time" and left.unit != right.unit:
+            raise self._where.error(f"a time in {left.unit} is compared with one in {right.unit}", column)
+        kind = typed.pop()
+        if kind == "number":
+            return _Bound("boolean", lambda columns: _compared_numbers(compare, left.run(columns), right.run(columns)))
+        cast = _texts if kind == "text" else _booleans
+        return _Bound("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
+
+    def _as_time(self, one: _Bound, other: _Bound, column: int) -> _Bound:
+        """A text that is compared with a time, as a time."""
+        if other.kind != "time" or not isinstance(one.literal, str):
+            return one
+        kind = time_kind(one.literal)
+        if kind is None or other.unit is None:
+            reason = "is not a time" if kind is None else "is a time, but the times of this input are plain numbers"
+            raise self._where.error(f"{shown(one.literal)} {reason}", column)
+        try:
+            return _literal(check_time(one.literal, "", kind=kind, unit=other.unit))
+        except FieldError as error:
+            raise self._where.error(error.message, column) from error
+
+    def _calculated(self, sign: str, left: _Bound, right: _Bound, column: int) -> _Bound:
+        for one in (left, right):
+            if one.kind not in ("number", "time", "loose"):
+                raise self._where.error(f"{_KINDS[one.kind]} is no number to calculate with", column)
+        return _Bound("number", lambda columns: _calculated(sign, _number(left.run(columns)), _number(right.run(columns))))
+
+    def _called(self, function: str, arguments: list[_Bound], column: int) -> _Bound:
+        first = arguments[0]
+        if function in ("number", "abs"):
+            if function == "abs" and first.kind not in ("number", "loose"):
+                raise self._where.error(f"abs of {_KINDS[first.kind]}; expected a number", column)
+            if function == "abs":
+                return _Bound("number", lambda columns: pc.abs(_number(first.run(columns))))
+            if first.kind in ("number", "time"):
+                return first
+            return _Bound("number", lambda columns: _converted(first.run(columns), _number))
+        if function == "text":
+            return _Bound("text", lambda columns: _converted(first.run(columns), LooseColumn.texts))
+        if first.kind not in ("text", "loose"):
+            raise self._where.error(f"{function} of {_KINDS[first.kind]}; expected text, such as text(…) makes of it", column)
+        call, options = _TEXT_FUNCTIONS[function], []
+        for argument in arguments[1:]:
+            if not isinstance(argument.literal, str):
+                raise self._where.error(f"the second argument of {function} must be a text in quotes", column)
+            options.append(argument.literal)
+        try:
+            call(pa.array(["a"]), *options)
+        except pa.ArrowInvalid as error:
+            raise self._where.error(f"{options[0]!r} is no regular expression: {error}", column) from error
+        kind = {"lower": "text", "upper": "text", "length": "number"}.get(function, "boolean")
+        return _Bound(kind, lambda columns: call(_texts(first.run(columns)), *options))
+
+
+def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
+    """What a typed column holds for a condition: the kind and the unit of `ColumnKind`."""
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    if pa.types.is_timestamp(type_):
+        return "time", type_.unit
+    if pa.types.is_date(type_):
+        return "time", "s"
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return "number", None
+    if pa.types.is_boolean(type_):
+        return "boolean", None
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return "text", None
+    return str(type_), None
+
+
+def _literal(value: int | float | str | bool) -> _Bound:
+    kind = "boolean" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
+    scalar = pa.scalar(value)
+    return _Bound(kind, lambda columns: scalar, literal=value)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A typed column as text, int64, float64 or bool."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("s"))
+    type_ = column.type
+    if pa.types.is_boolean(type_) or type_ in (pa.string(), pa.int64(), pa.float64()):
+        return column
+    if pa.types.is_timestamp(type_) or (pa.types.is_integer(type_) and type_ != pa.uint64()):
+        return column.cast(pa.int64())
+    if pa.types.is_floating(type_) or pa.types.is_decimal(type_) or type_ == pa.uint64():
+        return pc.cast(column, pa.float64(), safe=False)
+    return column.cast(pa.string())
+
+
+def _converted(value: Value, convert: Callable[[LooseColumn], pa.Array]) -> Value:
+    """Values of any type, read as text files would have them: true is `true`, text is what it says."""
+    if isinstance(value, pa.Scalar):
+        return convert(LooseColumn(pa.array([value.as_py()], value.type)))[0]
+    return convert(value if isinstance(value, LooseColumn) else LooseColumn(value))
+
+
+def _texts(value: Value) -> Value:
+    return value.texts() if isinstance(value, LooseColumn) else value
+
+
+def _booleans(value: Value) -> Value:
+    return value.booleans() if isinstance(value, LooseColumn) else value
+
+
+def _is_null(value: Value) -> Value:
+    value = _texts(value)
+    return pa.scalar(not value.is_valid) if isinstance(value, pa.Scalar) else value.is_null()
+
+
+def _numbers(value: Value) -> tuple[Value, ...]:
+    return value.numbers() if isinstance(value, LooseColumn) else (value,)
+
+
+def _number(value: Value) -> Value:
+    """As one array; loose numbers are floats, whatever is among them."""
+    if not isinstance(value, LooseColumn):
+        return value
+    parts = [_float(part) for part in value.numbers()]
+    return parts[0] if len(parts) == 1 else pc.coalesce(*parts)
+
+
+def _float(value: Value) -> Value:
+    return pc.cast(value, pa.float64(), safe=False)
+
+
+def _compared_numbers(compare: Callable[..., Value], left: Value, right: Value) -> Value:
+    found = [compare(one, other) for one in _numbers(left) for other in _numbers(right)]
+    return found[0] if len(found) == 1 else pc.coalesce(*found)
+
+
+def _calculated(sign: str, left: Value, right: Value) -> Value:
+    if sign in _EXACT:
+        checked, exact = _EXACT[sign]
+        try:
+            return checked(left, right)
+        except pa.ArrowInvalid:  # integers of more than 64 bits: null, whatever stands in the other rows
+            size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
+            rows = zip(_listed(left, size), _listed(right, size), strict=True)
+            values = [None if one is None or other is None else exact(one, other) for one, other in rows]
+            return pa.array([one if one is None or -(2**63) <= one < 2**63 else None for one in values], pa.int64())
+    if sign == "/":
+        left, right = _float(left), _float(right)
+    divisor = pc.if_else(pc.equal(right, 0), pa.scalar(None, right.type), right)
+    if sign == "/":
+        return pc.divide(left, divisor)
+    if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
+        left, divisor = _float(left), _float(divisor)
+        return pc.subtract(left, pc.multiply(pc.floor(pc.divide(left, divisor)), divisor))
+    rest = pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))  # cut towards zero, has the sign of left
+    wrong = pc.and_(pc.not_equal(rest, 0), pc.not_equal(pc.less(rest, 0), pc.less(divisor, 0)))
+    return pc.if_else(wrong, pc.add(rest, divisor), rest)
+
+
+def _listed(value: Value, size: int) -> list[Any]:
+    return [value.as_py()] * size if isinstance(value, pa.Scalar) else value.to_pylist()

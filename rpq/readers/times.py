@@ -1,0 +1,74 @@
+"""Times as text, after ISO 8601, to integers in the unit of a stream.
+
+`2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.25`, and behind a time of day a zone: `Z`, `+02`, `+0200` or
+`+02:00`.  A time with a zone is **aware** of where it stands; one without, **naive**, is taken for UTC.  The two do not
+go together in one file: the same text would be two times.  Digits below the unit are cut off, towards the past.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.durations import NANOSECONDS, TIME_UNITS
+from rpq.readers.field_errors import FieldError, shown
+
+TimeKind = Literal["naive", "aware"]
+
+DEFAULT_UNIT = "us"
+"""The unit that times become where nobody says one; that of `rpq.Engine` too."""
+
+_EXAMPLES = {"naive": "2024-05-01T12:00:00", "aware": "2024-05-01T12:00:00Z"}
+
+
+def time_kind(text: str) -> TimeKind | None:
+    """Tell whether a text is a time, with a zone or without.
+
+    >>> time_kind("2024-05-01"), time_kind("2024-05-01 12:30+02:00"), time_kind("20240501")
+    ('naive', 'aware', None)
+    """
+    if len(text) < 10 or text[4] != "-":
+        return None
+    kinds: tuple[TimeKind, ...] = ("naive", "aware")
+    return next((kind for kind in kinds if times_of(pa.array([text]), kind=kind, unit="s") is not None), None)
+
+
+def times_of(texts: pa.Array, *, kind: TimeKind, unit: str) -> pa.Array | None:
+    """Return the times as int64 in `unit`; None if a text is none of this kind, or does not fit 64 bits.
+
+    >>> times_of(pa.array(["1970-01-01T00:00:01.5", "1969-12-31T23:59:59.5"]), kind="naive", unit="s").to_pylist()
+    [1, -1]
+    """
+    finer = [unit, *(one for one in TIME_UNITS if NANOSECONDS[one] < NANOSECONDS[unit])]
+    for parsed in finer:  # Arrow refuses digits below the unit, and nanoseconds of distant years
+        try:
+            times = texts.cast(pa.timestamp(parsed, "UTC" if kind == "aware" else None))
+        except pa.ArrowInvalid:
+            continue
+        numbers = times.cast(pa.int64())
+        if parsed == unit:
+            return numbers
+        ratio = NANOSECONDS[unit] // NANOSECONDS[parsed]
+        return pa.array(np.floor_divide(numbers.to_numpy(zero_copy_only=False), ratio))
+    return None
+
+
+def check_time(text: str, column: str, *, kind: TimeKind, unit: str) -> int:
+    """Return the time that a field holds, in `unit`; raise `FieldError` if it holds none of this kind."""
+    stripped = text.strip(" \t")
+    times = times_of(pa.array([stripped]), kind=kind, unit=unit) if text.isascii() else None
+    if times is not None:
+        return int(times[0].as_py())
+    if not stripped:
+        raise FieldError("is empty; expected a time", column)
+    found = time_kind(stripped)
+    if found is None:
+        raise FieldError(f"{shown(text)} is not a time; expected one such as {_EXAMPLES[kind]}", column)
+    if found == kind:
+        raise FieldError(f"{shown(text)} does not fit 64 bits in the unit {unit}", column)
+    has, others = ("a", "have none") if found == "aware" else ("no", "have one")
+    raise FieldError(
+        f"{shown(text)} has {has} zone, but the times before {others}; in one file all or none have a zone", column
+    )

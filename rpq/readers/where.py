@@ -1,0 +1,338 @@
+"""Conditions on the columns of an input, as text: `amount > 1000 and kind in ('buy', 'sell')`.
+
+    condition     conjunction ('or' conjunction)*
+    conjunction   negation ('and' negation)*
+    negation      'not'* comparison
+    comparison    sum (('=' | '==' | '!=' | '<>' | '<' | '<=' | '>' | '>=') sum
+                       | 'not'? 'in' '(' sum (',' sum)* ')' | 'is' 'not'? 'null')?
+    sum           product (('+' | '-') product)*
+    product       unary (('*' | '/' | '%') unary)*
+    unary         '-'* primary
+    primary       number | text | 'true' | 'false' | name | function '(' condition (',' condition)* ')' | '(' condition ')'
+
+Text is in single or double quotes, which are doubled inside; a name that is no plain word is in backticks.  Words of the
+language are found in upper and lower case.  What the values mean is in `rpq.readers.predicate`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeAlias
+
+from rpq.errors import RpqError
+from rpq.readers.column_names import did_you_mean
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
+    |(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
+    |(?P<quoted>`(?:[^`]|``)+`)
+    |(?P<word>[^\W\d][\w.]*)
+    |(?P<sign>==|!=|<>|<=|>=|[-+*/%=<>(),]))""",
+    re.VERBOSE,
+)
+_COMPARISONS = {"=": "==", "==": "==", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_WORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
+
+FUNCTIONS = {
+    "lower": 1,
+    "upper": 1,
+    "length": 1,
+    "starts_with": 2,
+    "ends_with": 2,
+    "contains": 2,
+    "matches": 2,
+    "number": 1,
+    "text": 1,
+    "abs": 1,
+}
+"""How many arguments each function has."""
+
+
+class WhereError(RpqError):
+    """A condition that is not understood, or does not fit the input: `str` shows it with a pointer to the place.
+
+    `column` counts the characters of the condition from 1.
+
+    >>> print(WhereError("unexpected '>'", 5, "a > > 1"))
+    --where: column 5: unexpected '>'
+      a > > 1
+          ^
+    """
+
+    def __init__(self, message: str, column: int, text: str) -> None:
+        one_line = re.sub(r"\s", " ", text)
+        super().__init__(f"--where: column {column}: {message}\n  {one_line}\n  {' ' * (column - 1)}^")
+        self.message = message
+        self.column = column
+        self.text = text
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value; `column` is its place in the condition, here and in all nodes."""
+
+    value: int | float | str | bool
+    column: int
+
+
+@dataclass(frozen=True)
+class Name:
+    """A column of the input."""
+
+    name: str
+    column: int
+
+
+@dataclass(frozen=True)
+class Logical:
+    """`and` or `or` of several conditions."""
+
+    word: str
+    parts: tuple[Node, ...]
+    column: int
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite of a condition."""
+
+    inner: Node
+    column: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`sign` is one of == != < <= > >=."""
+
+    sign: str
+    left: Node
+    right: Node
+    column: int
+
+
+@dataclass(frozen=True)
+class In:
+    """Whether a value is one of several."""
+
+    inner: Node
+    values: tuple[Node, ...]
+    column: int
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """Whether there is no value."""
+
+    inner: Node
+    column: int
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """`sign` is one of + - * / %."""
+
+    sign: str
+    left: Node
+    right: Node
+    column: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """One of `FUNCTIONS`."""
+
+    function: str
+    arguments: tuple[Node, ...]
+    column: int
+
+
+Node: TypeAlias = Literal | Name | Logical | Not | Comparison | In | IsNull | Arithmetic | Call
+
+
+@dataclass(frozen=True)
+class Where:
+    """A condition that was understood: its text, its tree, and the names of columns in it."""
+
+    text: str
+    tree: Node = field(compare=False)
+    names: frozenset[str] = field(compare=False)
+
+    def error(self, message: str, column: int) -> WhereError:
+        return WhereError(message, column, self.text)
+
+
+def parse_where(text: str) -> Where:
+    """Read a condition; raise `WhereError` with the place that is not understood.  O(length).
+
+    >>> sorted(parse_where("amount > 10 and not starts_with(`first name`, 'A')").names)
+    ['amount', 'first name']
+    """
+    try:
+        return _Parser(text).parse()
+    except RecursionError:
+        raise WhereError("the parentheses are too deep", 1, text) from None
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    column: int
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._names: set[str] = set()
+        self._tokens = self._cut()
+        self._place = 0
+
+    def parse(self) -> Where:
+        tree = self._condition()
+        if self._next.kind != "end":
+            self._refuse("an operator or the end")
+        return Where(self._text, tree, frozenset(self._names))
+
+    def _cut(self) -> list[_Token]:
+        tokens: list[_Token] = []
+        place, end = 0, len(self._text.rstrip())
+        while place < end:
+            match = _TOKEN.match(self._text, place)
+            if match is None:
+                place += len(self._text[place:]) - len(self._text[place:].lstrip())
+                found = self._text[place]
+                hint = "; the quote is not closed" if found in "'\"`" else ""
+                raise WhereError(f"{found!r} is not understood{hint}", place + 1, self._text)
+            kind = str(match.lastgroup)
+            word = match[kind]
+            if kind == "word" and word.lower() in _WORDS:
+                kind, word = "sign", word.lower()
+            tokens.append(_Token(kind, word, match.start(kind) + 1))
+            place = match.end()
+        return [*tokens, _Token("end", "", end + 1)]
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._place]
+
+    def _take(self, *signs: str) -> _Token | None:
+        """Go past the next token if it is one of these signs or words."""
+        token = self._next
+        if token.kind != "sign" or token.text not in signs:
+            return None
+        self._place += 1
+        return token
+
+    def _expect(self, sign: str) -> None:
+        if self._take(sign) is None:
+            self._refuse(repr(sign))
+
+    def _refuse(self, expected: str) -> NoReturn:
+        token = self._next
+        found = "the end" if token.kind == "end" else repr(token.text)
+        raise WhereError(f"unexpected {found}; expected {expected}", token.column, self._text)
+
+    def _condition(self) -> Node:
+        return self._joined("or", lambda: self._joined("and", self._negation))
+
+    def _joined(self, word: str, part) -> Node:  # type: ignore[no-untyped-def]
+        first = part()
+        parts, column = [first], 0
+        while (token := self._take(word)) is not None:
+            column = column or token.column
+            parts.append(part())
+        return Logical(word, tuple(parts), column) if column else first
+
+    def _negation(self) -> Node:
+        token = self._take("not")
+        return self._comparison() if token is None else Not(self._negation(), token.column)
+
+    def _comparison(self) -> Node:
+        left = self._sum()
+        if (sign := self._take(*_COMPARISONS)) is not None:
+            node: Node = Comparison(_COMPARISONS[sign.text], left, self._sum(), sign.column)
+            if self._next.text in _COMPARISONS and self._next.kind == "sign":
+                self._refuse("'and': comparisons are joined, as in 1 < a and a < 5")
+            return node
+        if (word := self._take("is")) is not None:
+            negated = self._take("not")
+            self._expect("null")
+            node = IsNull(left, word.column)
+            return Not(node, negated.column) if negated else node
+        negated = self._take("not")
+        word = self._take("in")
+        if word is None:
+            if negated:
+                self._refuse("'in'")
+            return left
+        self._expect("(")
+        node = In(left, self._listed(self._sum), word.column)
+        return Not(node, negated.column) if negated else node
+
+    def _listed(self, part) -> tuple[Node, ...]:  # type: ignore[no-untyped-def]
+        """What stands between a parenthesis that was taken and the one that closes it."""
+        parts = [part()]
+        while self._take(","):
+            parts.append(part())
+        if self._take(")") is None:
+            self._refuse("',' or ')'")
+        return tuple(parts)
+
+    def _sum(self) -> Node:
+        return self._chain(("+", "-"), lambda: self._chain(("*", "/", "%"), self._unary))
+
+    def _chain(self, signs: Sequence[str], part) -> Node:  # type: ignore[no-untyped-def]
+        node: Node = part()
+        while (token := self._take(*signs)) is not None:
+            node = Arithmetic(token.text, node, part(), token.column)
+        return node
+
+    def _unary(self) -> Node:
+        token = self._take("-")
+        if token is None:
+            return self._primary()
+        inner = self._unary()
+        if isinstance(inner, Literal) and isinstance(inner.value, (int, float)) and not isinstance(inner.value, bool):
+            return Literal(-inner.value, token.column)
+        return Arithmetic("-", Literal(0, token.column), inner, token.column)
+
+    def _primary(self) -> Node:
+        token = self._next
+        if self._take("("):
+            node = self._condition()
+            self._expect(")")
+            return node
+        if self._take("true", "false"):
+            return Literal(token.text == "true", token.column)
+        if token.kind in ("end", "sign"):
+            self._refuse("a column, a value or '('")
+        self._place += 1
+        if token.kind == "number":
+            whole = token.text.isdecimal()
+            return Literal(int(token.text) if whole and len(token.text) < 19 else float(token.text), token.column)
+        if token.kind == "text":
+            quote = token.text[0]
+            return Literal(token.text[1:-1].replace(quote * 2, quote), token.column)
+        if token.kind == "word" and self._take("("):
+            return self._call(token)
+        name = token.text if token.kind == "word" else token.text[1:-1].replace("``", "`")
+        self._names.add(name)
+        return Name(name, token.column)
+
+    def _call(self, token: _Token) -> Node:
+        function = token.text.lower()
+        if function not in FUNCTIONS:
+            raise WhereError(
+                f"unknown function {token.text!r}: expected one of {', '.join(FUNCTIONS)}"
+                f"{did_you_mean(function, list(FUNCTIONS))}",
+                token.column,
+                self._text,
+            )
+        arguments = self._listed(self._condition)
+        if len(arguments) != FUNCTIONS[function]:
+            raise WhereError(
+                f"{function} has {FUNCTIONS[function]} arguments, not {len(arguments)}", token.column, self._text
+            )
+        return Call(function, arguments, token.column)
