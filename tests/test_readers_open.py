@@ -39,6 +39,7 @@ def times(reader) -> list[int]:
 def test_every_declared_format_opens(installed, tmp_path):
     samples = {
         "edges": "a b x 1\n",
+        "jsonl": '{"source": 1, "target": 2, "label": "x", "timestamp": 3}\n',
         "stackoverflow": "1 2 3\n",
         "ldbc": "1|0|8|5|6|1\n",
         "yago": "<i>\t<a>\t<b>\t<c>\t\n",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rpq.cli.input_options import input_options, open_input
 from rpq.cli.settings import ByteSize, RunSettings, WrittenFile
 from rpq.cli.several import SeveralValuesCommand
 
@@ -55,8 +56,9 @@ class InputFailure(click.ClickException):
     "--input", "inputs", multiple=True, required=True, metavar="FILE...", help="Files to read; - is standard input."
 )
 @click.option(
-    "--format", default="edges", show_default=True, help="Their format: edges, stackoverflow, ldbc, yago, gmark."
+    "--format", default="edges", show_default=True, help="Their format: edges, jsonl, stackoverflow, ldbc, yago, gmark."
 )
+@input_options
 @click.option(
     "--window",
     required=True,
@@ -172,31 +174,26 @@ def execute(settings: RunSettings) -> int:
     _check(settings)
     import rpq
     from rpq.cli.interrupts import Interrupts, watched
+    from rpq.cli.labels_seen import LabelsSeen
     from rpq.cli.progress import ProgressLine, notice_after
     from rpq.cli.session import Session
     from rpq.cli.summary import summary_text, write_stats
     from rpq.errors import InputError, RpqError
-    from rpq.readers import open_reader
 
     warm_up = rpq.warm_up  # brings in numba, which is no part of the run
     started = time.perf_counter()
     try:
-        reader = open_reader(
-            settings.format,
-            settings.inputs,
-            on_error=settings.on_error,
-            limit=settings.limit,
-            drop_self_loops=settings.drop_self_loops,
-        )
+        reader = open_input(settings)
     except InputError as error:
         raise InputFailure(str(error)) from error
     query = _query(settings, _time_unit(settings, reader))
     identity = settings.identity(window=query.window.size, slide=query.window.slide)
     interrupts = Interrupts()
     are_files = all(map(_is_file, settings.inputs))
-    batches = watched(reader, interrupts, may_wait=not are_files)
+    labels_seen = LabelsSeen([settings.expression])
+    batches = labels_seen.observed(watched(reader, interrupts, may_wait=not are_files))
     integers = False
-    if are_files:  # what comes through a pipe is text
+    if are_files or settings.format == "jsonl":  # what else comes through a pipe is text
         batches, integers = _peek(batches)
     if integers:
         query = _query(settings, _time_unit(settings, reader), integers=True)
@@ -234,8 +231,11 @@ def execute(settings: RunSettings) -> int:
     if session.is_output_gone or session.error is not None:
         _let_go_of_standard_output()
     figures = session.figures(compile_seconds=compile_seconds, window=query.window.size, slide=query.window.slide)
+    figures["labels_never_seen"] = labels_seen.never_seen
     if not settings.quiet:
         click.echo(summary_text(figures), err=True)
+        for message in labels_seen.warnings():
+            click.echo(f"warning: {message}", err=True)
     if settings.stats:
         try:
             write_stats(settings.stats, figures)
@@ -385,10 +385,11 @@ def _peek(batches: Iterator[Batch]) -> tuple[Iterator[Batch], bool]:
     import pyarrow as pa
 
     from rpq.errors import InputError
+    from rpq.readers import WhereError
 
     try:
         first = next(batches, None)
-    except InputError as error:
+    except (InputError, WhereError) as error:
         return _raising(error), False
     if first is None:
         return iter(()), False

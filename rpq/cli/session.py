@@ -157,6 +157,8 @@ class Session:
             "exit_code": self.exit_code,
             **figures,
             "rejected": self._reader.rejected + self._rejected,
+            "filtered": self._reader.filtered,
+            "undecided": self._reader.undecided,
             "total_seconds": self._total_seconds(),
             "compile_seconds": compile_seconds,
             "tuples_per_second": figures["tuples"] / engine_seconds if engine_seconds else 0.0,

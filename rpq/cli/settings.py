@@ -25,6 +25,9 @@ class RunSettings:
     window: str
     slide: str
     time_unit: str | None = None
+    columns: str | None = None
+    label: str | None = None
+    where: str | None = None
     paths: Literal["walk", "simple"] = "walk"
     simple_budget: int = 10_000_000
     on_budget: Literal["error", "set_aside"] = "error"
@@ -54,6 +57,9 @@ class RunSettings:
             "EXPRESSION": self.expression,
             "--input": [path if path == "-" else os.path.abspath(path) for path in self.inputs],
             "--format": self.format,
+            "--columns": self.columns,
+            "--label": self.label,
+            "--where": self.where,
             "--window": window,
             "--slide": slide,
             "--paths": self.paths,

@@ -67,6 +67,7 @@ def summary_text(figures: dict[str, Any]) -> str:
         ("ended", figures["ended"]),
         ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
+        ("filtered", _filtered(figures)),
         ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
         ("answers", f"{figures['answers_live']:,} now"),
         (
@@ -93,6 +94,13 @@ def summary_text(figures: dict[str, Any]) -> str:
         ),
     ]
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def _filtered(figures: dict[str, Any]) -> str:
+    """How many tuples --where left out."""
+    undecided = figures.get("undecided")
+    doubt = f", {undecided:,} of them because a value is missing or no number" if undecided else ""
+    return f"{figures['filtered']:,} tuples{doubt}" if figures.get("filtered") else ""
 
 
 def _microseconds(value: float | None) -> str:

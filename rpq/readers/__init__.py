@@ -1,33 +1,50 @@
 """Stream readers: from files, pipes and Parquet to batches of columns.
 
 `open_reader` is the way in.  A format is a factory `(paths, *, on_error, batch_rows) -> Reader` that an installed
-package offers under the entry point group `rpq.formats`; `edges` lives here, the formats of data sets elsewhere.
+package offers under the entry point group `rpq.formats`; `edges` and `jsonl` live here, the formats of data sets
+elsewhere.  A factory that has them takes `columns`, `where` and `time_unit` too, as `open_edges` does.
 
-    bytes (source) → lines (layout, parsing) → columns (textfile, parquet) → one stream (merge, inputs) → a part of it
-    (selecting)
+    bytes (compression, source) → records (quotes) → fields (detection, layout, parsing, jsonlines, times) → columns
+    (textfile, parquet) → those that are wanted (where, predicate) → one stream (merge, inputs) → a part of it (selecting)
 """
 
 from __future__ import annotations
 
-import difflib
+import inspect
 import os
 from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
-from rpq.readers.edges import open_edges
+from rpq.readers.column_names import ColumnNames, did_you_mean
+from rpq.readers.edges import open_edges, open_json_lines
+from rpq.readers.guessing import Hinted
 from rpq.readers.inputs import BATCH_ROWS
-from rpq.readers.selecting import Limited, Skipped, WithoutSelfLoops
+from rpq.readers.selecting import Filtered, Limited, Skipped, WithoutSelfLoops
+from rpq.readers.where import Where, WhereError, parse_where
 
-__all__ = ["BATCH_ROWS", "LABEL_TYPE", "Batch", "Reader", "formats", "open_reader"]
+__all__ = [
+    "BATCH_ROWS",
+    "LABEL_TYPE",
+    "Batch",
+    "ColumnNames",
+    "Reader",
+    "Where",
+    "WhereError",
+    "formats",
+    "open_reader",
+    "parse_where",
+]
 
 GROUP = "rpq.formats"
+_OWN = {"edges": open_edges, "jsonl": open_json_lines}
+"""Known without an installed package."""
 
 
 def formats() -> list[str]:
     """The names of the formats that can be read, in alphabetical order."""
-    return sorted({"edges", *entry_points(group=GROUP).names})
+    return sorted({*_OWN, *entry_points(group=GROUP).names})
 
 
 def open_reader(
@@ -39,6 +56,9 @@ def open_reader(
     drop_self_loops: bool = False,
     skip: int = 0,
     batch_rows: int = BATCH_ROWS,
+    columns: ColumnNames | None = None,
+    where: Where | None = None,
+    time_unit: str | None = None,
 ) -> Reader:
     """Open inputs of a format as one stream of tuples, to be read once.
 
@@ -48,11 +68,35 @@ def open_reader(
     first tuples as they are read, `drop_self_loops` leaves out edges from a vertex to itself, and `skip` passes over
     the first tuples of the rest, to go on where an earlier reading ended.
 
-    Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together.
+    `columns` are the names that the input has for the columns of a tuple, or a label for all edges; `where` is a
+    condition on the input's columns: tuples for which it does not hold are not there for anything that follows, and
+    counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is what times in text become.
+
+    Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
+    condition that does not fit an input, for a pipe when it is read.
     """
     several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     names = [os.fspath(path) for path in several]
-    reader = _factory(format)(names, on_error=on_error, batch_rows=batch_rows)
+    described = {"columns": columns or None, "time_unit": time_unit}
+
+    def open_as(format: str, paths: list[str], on_error: str, **options: object) -> Reader:
+        factory = _factory(format)
+        known = inspect.signature(factory).parameters
+        taken = {name: value for name, value in options.items() if name in known}
+        return factory(paths, on_error=on_error, batch_rows=batch_rows, **taken)
+
+    takes = inspect.signature(_factory(format)).parameters
+    if columns and "columns" not in takes:
+        raise InputError(f"the format {format} has columns of its own; names of columns, or a label, go with {' and '.join(_OWN)}")
+    reader: Reader = Hinted(
+        open_as(format, names, on_error, where=where, **described),
+        format=format,
+        paths=names,
+        formats=formats(),
+        open_as=lambda format, path, on_error: open_as(format, [path], on_error, **described),
+    )
+    if where is not None and "where" not in takes:
+        reader = Filtered(reader, where, time_unit=time_unit)
     if limit is not None:
         reader = Limited(reader, limit)
     if drop_self_loops:
@@ -61,13 +105,11 @@ def open_reader(
 
 
 def _factory(format: str) -> Callable[..., Reader]:
-    if format == "edges":  # known without an installed package
-        return open_edges
+    if format in _OWN:
+        return _OWN[format]
     found = entry_points(group=GROUP, name=format)
     if not found:
         known = formats()
-        close = difflib.get_close_matches(format, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"unknown format {format!r}: expected one of {', '.join(known)}{hint}")
+        raise InputError(f"unknown format {format!r}: expected one of {', '.join(known)}{did_you_mean(format, known)}")
     factory: Callable[..., Reader] = next(iter(found)).load()
     return factory

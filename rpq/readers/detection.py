@@ -14,9 +14,9 @@ from rpq.readers.field_errors import FieldError
 from rpq.readers.first_times import FirstTimes, with_times
 from rpq.readers.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.layout import FURTHER, Layout, split_line
-from rpq.readers.parsing import BlockParser, LineParser
+from rpq.readers.parsing import BlockParser, LineError, LineParser
 from rpq.readers.predicate import ColumnKind, Predicate
-from rpq.readers.textfile import Detected, beginning_of
+from rpq.readers.textfile import Detected, beginning_of, line_error
 from rpq.readers.times import DEFAULT_UNIT
 from rpq.readers.where import Where
 
@@ -110,10 +110,17 @@ class Detection:
         return self.time_unit or DEFAULT_UNIT
 
     def looking_at(self, path: str) -> Detection:
-        """This with what the beginning of a file tells.  Raises `WhereError` if the condition does not fit the file."""
+        """This with what the beginning of a file tells.
+
+        Raises `WhereError` if the condition does not fit the file, and `InputError` if names were given for columns, but
+        the file has none so called.
+        """
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
         known = Known(json=json)
-        found = beginning_of(path, replace(self, where=None))
+        errors: list[LineError] = []
+        found = beginning_of(path, replace(self, where=None), errors.append)
+        if found is None and errors and self.columns.renamed:
+            raise line_error(path, errors[0])
         if found is not None:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, JsonLines):
@@ -124,7 +131,7 @@ class Detection:
                 known = Known(json=json, times="integers" if layout is None else layout.times)
         looked = replace(self, known=known)
         if self.where is not None:
-            beginning_of(path, looked)
+            beginning_of(path, looked, lambda bad: None)
         return looked
 
     def _json(self, line: bytes) -> Detected:

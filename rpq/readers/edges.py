@@ -9,7 +9,8 @@ blank nor a comment decides for its file:
   if it is there, further columns are not, unless a condition names them.
 * Otherwise the **separator** is the first of tab, comma, blanks that cuts it into four or five fields, and the fields
   are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.  Where all
-  edges have one label that was given, the lines have none, and one field less.
+  edges have one label that was given, the lines have none, and one field less.  This first line must be whole: it is
+  the only one whose fields in quotes cannot go on in the next line.
 
 Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers, or times (`rpq.readers.times`): which of
 them, the first one tells.  Parquet is recognised by its first and last four bytes, whatever the name; a folder is the

@@ -94,9 +94,14 @@ def check_text(text: str, column: str) -> str:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            raw = text.encode("utf-8", "surrogateescape")
+            raw = text.encode("utf-8", "surrogateescape" if _was_bytes(text) else "backslashreplace")
             raise FieldError(f"{shown(raw)} is not UTF-8 text", column) from None
     return text
+
+
+def _was_bytes(text: str) -> bool:
+    """Whether all surrogates stand for bytes that were not UTF-8; JSON can spell out others."""
+    return all("\udc80" <= one <= "\udcff" for one in text if "\ud800" <= one <= "\udfff")
 
 
 def check_integer(text: str, column: str) -> int:

@@ -283,12 +283,18 @@ def _float(value: Value) -> Value:
     return pc.cast(value, pa.float64(), safe=False)
 
 
+def _alike(one: Value, other: Value) -> tuple[Value, Value]:
+    """Two numbers, both integers or both floats; Arrow would refuse large integers."""
+    return (one, other) if one.type == other.type else (_float(one), _float(other))
+
+
 def _compared_numbers(compare: Callable[..., Value], left: Value, right: Value) -> Value:
-    found = [compare(one, other) for one in _numbers(left) for other in _numbers(right)]
+    found = [compare(*_alike(one, other)) for one in _numbers(left) for other in _numbers(right)]
     return found[0] if len(found) == 1 else pc.coalesce(*found)
 
 
 def _calculated(sign: str, left: Value, right: Value) -> Value:
+    left, right = _alike(left, right)
     if sign in _EXACT:
         checked, exact = _EXACT[sign]
         try:
@@ -303,8 +309,7 @@ def _calculated(sign: str, left: Value, right: Value) -> Value:
     divisor = pc.if_else(pc.equal(right, 0), pa.scalar(None, right.type), right)
     if sign == "/":
         return pc.divide(left, divisor)
-    if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
-        left, divisor = _float(left), _float(divisor)
+    if pa.types.is_floating(left.type):
         return pc.subtract(left, pc.multiply(pc.floor(pc.divide(left, divisor)), divisor))
     rest = pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))  # cut towards zero, has the sign of left
     wrong = pc.and_(pc.not_equal(rest, 0), pc.not_equal(pc.less(rest, 0), pc.less(divisor, 0)))

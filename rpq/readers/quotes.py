@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class Quotes:
 IRREGULAR = Quotes(regular=False, inner=_NONE)
 
 
+@lru_cache(maxsize=1)  # a block is looked at when it is cut, and again when it is parsed
 def quotes_of(data: bytes, separator: str) -> Quotes:
     """Look at all quotes of lines that begin outside of them; O(bytes), vectorised.
 
@@ -65,7 +67,7 @@ def quotes_of(data: bytes, separator: str) -> Quotes:
     if not (divides[before] & is_end).all():
         return IRREGULAR
     lines = np.flatnonzero(text == ord("\n"))
-    inner = lines[np.searchsorted(begins, lines) > np.searchsorted(ends, lines)]
+    inner = lines[np.searchsorted(places, lines) % 2 == 1]
     if len(inner):
         is_doubled = begins[1:] == ends[:-1] + 1
         lengths = ends[np.append(~is_doubled, True)] - begins[np.append(True, ~is_doubled)]

@@ -13,7 +13,7 @@ from rpq.readers.predicate import ColumnKind, Predicate
 from rpq.readers.where import Where
 
 
-class _Wrapper:
+class Wrapper:
     """A reader over another one; the figures are those of the other one."""
 
     def __init__(self, reader: Reader) -> None:
@@ -48,7 +48,7 @@ class _Wrapper:
         return self._reader.bytes_read
 
 
-class Limited(_Wrapper):
+class Limited(Wrapper):
     """The first `limit` tuples of a reader; no more is read than they need."""
 
     def __init__(self, reader: Reader, limit: int) -> None:
@@ -69,7 +69,7 @@ class Limited(_Wrapper):
             yield batch
 
 
-class Skipped(_Wrapper):
+class Skipped(Wrapper):
     """What is left of a reader after its first `count` tuples."""
 
     def __init__(self, reader: Reader, count: int) -> None:
@@ -88,7 +88,7 @@ class Skipped(_Wrapper):
             left = 0
 
 
-class WithoutSelfLoops(_Wrapper):
+class WithoutSelfLoops(Wrapper):
     """The tuples of a reader whose source is not their target."""
 
     def __iter__(self) -> Iterator[Batch]:
@@ -99,7 +99,7 @@ class WithoutSelfLoops(_Wrapper):
                 yield _with(batch, kept)
 
 
-class Filtered(_Wrapper):
+class Filtered(Wrapper):
     """The tuples of a reader for which a condition holds that is about the columns of a tuple alone.
 
     Raises `WhereError` where it names any other column.

@@ -165,11 +165,13 @@ def settle(
     return None, block
 
 
-def beginning_of(path: str, detect: Detect) -> tuple[Detected, Block] | None:
+def beginning_of(
+    path: str, detect: Detect, reject: Callable[[LineError], None]
+) -> tuple[Detected, Block] | None:
     """How to read a file, and its first lines, some thousands; None where they do not tell, or cannot be read."""
     try:
         for block in ByteSource(path).blocks(BEGINNING_BYTES):
-            detected, rest = settle(block, detect, lambda bad: None)
+            detected, rest = settle(block, detect, reject)
             return None if detected is None else (detected, rest)
     except InputError:
         pass

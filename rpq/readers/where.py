@@ -17,7 +17,7 @@ language are found in upper and lower case.  What the values mean is in `rpq.rea
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
@@ -206,10 +206,10 @@ class _Parser:
                 hint = "; the quote is not closed" if found in "'\"`" else ""
                 raise WhereError(f"{found!r} is not understood{hint}", place + 1, self._text)
             kind = str(match.lastgroup)
-            word = match[kind]
+            word, column = match[kind], match.start(kind) + 1
             if kind == "word" and word.lower() in _WORDS:
                 kind, word = "sign", word.lower()
-            tokens.append(_Token(kind, word, match.start(kind) + 1))
+            tokens.append(_Token(kind, word, column))
             place = match.end()
         return [*tokens, _Token("end", "", end + 1)]
 
@@ -237,13 +237,11 @@ class _Parser:
     def _condition(self) -> Node:
         return self._joined("or", lambda: self._joined("and", self._negation))
 
-    def _joined(self, word: str, part) -> Node:  # type: ignore[no-untyped-def]
-        first = part()
-        parts, column = [first], 0
-        while (token := self._take(word)) is not None:
-            column = column or token.column
+    def _joined(self, word: str, part: Callable[[], Node]) -> Node:
+        parts, column = [part()], self._next.column
+        while self._take(word) is not None:
             parts.append(part())
-        return Logical(word, tuple(parts), column) if column else first
+        return Logical(word, tuple(parts), column) if len(parts) > 1 else parts[0]
 
     def _negation(self) -> Node:
         token = self._take("not")
@@ -271,7 +269,7 @@ class _Parser:
         node = In(left, self._listed(self._sum), word.column)
         return Not(node, negated.column) if negated else node
 
-    def _listed(self, part) -> tuple[Node, ...]:  # type: ignore[no-untyped-def]
+    def _listed(self, part: Callable[[], Node]) -> tuple[Node, ...]:
         """What stands between a parenthesis that was taken and the one that closes it."""
         parts = [part()]
         while self._take(","):
@@ -283,8 +281,8 @@ class _Parser:
     def _sum(self) -> Node:
         return self._chain(("+", "-"), lambda: self._chain(("*", "/", "%"), self._unary))
 
-    def _chain(self, signs: Sequence[str], part) -> Node:  # type: ignore[no-untyped-def]
-        node: Node = part()
+    def _chain(self, signs: tuple[str, ...], part: Callable[[], Node]) -> Node:
+        node = part()
         while (token := self._take(*signs)) is not None:
             node = Arithmetic(token.text, node, part(), token.column)
         return node
@@ -310,8 +308,8 @@ class _Parser:
             self._refuse("a column, a value or '('")
         self._place += 1
         if token.kind == "number":
-            whole = token.text.isdecimal()
-            return Literal(int(token.text) if whole and len(token.text) < 19 else float(token.text), token.column)
+            is_integer = token.text.isdecimal() and len(token.text) < 20 and int(token.text) < 2**63
+            return Literal(int(token.text) if is_integer else float(token.text), token.column)
         if token.kind == "text":
             quote = token.text[0]
             return Literal(token.text[1:-1].replace(quote * 2, quote), token.column)

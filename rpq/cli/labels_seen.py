@@ -1,0 +1,83 @@
+"""Which labels of the queries no tuple of the input ever had: mostly they are misspelt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from rpq import automata
+from rpq.readers.column_names import did_you_mean
+
+if TYPE_CHECKING:
+    from rpq.automata.expressions import Expression
+    from rpq.readers import Batch
+
+HINTS = 1000
+"""So many labels of the input are kept, to say which one was meant."""
+
+
+class LabelsSeen:
+    """Watches the tuples of a run for the labels of its expressions.
+
+    O(rows) with a small constant a batch, nothing once all labels have been seen.  Memory: the labels of the expressions,
+    and `HINTS` of the input.
+    """
+
+    def __init__(self, expressions: Iterable[str]) -> None:
+        self._unseen = {label: None for text in expressions for label in labels_of(automata.parse(text))}
+        self._others: dict[str, None] = {}
+        self._is_empty = True
+
+    def observed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Pass batches on, having looked at their labels."""
+        for batch in batches:
+            self._is_empty = False
+            if self._unseen:
+                self._look_at(batch.columns.column("label"))
+            yield batch
+
+    @property
+    def never_seen(self) -> list[str]:
+        """The labels that no tuple had so far, in the order of the expressions."""
+        return list(self._unseen)
+
+    def warnings(self) -> list[str]:
+        """A message for each of them; none where there was no tuple at all."""
+        if self._is_empty:
+            return []
+        known = list(self._others)
+        return [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in self._unseen]
+
+    def _look_at(self, labels: pa.Array) -> None:
+        if not pa.types.is_dictionary(labels.type):
+            labels = labels.dictionary_encode()
+        names = labels.dictionary
+        counts = np.bincount(labels.indices.to_numpy(zero_copy_only=False), minlength=len(names))
+        for name in names.take(pa.array(np.flatnonzero(counts))).to_pylist():  # others were left out with their tuples
+            self._unseen.pop(name, None)
+            if len(self._others) < HINTS:
+                self._others[name] = None
+
+
+def labels_of(expression: Expression) -> list[str]:
+    """The labels that an expression names, in negated sets too, each once.
+
+    >>> labels_of(automata.parse("knows/(likes|^knows){2}/!(hates)"))
+    ['knows', 'likes', 'hates']
+    """
+    labels: dict[str, None] = {}
+    left = [expression]
+    while left:
+        match left.pop():
+            case automata.Label(name):
+                labels[name] = None
+            case automata.NegatedSet(members):
+                labels.update((member.label, None) for member in members if member.label is not None)
+            case automata.Inverse(inner) | automata.Repetition(inner=inner):
+                left.append(inner)
+            case automata.Concatenation(parts) | automata.Alternation(parts):
+                left.extend(reversed(parts))
+    return list(labels)

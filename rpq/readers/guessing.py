@@ -1,0 +1,89 @@
+"""Noticing that an input is not in the format it was said to be in, and which formats it could be in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from rpq.errors import InputError
+from rpq.readers.batch import Batch, Reader
+from rpq.readers.compression import COMPRESSIONS
+from rpq.readers.selecting import Wrapper
+from rpq.readers.source import ByteSource
+
+LINES = 20
+"""So many first lines are looked at."""
+
+Open = Callable[[str, str, str], Reader]
+"""Opens a file in a format, with what to do at an error."""
+
+
+class Hinted(Wrapper):
+    """A reader that, where it gets nothing but errors out of its input, says in which format the input could be."""
+
+    def __init__(self, reader: Reader, *, format: str, paths: Iterable[str], formats: Iterable[str], open_as: Open) -> None:
+        super().__init__(reader)
+        self._format = format
+        self._paths = tuple(paths)
+        self._formats = tuple(formats)
+        self._open_as = open_as
+        self._hint: str | None = None
+
+    @property
+    def rejections(self) -> list[str]:
+        return [*self._reader.rejections, *([self._hint] if self._hint else [])]
+
+    def __iter__(self) -> Iterator[Batch]:
+        count = 0
+        try:
+            for batch in self._reader:
+                count += len(batch)
+                yield batch
+        except InputError as error:
+            hint = self._hint_at(error.file) if not count and error.line is not None else None
+            if hint is None:
+                raise
+            raise InputError(
+                f"{error.message}; {hint}", file=error.file, line=error.line, column=error.column, row=error.row
+            ) from error
+        if not count and self._reader.rejected:
+            hints = {path: self._hint_at(path) for path in self._paths}
+            self._hint = next((f"{path}: {hint}" for path, hint in hints.items() if hint), None)
+
+    def _hint_at(self, path: str | None) -> str | None:
+        fitting = _fitting(path, self._format, self._formats, self._open_as) if path is not None else []
+        if not fitting:
+            return None
+        return f"the first lines are not of the format {self._format}, but could be of {' or '.join(fitting)}"
+
+
+def _fitting(path: str, format: str, formats: Iterable[str], open_as: Open) -> list[str]:
+    """The formats that read the first lines of a file without an error, none if the one asked for reads any of them."""
+    if not os.path.isfile(path):
+        return []
+    try:
+        block = next(ByteSource(path).blocks(1 << 14), None)
+    except InputError:
+        return []
+    if block is None:
+        return []
+    name = os.path.basename(path)  # which may tell the label
+    for compression in COMPRESSIONS:
+        name = name.removesuffix(compression.suffix)
+    with tempfile.TemporaryDirectory(prefix="rpq-format-") as folder:
+        copy = os.path.join(folder, name)
+        Path(copy).write_bytes(b"\n".join(block.data.split(b"\n")[:LINES]) + b"\n")
+        if _count(open_as, format, copy, "skip"):
+            return []
+        fitting = [one for one in formats if one != format and _count(open_as, one, copy, "stop")]
+    return ["edges"] if "edges" in fitting else fitting
+
+
+def _count(open_as: Open, format: str, path: str, on_error: str) -> int:
+    """How many tuples a format reads, 0 if it finds an error."""
+    try:
+        return sum(map(len, open_as(format, path, on_error)))
+    except (InputError, ValueError):
+        return 0
