@@ -14,7 +14,7 @@ from pathlib import Path
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
-from rpq.readers.compression import compression_of
+from rpq.readers.inflating import compression_of
 from rpq.readers.parquet import is_parquet
 from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, count_lines
 

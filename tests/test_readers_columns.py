@@ -43,7 +43,9 @@ def test_columns_that_are_given_no_name_keep_theirs(rows):
     assert rows("user,TARGET,label,timestamp\na,b,x,1\n", "source=user") == [["a", "b", "x", 1]]
 
 
-@pytest.mark.parametrize("text", ["source,timestamp,target\na,1,b\n", "a b 1\n", "a\tb\t1\n", '{"source":"a","target":"b","timestamp":1}\n'])
+@pytest.mark.parametrize(
+    "text", ["source,timestamp,target\na,1,b\n", "a b 1\n", "a\tb\t1\n", '{"source":"a","target":"b","timestamp":1}\n']
+)
 def test_a_label_for_all_edges(rows, text):
     assert rows(text, label="follows") == [["a", "b", "follows", 1]]
 
@@ -187,7 +189,11 @@ def test_times_are_those_of_python(moment, zone, separator, unit):
     moment = moment.replace(tzinfo=zone)
     text = moment.isoformat(separator)
     epoch = datetime.datetime(1970, 1, 1, tzinfo=None if zone is None else datetime.timezone.utc)
-    size = {"s": datetime.timedelta(seconds=1), "ms": datetime.timedelta(milliseconds=1), "us": datetime.timedelta(microseconds=1)}
+    size = {
+        "s": datetime.timedelta(seconds=1),
+        "ms": datetime.timedelta(milliseconds=1),
+        "us": datetime.timedelta(microseconds=1),
+    }
     kind = "naive" if zone is None else "aware"
     expected = (moment - epoch) // size[unit]
     assert check_time(text, "timestamp", kind=kind, unit=unit) == expected

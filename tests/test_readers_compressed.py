@@ -28,7 +28,9 @@ ALL = pytest.mark.parametrize("suffix", COMPRESS)
 
 
 def lines(count: int) -> bytes:
-    return b"".join(b"v%d w%d x %d\n" % (number * 7919 % 100_003, number * 104_729 % 99_991, number) for number in range(count))
+    return b"".join(
+        b"v%d w%d x %d\n" % (number * 7919 % 100_003, number * 104_729 % 99_991, number) for number in range(count)
+    )
 
 
 def times(path, format="edges", **options) -> list[int]:

@@ -99,7 +99,9 @@ def test_a_bad_line_is_placed_and_everything_before_it_is_delivered(opened, bad,
 
 
 def test_times_and_names(opened):
-    text = lines({"user": "a", "item": "b", "ts": "2024-05-01T12:00:00Z"}, {"user": "a", "item": "b", "ts": "2024-05-01T12:00:01Z"})
+    text = lines(
+        {"user": "a", "item": "b", "ts": "2024-05-01T12:00:00Z"}, {"user": "a", "item": "b", "ts": "2024-05-01T12:00:01Z"}
+    )
     columns = ColumnNames.parse("source=user,target=item,timestamp=ts", label="x")
     reader = opened(text, columns=columns, time_unit="s")
     assert reader.time_unit == "s"
@@ -111,7 +113,12 @@ def test_times_and_names(opened):
 NAMES = ["a", "", "é", "\u2028", 'q"', "\\", "😀", "2024-01-01"]
 values = st.sampled_from([*NAMES, None, 0, 1, -1, 2**63, 2.5, True, [], {"a": 1}])
 objects = st.fixed_dictionaries(
-    {"source": st.sampled_from(NAMES), "target": st.sampled_from(NAMES), "label": st.sampled_from("xyz"), "timestamp": st.integers(-5, 5)},
+    {
+        "source": st.sampled_from(NAMES),
+        "target": st.sampled_from(NAMES),
+        "label": st.sampled_from("xyz"),
+        "timestamp": st.integers(-5, 5),
+    },
     optional={"op": st.sampled_from(["+", "-", None, "?"]), "w": values, "z": values},
 )
 
@@ -145,7 +152,9 @@ def test_ordinary_lines_take_the_quick_way():
 
 
 def test_where_blocks_are_cut_does_not_matter(opened):
-    text = lines(*({**FIRST, "source": f"v{number}", "timestamp": number} if number % 50 else "bad" for number in range(1, 2000)))
+    text = lines(
+        *({**FIRST, "source": f"v{number}", "timestamp": number} if number % 50 else "bad" for number in range(1, 2000))
+    )
     found = []
     for batch_rows in (3, 1 << 17):
         reader = opened(text, on_error="skip", batch_rows=batch_rows)

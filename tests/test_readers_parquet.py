@@ -201,3 +201,65 @@ def test_a_damaged_file_is_an_input_error(stored, tmp_path):
     (tmp_path / "bad").write_bytes(data)
     with pytest.raises(InputError, match="cannot be read as Parquet"):
         rows(open_edges([str(tmp_path / "bad")]))
+
+
+def views(texts: list) -> pa.Array:
+    return pa.array(texts, pa.string_view())
+
+
+def test_views_of_text_are_text(stored):
+    path = stored(
+        source=views(["a", "a name of more than twelve bytes"]),
+        target=views(["b", "c"]),
+        label=views(["x", "y"]),
+        timestamp=[1, 2],
+        op=views(["+", "-"]),
+    )
+    assert [list(row.values()) for row in rows(open_edges([path]))] == [
+        ["a", "b", "x", 1, False],
+        ["a name of more than twelve bytes", "c", "y", 2, True],
+    ]
+
+
+@pytest.mark.parametrize("type_", [pa.binary_view(), pa.binary(), pa.list_(pa.string())])
+def test_columns_that_hold_no_names_are_told(stored, type_):
+    values = [["a"], ["b"]] if pa.types.is_list(type_) else [b"a", b"b"]
+    with pytest.raises(InputError, match="column 'source' holds .*; expected integers or text"):
+        open_edges([stored(**columns(source=pa.array(values, type_), target=["b", "c"], label=["x", "y"], timestamp=[1, 2]))])
+
+
+@pytest.mark.parametrize("name", ["edges.parquet", "edges.arrow"])
+@pytest.mark.parametrize("kept", [0, 40, -10])
+def test_a_file_that_is_empty_or_cut_off_is_named(tmp_path, name, kept):
+    path = tmp_path / name
+    table = pa.table(columns())
+    if name.endswith(".parquet"):
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    path.write_bytes(path.read_bytes()[:kept])
+    reason = "truncated: its end" if kept else "is empty"
+    with pytest.raises(InputError, match=f"{path}: .*{reason}") as caught:
+        open_edges([str(path)])
+    assert caught.value.file == str(path)
+
+
+def test_an_empty_file_in_a_folder_is_named(stored, tmp_path):
+    stored("folder/a.parquet", **columns())
+    (tmp_path / "folder" / "b.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match="b.parquet: cannot be read as Parquet: it is empty"):
+        open_edges([str(tmp_path / "folder")])
+
+
+@pytest.mark.parametrize("batch_rows", [1, 1000])
+def test_arrow_files_are_read_too(tmp_path, batch_rows):
+    path = tmp_path / "edges.feather"
+    table = pa.table({**columns(), "further": [1, 2, 3]})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    expected = tmp_path / "edges.parquet"
+    pq.write_table(table, expected)
+    reader = open_edges([str(path)], batch_rows=batch_rows)
+    assert rows(reader) == rows(open_edges([str(expected)]))
+    assert reader.bytes_read == path.stat().st_size

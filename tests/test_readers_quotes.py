@@ -41,7 +41,7 @@ SIZES = pytest.mark.parametrize("batch_rows", [1, 2, 1000])
 @pytest.mark.parametrize("separator", [",", "\t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_quoted_field_may_go_over_several_lines(rows, separator, end, batch_rows):
-    lines = ["source,target,label,timestamp", '"ann', "", '# b"",c",bob,x,1', 'd,"e', 'f",x,2', 'g,h,x,3', 'i,j,x,"', '4"']
+    lines = ["source,target,label,timestamp", '"ann', "", '# b"",c",bob,x,1', 'd,"e', 'f",x,2', "g,h,x,3", 'i,j,x,"', '4"']
     text = end.join(lines).replace(",", separator) + end
     found, reader = rows(text, batch_rows=batch_rows, on_error="skip")
     name = f'ann{end}{end}# b"{separator}c'
@@ -87,7 +87,17 @@ def test_between_tabs_what_is_not_in_quotes_as_a_whole_is_text(rows, batch_rows)
     text = '"a\tb"\tc\tx\t1\n"a"@en\t"b\tx\t2\n"say ""a"""\t""\tx\t3\n\'q"\tb"\tx\t4\n'
     found, reader = rows(text, batch_rows=batch_rows, on_error="skip")
     assert found == [("a\tb", "c", "x", 1), ('"a"@en', '"b', "x", 2), ("'q\"", 'b"', "x", 4)]
-    assert reader.rejections == ["{}:3: column 'target': is empty; expected a name".format(reader.rejections[0].split(":")[0])]
+    assert reader.rejections == [
+        "{}:3: column 'target': is empty; expected a name".format(reader.rejections[0].split(":")[0])
+    ]
+
+
+@SIZES
+def test_between_tabs_lines_that_have_their_fields_stand_alone(rows, batch_rows):
+    header = "source\ttarget\tlabel\ttimestamp\tnote\n"
+    text = header + 'a\tb\tx\t1\t"two\nlines"\n"c\td\tx\t2\t\ne\tf"\tx\t3\t\ng\th\tx\t4\t"open\n'
+    found, reader = rows(text, batch_rows=batch_rows)
+    assert found == [("a", "b", "x", 1), ('"c', "d", "x", 2), ("e", 'f"', "x", 3), ("g", "h", "x", 4)]
 
 
 def test_blanks_know_no_quotes(rows):
@@ -100,11 +110,17 @@ def test_yago_keeps_quotes(tmp_path):
     assert [batch.columns["target"].to_pylist() for batch in open_reader("yago", path)] == [['"1786"']]
 
 
-texts = st.text(st.sampled_from('ab",\n\t\r#\' '), min_size=1, max_size=5).filter(lambda text: not text.endswith("\r") and "\r" not in text)
+texts = st.text(st.sampled_from("ab\",\n\t\r#' "), min_size=1, max_size=5).filter(
+    lambda text: not text.endswith("\r") and "\r" not in text
+)
 
 
 @settings(max_examples=200, deadline=None)
-@given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=8), batch_rows=st.sampled_from([1, 2, 1000]), end=st.sampled_from(["\n", "\r\n"]))
+@given(
+    rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=8),
+    batch_rows=st.sampled_from([1, 2, 1000]),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
 def test_what_pythons_csv_writes_is_read(tmp_path_factory, rows, batch_rows, end):
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator=end)
@@ -118,7 +134,7 @@ def test_what_pythons_csv_writes_is_read(tmp_path_factory, rows, batch_rows, end
     assert [(row["source"], row["target"]) for batch in reader for row in batch.columns.to_pylist()] == rows
 
 
-PARTS = ["a", "b", '"', '"', '""', ",", "\t", "\n", "\n", "x,1\n", "x\t1\n", "# ", "\r\n", ',c,x,1\n']
+PARTS = ["a", "b", '"', '"', '""', ",", "\t", "\n", "\n", "x,1\n", "x\t1\n", "# ", "\r\n", ",c,x,1\n"]
 
 
 @pytest.mark.parametrize("layout", [COMMAS, TABS], ids=["commas", "tabs"])

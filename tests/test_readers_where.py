@@ -94,7 +94,11 @@ def test_rows_for_which_a_condition_holds_are_kept(kept, condition, expected, ba
         ("amount > 5 extra", 12, "expected an operator or the end"),
         ("low(label) = 'x'", 1, "unknown function 'low'.* did you mean 'lower'"),
         ("starts_with(label)", 1, "starts_with has 2 arguments, not 1"),
-        ("label = 'x' and amuont > 3", 17, "unknown column 'amuont'; did you mean 'amount'.* there are source, .*first name"),
+        (
+            "label = 'x' and amuont > 3",
+            17,
+            "unknown column 'amuont'; did you mean 'amount'.* there are source, .*first name",
+        ),
         ("label > 3", 7, r"text is compared with a number; number\(…\) and text\(…\)"),
         ("label = 'x' and timestamp", 17, "is a time; expected a condition"),
         ("lower(timestamp) = 'x'", 1, "lower of a time"),
@@ -123,9 +127,7 @@ def test_a_tuple_that_is_left_out_is_not_there_for_limit_and_merge(tmp_path):
     # Without its second line, the first file's third comes before the second file's.
     (tmp_path / "one.csv").write_text("source,target,label,timestamp,w\na,b,x,1,1\na,b,x,9,0\na,b,x,3,1\n")
     (tmp_path / "two.csv").write_text("source,target,label,timestamp,w\na,b,x,4,1\n")
-    reader = open_reader(
-        "edges", [tmp_path / "one.csv", tmp_path / "two.csv"], where=parse_where("w = 1"), limit=2
-    )
+    reader = open_reader("edges", [tmp_path / "one.csv", tmp_path / "two.csv"], where=parse_where("w = 1"), limit=2)
     assert [time for batch in reader for time in batch.columns["timestamp"].to_pylist()] == [1, 3]
 
 
@@ -192,7 +194,9 @@ def test_columns_of_parquet_have_types(tmp_path):
 def test_json_values_are_of_any_kind_and_may_be_missing(tmp_path):
     path = tmp_path / "edges.jsonl"
     values = [5, "5", 5.0, 7.5, "n/a", None, True, "true", {"b": 1}, "", 2**62 + 1, 2**62]
-    lines = [{"source": "a", "target": "b", "label": "x", "timestamp": time, "w": value} for time, value in enumerate(values)]
+    lines = [
+        {"source": "a", "target": "b", "label": "x", "timestamp": time, "w": value} for time, value in enumerate(values)
+    ]
     del lines[5]["w"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -219,7 +223,10 @@ CONDITIONS = ["v = w", "v < w", "v > 1", "v = 1", "v != 2.5", "v = 'x'", "v", "n
 
 
 @settings(max_examples=150, deadline=None)
-@given(rows=st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), min_size=1, max_size=8), text=st.sampled_from(CONDITIONS))
+@given(
+    rows=st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), min_size=1, max_size=8),
+    text=st.sampled_from(CONDITIONS),
+)
 def test_a_verdict_depends_on_its_row_alone(rows, text):
     loose = {name: ColumnKind(key=name, kind="loose") for name in "vw"}
     predicate = Predicate(parse_where(text), loose)
@@ -236,11 +243,21 @@ def number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return None if value != value or "inf" in text or "_" in text else int(text) if text.strip().lstrip("+-").isdecimal() else value
+    return (
+        None
+        if value != value or "inf" in text or "_" in text
+        else int(text)
+        if text.strip().lstrip("+-").isdecimal()
+        else value
+    )
 
 
 @settings(max_examples=150, deadline=None)
-@given(value=st.sampled_from(VALUES), other=st.sampled_from([0, 1, 2.5, 4, 100, -1, 2**53 + 1, 2**62]), sign=st.sampled_from(["<", "=", ">="]))
+@given(
+    value=st.sampled_from(VALUES),
+    other=st.sampled_from([0, 1, 2.5, 4, 100, -1, 2**53 + 1, 2**62]),
+    sign=st.sampled_from(["<", "=", ">="]),
+)
 def test_numbers_are_compared_as_python_does(value, other, sign):
     predicate = Predicate(parse_where(f"v {sign} {other}"), {"v": ColumnKind(key="v", kind="loose")})
     kept, undecided = predicate.keep({"v": pa.array([value])}, 1)

@@ -4,7 +4,7 @@
 package offers under the entry point group `rpq.formats`; `edges` and `jsonl` live here, the formats of data sets
 elsewhere.  A factory that has them takes `columns`, `where` and `time_unit` too, as `open_edges` does.
 
-    bytes (compression, source) → records (quotes) → fields (detection, layout, parsing, jsonlines, times) → columns
+    bytes (inflating, source) → records (quotes) → fields (detection, layout, parsing, jsonlines, times) → columns
     (textfile, parquet) → those that are wanted (where, predicate) → one stream (merge, inputs) → a part of it (selecting)
 """
 
@@ -87,7 +87,9 @@ def open_reader(
 
     takes = inspect.signature(_factory(format)).parameters
     if columns and "columns" not in takes:
-        raise InputError(f"the format {format} has columns of its own; names of columns, or a label, go with {' and '.join(_OWN)}")
+        raise InputError(
+            f"the format {format} has columns of its own; names of columns, or a label, go with {' and '.join(_OWN)}"
+        )
     reader: Reader = Hinted(
         open_as(format, names, on_error, where=where, **described),
         format=format,

@@ -44,11 +44,15 @@ class ColumnNames:
             if not equals or not name:
                 raise InputError(f"{pair!r} is no COLUMN=NAME; expected such as source=user,target=item,timestamp=ts")
             if column not in TUPLE:
-                raise InputError(f"{column!r} is no column of a tuple: expected {', '.join(TUPLE)}{did_you_mean(column, TUPLE)}")
+                raise InputError(
+                    f"{column!r} is no column of a tuple: expected {', '.join(TUPLE)}{did_you_mean(column, TUPLE)}"
+                )
             if column in renamed:
                 raise InputError(f"column {column!r} is given twice: as {renamed[column]!r} and as {name!r}")
             if column == "label" and label is not None:
-                raise InputError(f"the label is {label!r} for all edges and the column {name!r} at once; give one of the two")
+                raise InputError(
+                    f"the label is {label!r} for all edges and the column {name!r} at once; give one of the two"
+                )
             renamed[column] = name
         return cls(renamed=tuple(renamed.items()), constant_label=label)
 

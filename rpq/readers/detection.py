@@ -5,7 +5,7 @@ What the line tells, `rpq.readers.edges` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 

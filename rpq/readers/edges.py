@@ -128,6 +128,4 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
     )
     if known is None:
         return _Opened(name=text.name, input=text, vertex_type=None if detection.only_json else "text")
-    return _Opened(
-        name=text.name, input=text, vertex_type="integers" if known.json.integers else "text", times=known.times
-    )
+    return _Opened(name=text.name, input=text, vertex_type="integers" if known.json.integers else "text", times=known.times)

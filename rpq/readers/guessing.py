@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rpq.errors import InputError
 from rpq.readers.batch import Batch, Reader
-from rpq.readers.compression import COMPRESSIONS
+from rpq.readers.inflating import COMPRESSIONS
 from rpq.readers.selecting import Wrapper
 from rpq.readers.source import ByteSource
 

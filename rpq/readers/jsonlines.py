@@ -54,7 +54,7 @@ class JsonLayout:
         {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False}
         """
         found = read_object(line)
-        doubled = getattr(found, "doubled", frozenset()) & self.used
+        doubled = found.doubled & self.used if isinstance(found, _Object) else frozenset()
         if doubled:
             raise FieldError("stands in the object twice", min(doubled))
         values: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def read_object(line: bytes) -> dict[str, Any]:
     except (RecursionError, ValueError) as error:  # lists in lists in lists; numbers of thousands of digits
         raise FieldError(f"is not read as JSON: {error}") from error
     if not isinstance(found, dict):
-        raise FieldError(f"{_shown(found)} is not an object; expected one a line, such as {{\"source\": …}}")
+        raise FieldError(f'{_shown(found)} is not an object; expected one a line, such as {{"source": …}}')
     return found
 
 
@@ -148,7 +148,7 @@ def _integer(value: Any, name: str, expected: str) -> int:
 
 def _delete(value: Any, name: str) -> bool:
     if value not in (None, "+", "-"):
-        raise FieldError(f"{_shown(value)} is not an operation; expected \"+\" or \"-\"", name)
+        raise FieldError(f'{_shown(value)} is not an operation; expected "+" or "-"', name)
     return bool(value == "-")
 
 

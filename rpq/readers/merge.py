@@ -86,7 +86,9 @@ def _concatenated(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
         arrays = [array if array.type == LABEL_TYPE else array.dictionary_encode() for array in arrays]
     kinds = sorted({str(array.type) for array in arrays})
     if len(kinds) > 1:
-        raise InputError(f"column '{name}' is {kinds[0]} in one input and {kinds[1]} in another; they must agree", column=name)
+        raise InputError(
+            f"column '{name}' is {kinds[0]} in one input and {kinds[1]} in another; they must agree", column=name
+        )
     return pa.concat_arrays(arrays)
 
 

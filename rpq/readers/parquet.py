@@ -156,9 +156,7 @@ class ParquetInput:
                 kinds.setdefault(column, kinds[self._columns[column]])
         return Predicate(self._where, kinds)
 
-    def _checked(
-        self, batch: pa.RecordBatch, path: str, row: int, keep: np.ndarray | None
-    ) -> Iterator[pa.RecordBatch]:
+    def _checked(self, batch: pa.RecordBatch, path: str, row: int, keep: np.ndarray | None) -> Iterator[pa.RecordBatch]:
         """Convert a batch, take out its bad rows and those not to keep; it begins with row number `row` of the file."""
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
         for name in batch.schema.names:

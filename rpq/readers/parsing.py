@@ -188,8 +188,9 @@ def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | N
     """Read a block in which there are quotes, if all parsers agree on them."""
     quotes = quotes_of(data, layout.separator)
     if quotes.regular:
-        # Inside quotes a carriage return is text, but it is gone from this data.
-        return None if has_returns and len(quotes.inner) else _parse_plain(data, layout, quotes=True)
+        # Inside quotes a carriage return is text, but it is gone from this data; with tabs, lines are told one by one.
+        is_exact = len(quotes.inner) and (has_returns or layout.separator == "\t")
+        return None if is_exact else _parse_plain(data, layout, quotes=True)
     if layout.separator == "\t" and not (data.startswith(b'"') or b'\t"' in data or b'\n"' in data):
         return _parse_plain(data, layout)
     return None
@@ -245,9 +246,7 @@ def _with_single_blanks(data: bytes) -> bytes:
     return data
 
 
-def _arrow_table(
-    data: bytes, layout: Layout, width: int, *, timestamps_as_text: bool, quotes: bool
-) -> pa.Table | None:
+def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text: bool, quotes: bool) -> pa.Table | None:
     fields = layout.fields[:width]
     names = [name or f"unread {place}" for place, name in enumerate(fields)]
     types = {name: _TYPES.get(name, pa.string()) for name in fields if name}

@@ -38,7 +38,11 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_EXACT = {"+": (pc.add_checked, operator.add), "-": (pc.subtract_checked, operator.sub), "*": (pc.multiply_checked, operator.mul)}
+_EXACT = {
+    "+": (pc.add_checked, operator.add),
+    "-": (pc.subtract_checked, operator.sub),
+    "*": (pc.multiply_checked, operator.mul),
+}
 _TEXT_FUNCTIONS = {
     "lower": pc.utf8_lower,
     "upper": pc.utf8_upper,
@@ -121,7 +125,9 @@ class Predicate:
         known = self._columns.get(name)
         if known is None:
             listed = ", ".join(self._columns)
-            raise self._where.error(f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; there are {listed}", column)
+            raise self._where.error(
+                f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; there are {listed}", column
+            )
         if known.kind not in (*_KINDS, "op"):
             raise self._where.error(f"column {name!r} holds {known.kind}, which no condition can be about", column)
         key = known.key
@@ -145,6 +151,7 @@ class Predicate:
         compare = _COMPARE[sign]
         kinds = {"number" if one.kind == "time" else one.kind for one in (left, right)}
         if kinds == {"loose"}:
+
             def run(columns: Columns) -> Value:
                 one, other = left.run(columns), right.run(columns)
                 return pc.coalesce(_compared_numbers(compare, one, other), compare(one.texts(), other.texts()))
@@ -194,7 +201,9 @@ class Predicate:
         if function == "text":
             return _Bound("text", lambda columns: _converted(first.run(columns), LooseColumn.texts))
         if first.kind not in ("text", "loose"):
-            raise self._where.error(f"{function} of {_KINDS[first.kind]}; expected text, such as text(…) makes of it", column)
+            raise self._where.error(
+                f"{function} of {_KINDS[first.kind]}; expected text, such as text(…) makes of it", column
+            )
         call, options = _TEXT_FUNCTIONS[function], []
         for argument in arguments[1:]:
             if not isinstance(argument.literal, str):

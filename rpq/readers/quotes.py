@@ -4,8 +4,8 @@ Fields in quotes are those of RFC 4180: a quote begins the field, the next lone 
 separators and line ends between them are text.  What is in no such form is judged line by line:
 
 * With commas a quote that begins a field must end it; else the line is wrong, and the next one is read for itself.
-* With tabs such a field is text as it stands, quotes included: `"abc"@en` is a name.  Where a line has its fields
-  though a quote is open in it, they are its fields; only if it has too few does it go on in the next line.
+* With tabs such a field is text as it stands, quotes included: `"abc"@en` is a name.  And if each of the lines that a
+  field in quotes would go over has the right number of fields, they are lines of their own, and the quotes text.
 
 A field in quotes has at most `LONGEST` bytes: one quote too many must not swallow the rest of a file.  So whether a
 line is whole never depends on where a block of lines happens to end.
@@ -140,14 +140,13 @@ def _record_end(data: bytes, start: int, line_end: int, layout: Layout) -> tuple
             field = _CLOSED.match(data, place, place + LONGEST)
             if field is None:
                 is_open = len(data) - place < LONGEST
-                if not is_text:
+                if is_open or not is_text:
                     return line_end, not is_open
-                if is_open and not _fits(data[start:line_end], layout):
-                    return line_end, False
             elif data[field.end() : field.end() + 1] in (separator, b"\n", b"") or data.startswith(b"\r\n", field.end()):
                 is_longer = field.end() > end
-                if not (is_longer and is_text and _fits(data[start:line_end], layout)):
-                    end = _line_end(data, field.end()) if is_longer else end
+                last = _line_end(data, field.end()) if is_longer else end
+                if not (is_longer and is_text and all(_fits(line, layout) for line in data[start:last].split(b"\n"))):
+                    end = last
                     place = field.end() + 1
                     continue
             elif not is_text:

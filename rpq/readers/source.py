@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rpq.errors import InputError
-from rpq.readers.compression import (
+from rpq.readers.inflating import (
     COMPRESSIONS,
     Compression,
     Damaged,

@@ -144,9 +144,7 @@ class TextFile:
             self.rejections.append(str(line_error(self.name, bad)))
 
 
-def settle(
-    block: Block, detect: Detect, reject: Callable[[LineError], None]
-) -> tuple[Detected | None, Block]:
+def settle(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[Detected | None, Block]:
     """Find out at the first data line how to read a file; return it with what is left of the block."""
     start, line = 0, block.line
     while start < len(block.data):
@@ -165,9 +163,7 @@ def settle(
     return None, block
 
 
-def beginning_of(
-    path: str, detect: Detect, reject: Callable[[LineError], None]
-) -> tuple[Detected, Block] | None:
+def beginning_of(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[Detected, Block] | None:
     """How to read a file, and its first lines, some thousands; None where they do not tell, or cannot be read."""
     try:
         for block in ByteSource(path).blocks(BEGINNING_BYTES):
