@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
@@ -25,7 +26,9 @@ BLOCK_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """A piece of a file: bytes `start` to `end` of a "text", a whole "compressed" one, row groups `start` to `end` of "parquet"."""
+    """A piece of a file: bytes `start` to `end` of a "text", a whole "compressed" one, or row groups `start` to `end` of
+    "parquet".
+    """
 
     path: str
     kind: str
@@ -97,5 +100,8 @@ def _parquet_files(folder: str) -> list[str]:
 
 
 def _parquet(path: str) -> list[Split]:
-    groups = pq.read_metadata(path).num_row_groups
+    try:
+        groups = pq.read_metadata(path).num_row_groups
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path}: cannot be read as Parquet: {error}", file=path) from error
     return [Split(path=path, kind="parquet", start=group, end=group + 1) for group in range(groups)]

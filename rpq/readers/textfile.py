@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.field_errors import FieldError
+from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.layout import Layout, is_ignored
 from rpq.readers.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.predicate import Predicate
@@ -20,6 +20,7 @@ from rpq.readers.quotes import whole_records
 from rpq.readers.source import Block, ByteSource
 
 BEGINNING_BYTES = 1 << 16
+"""So much of a file is looked at before it is read."""
 
 BYTES_A_LINE = 24
 """A guess, rather short than long, by which a block has no more rows than a batch."""
