@@ -173,6 +173,7 @@ def execute(settings: RunSettings) -> int:
     """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
     _check(settings)
     import rpq
+    import rpq.readers
     from rpq.cli.interrupts import Interrupts, watched
     from rpq.cli.labels_seen import LabelsSeen
     from rpq.cli.progress import ProgressLine, notice_after
@@ -180,7 +181,7 @@ def execute(settings: RunSettings) -> int:
     from rpq.cli.summary import summary_text, write_stats
     from rpq.errors import InputError, RpqError
 
-    warm_up = rpq.warm_up  # brings in numba, which is no part of the run
+    warm_up = rpq.warm_up  # brings in numba, which is no part of the run, nor are other imports
     started = time.perf_counter()
     try:
         reader = open_input(settings)
