@@ -188,7 +188,7 @@ zones = st.none() | st.timedeltas(datetime.timedelta(hours=-23), datetime.timede
 def test_times_are_those_of_python(moment, zone, separator, unit):
     moment = moment.replace(tzinfo=zone)
     text = moment.isoformat(separator)
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=None if zone is None else datetime.timezone.utc)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=None if zone is None else datetime.UTC)
     size = {
         "s": datetime.timedelta(seconds=1),
         "ms": datetime.timedelta(milliseconds=1),
