@@ -225,7 +225,8 @@ def test_views_of_text_are_text(stored):
 def test_columns_that_hold_no_names_are_told(stored, type_):
     values = [["a"], ["b"]] if pa.types.is_list(type_) else [b"a", b"b"]
     with pytest.raises(InputError, match="column 'source' holds .*; expected integers or text"):
-        open_edges([stored(**columns(source=pa.array(values, type_), target=["b", "c"], label=["x", "y"], timestamp=[1, 2]))])
+        path = stored(**columns(source=pa.array(values, type_), target=["b", "c"], label=["x", "y"], timestamp=[1, 2]))
+        open_edges([path])
 
 
 @pytest.mark.parametrize("name", ["edges.parquet", "edges.arrow"])
