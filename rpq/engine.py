@@ -108,15 +108,15 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             capacity=_capacity,
         )
         self._times = StreamTime(unit=time_unit)
-        self._asked: dict[str, Query] = {}  # the queries as they were given: those that run have windows in integers
         self._stopwatch = Stopwatch()
         self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self.extra: dict[str, str] = {}
         for query in queries:
             self._evaluation.refuse_if_unfit(query)
-            self._times = self._times.asked([*self._asked.values(), query])
-            self._evaluation.add(self._times.resolved(query))
-            self._asked[query.name] = query
+        self._times = self._times.asked(queries)
+        self._evaluation.add(*map(self._times.resolved, queries))
+        # The queries as they were given: those that run have windows in integers.
+        self._asked: dict[str, Query] = {query.name: query for query in queries}
 
     def __repr__(self) -> str:
         names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
@@ -271,14 +271,18 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.collect()
         if start == "window":
             self._evaluation.refuse_if_lost(query, told=self._times.told)
-        running = self._evaluation.add(query)
+        self._evaluation.midway = True
+        self._evaluation.add(query)
+        running = self._evaluation.named(query.name)
         blocks: list[Block] = []
         if time is not None:
             try:
                 blocks = self._evaluation.load(running, time=time, empty=start == "empty")
             except MemoryLimitError:
                 self._evaluation.remove(query.name)
+                self._evaluation.midway = False
                 raise
+        self._evaluation.midway = False
         self._times, self._asked[query.name] = times, asked
         self._evaluation.note_overruns(None)
         changes = self._changes(blocks, np.array([running.total(layout.ADDED), 0]))
@@ -307,8 +311,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         number = list(self._evaluation.running).index(running.query.name)
         vertex = self._evaluation.vertices.id_of(root)
         before = self._evaluation.rows()
+        self._evaluation.midway = True
         restored = [index for index in running.simple if vertex >= 0 and index.restore_root(vertex)]
         blocks = self._evaluation.blocks([(number, index.part()) for index in restored])
+        self._evaluation.midway = False
         self._evaluation.note_overruns(None)
         changes = self._changes(blocks, self._evaluation.rows() - before)
         self._raise_overrun(changes)

@@ -273,8 +273,16 @@ class Evaluation:
         if query.name in self.running:
             raise QueryError(f"there is a query named {query.name!r} already; give this one another name")
 
-    def add(self, query: Query) -> RunningQuery:
-        """Let a query run, from an empty window."""
+    def add(self, *queries: Query) -> None:
+        """Let queries run, from an empty window. O(labels · queries), those that run already included."""
+        added = [self._start(query) for query in queries]
+        self.set_queries()
+        used = np.arange(self.vertices.count)
+        used = used[self.vertices.names.length[: len(used)] >= 0]
+        for running in added:
+            running.make_room(self.vertices, used, self.graph)
+
+    def _start(self, query: Query) -> RunningQuery:
         self.refuse_if_unfit(query)
 
         def guard(size: int, place: int) -> None:
@@ -291,9 +299,6 @@ class Evaluation:
         known = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels))
         running.set_labels(known, list(self.labels.ids))
         self.running[query.name] = running
-        self.set_queries()
-        used = np.arange(self.vertices.count)
-        running.make_room(self.vertices, used[self.vertices.names.length[: len(used)] >= 0], self.graph)
         return running
 
     def load(self, running: RunningQuery, *, time: int, empty: bool) -> list[Block]:
