@@ -31,6 +31,9 @@ from rpq.stream_time import StreamTime
 from rpq.translate import pairs_as_names, path_of
 from rpq.window import INT64_MAX
 
+_NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
+
+
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
@@ -373,40 +376,47 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
         """Write the state to a file, atomically; `extra` texts come back as `engine.extra` of the restored engine."""
         self._usable()
-        content = {
+        texts = dict(extra or {})
+        for key, text in texts.items():
+            if not isinstance(key, str) or not isinstance(text, str):
+                raise InputError(f"extra: {key!r}: {text!r}: names and values are text; a value of another type can be JSON")
+        about = {
             "time_unit": self._times.inner_unit,
             "times": self._times.described(self._asked.values()),
             "seconds": self._stopwatch.seconds,
             "left": self._left.tolist(),
-            "extra": dict(extra or {}),
+            "extra": texts,
         }
-        write_state(os.fspath(path), self._evaluation, content)
+        write_state(os.fspath(path), self._evaluation, about)
 
     @classmethod
     def restore(
         cls, path: str | os.PathLike[str], *, threads: int = 1, memory_limit: int | None = None, witness: bool = False
     ) -> Engine:
-        """An engine that goes on as the one saved to `path` would have. Raises `StateFormatError`.
+        """An engine that goes on as the one saved to `path` would have.
 
-        The index is built anew from the window; threads may differ from those of the engine that was saved.
+        The index is built anew from the window; threads may differ from those of the engine that was saved. Raises
+        `StateFormatError`, whose `reason` tells a file that is no state from one that is truncated, damaged, or of another
+        version; `OSError` where there is no file that can be read.
         """
         saved = read_state(os.fspath(path))
-        with saved.damage_reported():
-            engine = cls(
-                *saved.queries(),
-                threads=threads,
-                memory_limit=memory_limit,
-                witness=witness,
-                time_unit=saved.content["time_unit"],
-                share=tuple(saved.content["share"]),
-            )
-            engine.extra = saved.content["extra"]
-            engine._stopwatch.seconds = saved.content["seconds"]
-            if "times" in saved.content:  # states of older releases have numbers, or dates and times that became such
-                engine._times, engine._asked = StreamTime.recalled(saved.content["times"], engine.queries)
-            engine._left[:] = saved.content["left"]
-            saved.fill(engine._evaluation)
+        saved = read_state(os.fspath(path))
+        engine = cls(threads=threads, memory_limit=memory_limit, witness=witness, share=saved.content.share)
+        saved.fill(engine._evaluation)
+        engine._times, engine._asked = saved.times()
+        engine.extra = saved.content.extra
+        engine._stopwatch.seconds = saved.content.seconds
+        engine._left[:] = saved.content.left
         return engine
+
+    def __copy__(self) -> Engine:
+        raise RpqError(_NO_COPY)
+
+    def __deepcopy__(self, memo: object) -> Engine:
+        raise RpqError(_NO_COPY)
+
+    def __reduce__(self) -> str:
+        raise RpqError(_NO_COPY)
 
     # --- inside ----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from rpq.automata.errors import ExpressionError as _ExpressionError
 
@@ -106,4 +106,11 @@ class ConflictBudgetError(RpqError):
 
 
 class StateFormatError(RpqError):
-    """A file that is no saved state of an engine, or one of another version of the format."""
+    """A file (or a record in the state of a pipeline) that an engine cannot go on from.
+
+    `reason` tells why: it is "foreign" (no saved state at all), "truncated", "damaged", or of another "version" of the format.
+    """
+
+    def __init__(self, message: str, *, reason: Literal["foreign", "truncated", "damaged", "version"]) -> None:
+        super().__init__(message)
+        self.reason = reason

@@ -2,33 +2,35 @@
 
 The state that is worth keeping is the window, not the index: the file holds the edges with their names, the
 slide at which each expires from every query, the queries, the counters, and what was lost of each label. The index
-is built anew. The file is one Arrow IPC file, whose metadata is JSON under the key `rpq`; its first field is
-the version of the format.
+is built anew. How this lies in the file is the business of `state_layout.py`.
+
+A file that was changed since it was written is refused, because its checksum is wrong. One whose checksum somebody made
+right again, or of version 1, which has none, is refused unless everything in it could have been saved by some engine, as
+far as one can tell without building the index twice.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.errors import StateFormatError
+from rpq.columns import EARLIEST
+from rpq.described import Damage
+from rpq.errors import QueryError
 from rpq.evaluation import Evaluation
 from rpq.index import layout
-from rpq.labels import NEVER_LOST
 from rpq.query import Query
-from rpq.window import Window
-
-VERSION = 1
-_KEY = b"rpq"
-_OF_ROWS = ("ADDED", "REMOVED")
-_OF_TUPLES = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
+from rpq.running import RunningQuery
+from rpq.sealed import damaged
+from rpq.state_content import COUNTED_ROWS, COUNTED_TUPLES, Content, Labels, QueryState
+from rpq.state_layout import STATE, Edges, read_file, write_file
+from rpq.stream_time import StreamTime
 
 
 def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> None:
@@ -36,52 +38,22 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
 
     O(edges in the window).
     """
-    graph, edges, vertices = evaluation.graph, evaluation.graph.edges, evaluation.vertices
+    graph = evaluation.graph
     evaluation.collect()
     held = graph.live_edges()
-    labels = evaluation.labels
-    place = np.zeros(labels.room, np.int32)  # ids without gaps
-    place[list(labels.ids.values())] = np.arange(len(labels))
-    columns = {
-        "source": vertices.names_of(edges.source[held]),
-        "target": vertices.names_of(edges.target[held]),
-        "label": pa.array(place[edges.label[held]]),
-        "timestamp": pa.array(edges.timestamp[held]),
-    }
-    queries = []
-    for number, running in enumerate(evaluation.running.values()):
-        # Not derived from the timestamp: a query that started empty does not hold every edge.
-        columns[f"expiry_{number}"] = pa.array(running.indexes[0].slides(held))
-        queries.append(
-            {
-                **_described(running.query),
-                "counters": {name: running.total(getattr(layout, name)) for name in _OF_ROWS}
-                | {name: running.count(getattr(layout, name)) for name in _OF_TUPLES},
-                "latency": _sparse(running.indexes[0].index.latency),
-                "figures": {name: running.figures(name) for name in ("conflicts", "searches")},
-                "set_aside": [
-                    (evaluation.name_of(root), size) for index in running.simple for root, size in index.aside.items()
-                ],
-            }
-        )
-    content = {
-        "version": VERSION,
-        "time": graph.time,
-        "kind": vertices.kind,
-        "share": evaluation.share,
-        "labels": list(labels.ids),
-        "lost": graph.horizons.lost[list(labels.ids.values())].tolist(),
-        "forgotten": labels.forgotten,
-        "outcomes": graph.outcomes.tolist(),
-        "queries": queries,
+    content = Content(
+        time=graph.time,
+        kind=evaluation.vertices.kind,
+        share=evaluation.share,
+        labels=_labels_of(evaluation),
+        outcomes=graph.outcomes.tolist(),
+        queries=[_state_of(running, evaluation) for running in evaluation.running.values()],
         **about,
-    }
-    table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(content)})
+    )
     temporary = f"{path}.tmp"  # one name: what a killed save leaves, the next one takes
     try:
         with open(temporary, "wb") as file:
-            with pa.ipc.new_file(file, table.schema) as writer:
-                writer.write_table(table)
+            write_file(file, content.described(), _edges_of(evaluation, held))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -91,113 +63,178 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         raise
 
 
+def _edges_of(evaluation: Evaluation, held: np.ndarray) -> Edges:
+    edges, vertices = evaluation.graph.edges, evaluation.vertices
+    is_named = np.zeros(vertices.count, bool)
+    is_named[edges.source[held]] = is_named[edges.target[held]] = True
+    number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
+    names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(np.flatnonzero(is_named))])
+    return Edges(
+        names=names,
+        source=number[edges.source[held]],
+        target=number[edges.target[held]],
+        label=_label_numbers(evaluation)[edges.label[held]],
+        timestamp=edges.timestamp[held],
+        # Not derived from the timestamp: a query that started empty does not hold every edge.
+        slides=[running.indexes[0].slides(held) for running in evaluation.running.values()],
+    )
+
+
+def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
+    latency = running.indexes[0].index.latency
+    return QueryState(
+        query=running.query,
+        counters={name: running.total(getattr(layout, name)) for name in COUNTED_ROWS}
+        | {name: running.count(getattr(layout, name)) for name in COUNTED_TUPLES},
+        latency=[(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
+        figures={name: running.figures(name) for name in ("conflicts", "searches")},
+        aside={evaluation.name_of(root): size for index in running.simple for root, size in index.aside.items()},
+    )
+
+
+def _labels_of(evaluation: Evaluation) -> Labels:
+    labels = evaluation.labels
+    lost = evaluation.graph.horizons.lost[list(labels.ids.values())].tolist()
+    return Labels(names=list(labels.ids), lost=lost, forgotten=labels.forgotten)
+
+
+def _label_numbers(evaluation: Evaluation) -> np.ndarray:
+    """Of each label id the number in `_labels_of`, which has no gaps."""
+    labels = evaluation.labels
+    numbers = np.zeros(labels.room, np.int32)
+    numbers[list(labels.ids.values())] = np.arange(len(labels))
+    return numbers
+
+
 @dataclass(frozen=True, kw_only=True)
 class Saved:
     """What a file holds: the edges, and all else as `content`."""
 
     path: str
-    edges: pa.Table
-    content: dict[str, Any]
+    edges: Edges
+    content: Content
 
-    @contextmanager
-    def damage_reported(self) -> Iterator[None]:
-        """Turn what goes wrong with content of the wrong shape into a `StateFormatError`."""
-        try:
-            yield
-        except (KeyError, IndexError, AttributeError, TypeError, ValueError) as problem:
-            raise _damaged(self.path, repr(problem)) from problem
-
-    def queries(self) -> list[Query]:
-        """The queries that were registered."""
-        return [_query(described) for described in self.content["queries"]]
+    def times(self) -> tuple[StreamTime, dict[str, Query]]:
+        """What is known of the stream's time, and the queries as they were given, by name."""
+        running = [state.query for state in self.content.queries]
+        with _damage_named(self.path):
+            try:
+                if self.content.times is not None:
+                    return StreamTime.recalled(self.content.times, running)
+                return StreamTime(unit=self.content.time_unit).asked(running), {query.name: query for query in running}
+            except (ValueError, QueryError) as problem:
+                raise Damage(str(problem)) from problem
 
     def fill(self, evaluation: Evaluation) -> None:
-        """Bring a new evaluation of these queries to where the saved one was. O(window · index)."""
-        content, time, kind = self.content, self.content["time"], self.content["kind"]
-        graph, vertices = evaluation.graph, evaluation.vertices
-        evaluation.take_labels(content["labels"], content["lost"], forgotten=content.get("forgotten", NEVER_LOST))
-        graph.outcomes[:] = content["outcomes"]
-        if kind is not None:
-            wanted = np.ones(len(self.edges), np.uint8)
-            source, fresh_sources = vertices.intern(self.edges["source"].combine_chunks(), wanted)
-            target, fresh_targets = vertices.intern(self.edges["target"].combine_chunks(), wanted)
-            vertices.kind = kind
-            label = self.edges["label"].to_numpy().astype(np.int32)
-            edges = graph.enter(source, target, label, self.edges["timestamp"].to_numpy(), vertices.count)
-            fresh = np.concatenate([fresh_sources, fresh_targets])
+        """Bring an empty evaluation to where the saved one was. O(window · index).
+
+        Raises `StateFormatError` where the parts do not fit together.
+        """
+        with _damage_named(self.path):
+            try:
+                for state in self.content.queries:
+                    evaluation.add(state.query)
+            except QueryError as problem:
+                raise Damage(str(problem)) from problem
+            labels = self.content.labels
+            evaluation.take_labels(labels.names, labels.lost, forgotten=labels.forgotten)
+            evaluation.graph.outcomes[:] = self.content.outcomes
+            entered, fresh = self._enter_edges(evaluation)
+            running = evaluation.running.values()
+            for query, state, slides in zip(running, self.content.queries, self.edges.slides, strict=True):
+                self._fill_query(query, state, slides, entered, fresh, evaluation)
+
+    def _enter_edges(self, evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
+        """Let the graph hold the edges; their ids, and those of the vertices."""
+        graph, vertices, saved = evaluation.graph, evaluation.vertices, self.edges
+        vertices.kind = self.content.kind
+        ids = [np.zeros(0, np.int32)]
+        for names in [] if saved.names is None else saved.names.chunks:
+            ids.append(vertices.intern(names, np.ones(len(names), np.uint8))[0])
+        identity = np.concatenate(ids)
+        if vertices.live < len(identity):
+            raise Damage("a vertex is there twice")
+        source, target = identity[saved.source], identity[saved.target]
+        entered: np.ndarray = graph.enter(source, target, saved.label, saved.timestamp, vertices.count)
+        if graph.held < len(saved):
+            raise Damage("an edge is there twice")
+        if self.content.time is not None:
+            graph.advance(self.content.time)
+        if len(graph.live_edges()) < len(saved):
+            raise Damage("an edge has left every window that it could be in")
+        return entered, identity
+
+    def _fill_query(
+        self,
+        running: RunningQuery,
+        state: QueryState,
+        slides: np.ndarray,
+        entered: np.ndarray,
+        vertices: np.ndarray,
+        evaluation: Evaluation,
+    ) -> None:
+        time = self.content.time
+        running.make_room(evaluation.vertices, vertices, evaluation.graph)
+        aside = {evaluation.vertices.id_of(root): size for root, size in state.aside.items()}
+        if min(aside, default=0) < 0:
+            raise Damage("a root is set aside that is no vertex")
+        for simple in running.simple:
+            simple.set_aside(aside)
         if time is not None:
-            graph.advance(time)
-        for number, (running, described) in enumerate(zip(evaluation.running.values(), content["queries"], strict=True)):
-            if time is not None and kind is not None:
-                running.make_room(vertices, fresh, graph)
-                slides = self.edges[f"expiry_{number}"].to_numpy()
-                inside = slides > running.query.window.slide_number(time)
-                chunk = graph.chunk_of(edges[inside])
-            if kind is not None:
-                aside = {vertices.id_of(root): size for root, size in described.get("set_aside", ())}
-                for simple in running.simple:
-                    simple.set_aside(aside)
+            inside = slides > running.query.window.slide_number(time)
+            chunk = evaluation.graph.chunk_of(entered[inside])
             for index in running.indexes:
-                if time is not None:
-                    index.advance(time)
-                    if kind is not None:
-                        index.load(chunk, slides[inside], quiet=True)
-                for name in _OF_TUPLES:
-                    index.state[getattr(layout, name)] = described["counters"][name]
-            for name in _OF_ROWS:
-                running.indexes[0].state[getattr(layout, name)] = described["counters"][name]
-            for i, simple in enumerate(running.simple):
-                simple.set_figures(**{name: count if i == 0 else 0 for name, count in described["figures"].items()})
-            for bucket, count in described["latency"]:
-                running.indexes[0].index.latency[bucket] = count
+                index.advance(time)
+                if self.content.kind is not None:
+                    index.load(chunk, slides[inside], quiet=True)
+        if sum(len(simple.aside) for simple in running.simple) < len(state.aside):
+            raise Damage("a root is set aside that meets no conflict")
+        for index in running.indexes:
+            for name in COUNTED_TUPLES:
+                index.state[getattr(layout, name)] = state.counters[name]
+        first = running.indexes[0]
+        for name in COUNTED_ROWS:
+            first.state[getattr(layout, name)] = state.counters[name]
+        for i, simple in enumerate(running.simple):
+            simple.set_figures(**{name: count if i == 0 else 0 for name, count in state.figures.items()})
+        for bucket, count in state.latency:
+            first.index.latency[bucket] = count
 
 
 def read_state(path: str) -> Saved:
-    """Read a state. Raises `StateFormatError`, and `FileNotFoundError`."""
+    """Read a state. Raises `StateFormatError`, and `OSError` where there is no file that can be read. O(edges)."""
+    file = read_file(path)
+    with _damage_named(path):
+        content = Content.read(file.described)
+        _check_edges(content, file.edges)
+    return Saved(path=path, edges=file.edges, content=content)
+
+
+def _check_edges(content: Content, edges: Edges) -> None:
+    """Raise `Damage` unless the edges fit to labels, stream time and windows."""
+    kind = None if edges.names is None else "int64" if pa.types.is_integer(edges.names.type) else "string"
+    if kind != content.kind:
+        raise Damage(f"its vertices are of kind {kind}, not {content.kind}")
+    if len(edges) == 0:
+        return
+    if content.time is None:
+        raise Damage("there are edges, but no stream time")
+    if edges.label.min() < 0 or edges.label.max() >= len(content.labels.names):
+        raise Damage(f"an edge has a label with a number outside of 0 to {len(content.labels.names) - 1}")
+    if edges.timestamp.min() < EARLIEST or edges.timestamp.max() > content.time:
+        raise Damage(f"an edge has a timestamp outside of {EARLIEST} to the stream time {content.time}")
+    for state, slides in zip(content.queries, edges.slides, strict=True):
+        window = state.query.window
+        inside = slides > window.slide_number(content.time)
+        # A query that started empty may hold an edge by an older insert than the graph does, never by a younger one.
+        if (slides[inside] > -(-(edges.timestamp[inside] + window.size) // window.slide)).any():
+            raise Damage(f"query {state.query.name!r}: an edge expires later than its timestamp allows")
+
+
+@contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    """Turn `Damage` into an error that names the file."""
     try:
-        with pa.OSFile(path, "rb") as file:
-            table = pa.ipc.open_file(file).read_all()
-        content = json.loads(table.schema.metadata[_KEY])
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowInvalid, KeyError, TypeError, ValueError, OSError) as problem:
-        raise _damaged(path, str(problem)) from problem
-    if not isinstance(content, dict):
-        raise _damaged(path, "it describes none")
-    if content.get("version") != VERSION:
-        raise StateFormatError(
-            f"{path} has version {content.get('version')} of the format of saved states; this release reads version {VERSION}"
-        )
-    return Saved(path=path, edges=table, content=content)
-
-
-def _damaged(path: str, problem: str) -> StateFormatError:
-    return StateFormatError(f"{path} is no saved state of an engine, or it is damaged: {problem}")
-
-
-def _described(query: Query) -> dict[str, Any]:
-    def listed(vertices: Collection[int | str] | None) -> list[int | str] | None:
-        return None if vertices is None else sorted(vertices, key=lambda v: (isinstance(v, str), v))
-
-    return {
-        "expression": query.expression,
-        "window": asdict(query.window),
-        "name": query.name,
-        "paths": query.paths,
-        "semantics": query.semantics,
-        "sources": listed(query.sources),
-        "targets": listed(query.targets),
-        "simple_budget": query.simple_budget,
-        "on_budget": query.on_budget,
-    }
-
-
-def _query(described: dict[str, Any]) -> Query:
-    fields = ("name", "paths", "semantics", "sources", "targets", "simple_budget", "on_budget")
-    return Query(
-        described["expression"], window=Window(**described["window"]), **{field: described[field] for field in fields if field in described}
-    )
-
-
-def _sparse(histogram: np.ndarray) -> list[tuple[int, int]]:
-    return [(int(bucket), int(histogram[bucket])) for bucket in np.flatnonzero(histogram)]
+        yield
+    except Damage as problem:
+        raise damaged(STATE, path, str(problem)) from problem

@@ -200,9 +200,13 @@ class StreamTime:
             asked = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
             known = cls(unit=described["unit"], type=told, zoned=described["zoned"]).asked(asked.values())
             fits = all(known.resolved(query) == one for query, one in zip(asked.values(), running, strict=True))
-        except (KeyError, TypeError, AttributeError, QueryError) as problem:
+            fits &= windows.keys() <= asked.keys()
+            if is_time and described["zone"] is not None:
+                _see_that_it_exists(described["zone"])
+        except (KeyError, TypeError, AttributeError, QueryError, InputError) as problem:
             raise ValueError(f"its times are not understood: {problem!r}") from problem
-        if not fits or known.zoned not in (None, False, True):
+        zoned = {None: (None,), "number": (None, False, True), "date": (False,), "time": (described["zone"] is not None,)}
+        if not fits or known.zoned not in zoned[described["kind"]]:
             raise ValueError("its times do not fit to its queries")
         return known, asked
 

@@ -167,7 +167,7 @@ class SimpleIndex(DeltaIndex):
         return held.step[held.first[entry] : held.first[entry] + held.length[entry]].copy()
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Let these roots be set aside by the next load, with the sizes at which they were."""
+        """Let those of these roots that meet a conflict be set aside by the next load, with the sizes at which they were."""
         self._to_set_aside = roots
 
     def restore_root(self, root: int) -> bool:
@@ -236,8 +236,10 @@ class SimpleIndex(DeltaIndex):
     def _loaded(self, *, quiet: bool) -> None:
         if not self.judged:
             return
-        self.index.table.aside[:] |= self._bits(self._to_set_aside)
-        self._aside.update((r, size) for r, size in self._to_set_aside.items() if self._slot(r) >= 0)
+        conflicted = self.index.table.conflicted
+        roots = {root: size for root, size in self._to_set_aside.items() if self._has(conflicted, root)}
+        self.index.table.aside[:] |= self._bits(roots)
+        self._aside.update(roots)
         self._to_set_aside = {}
         self._begin_judging()
         # What was searched one tuple after the other and is now restored at once is no reason to set a root aside.

@@ -1,0 +1,123 @@
+"""Bytes under a seal: a header that tells what they are, how many, and their checksum.
+
+Whoever reads them knows before looking at the content whether all of it is there and is what was written, and can say what
+is wrong where it is not. The header is the same in every version of what it seals:
+
+    bytes   what
+    8       magic: what kind of content this is
+    4       version of the content
+    8       length of the content in bytes
+    16      checksum of the content: BLAKE2b with 128 bits, a gigabyte a second
+    4       CRC-32 of the 36 bytes before
+
+Numbers are little-endian. The checksums find damage; they are no protection against somebody who makes them right again, so
+readers check what is inside as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rpq.errors import StateFormatError
+
+_FIELDS = struct.Struct("<8sIQ16s")
+_CHECK = struct.Struct("<I")
+HEADER_BYTES = _FIELDS.size + _CHECK.size
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of sealed content: its `magic` (8 bytes), what to call it, and the version that is written."""
+
+    magic: bytes
+    noun: str
+    version: int
+    read: tuple[int, ...] = ()
+    """The versions that are read beside it, in some other way than from under a seal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a header that is whole says."""
+
+    version: int
+    length: int
+    digest: bytes
+
+
+def seal(kind: Kind, parts: Iterable[bytes | memoryview]) -> bytes:
+    """The header for content that consists of these parts, one after the other. O(bytes)."""
+    digest, length = hashlib.blake2b(digest_size=_DIGEST_BYTES), 0
+    for part in parts:
+        digest.update(part)
+        length += memoryview(part).nbytes
+    fields = _FIELDS.pack(kind.magic, kind.version, length, digest.digest())
+    return fields + _CHECK.pack(zlib.crc32(fields))
+
+
+def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
+    """What the header says with which `data` begins, `size` bytes being there in all. O(1).
+
+    Raises `StateFormatError` where this is something else, incomplete, or of a version that is not read here;
+    `name` is what the message calls it.
+    """
+    start = data[: len(kind.magic)]
+    if start != kind.magic:
+        if start and kind.magic.startswith(start):
+            raise _truncated(kind, name, size, None)
+        if _is_whole(kind.magic + data[len(kind.magic) :]):
+            raise damaged(kind, name, f"it begins with {start!r}")
+        problem = f"it begins with {start!r}" if start else "it is empty"
+        raise StateFormatError(f"{name} is no {kind.noun}: {problem}", reason="foreign")
+    if len(data) < HEADER_BYTES:
+        raise _truncated(kind, name, size, None)
+    if not _is_whole(data):
+        raise damaged(kind, name, "the checksum of its header is wrong")
+    _, version, length, digest = _FIELDS.unpack_from(data)
+    if version != kind.version:
+        versions = " and ".join(map(str, sorted((*kind.read, kind.version))))
+        raise StateFormatError(
+            f"{name} has version {version} of the format; this release reads version {versions}", reason="version"
+        )
+    if size < HEADER_BYTES + length:
+        raise _truncated(kind, name, size, HEADER_BYTES + length)
+    if size > HEADER_BYTES + length:
+        raise damaged(kind, name, f"{size - HEADER_BYTES - length:,} bytes follow its end")
+    return Header(version=version, length=length, digest=digest)
+
+
+def verify(kind: Kind, header: Header, content: bytes | memoryview, *, name: str) -> None:
+    """Raise `StateFormatError` unless content is what its header says. O(bytes)."""
+    if len(content) < header.length:
+        raise _truncated(kind, name, HEADER_BYTES + len(content), HEADER_BYTES + header.length)
+    if hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest() != header.digest:
+        raise damaged(kind, name, "its checksum is wrong")
+
+
+def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
+    """The content under a seal. Raises `StateFormatError` as `header_of` and `verify` do. O(bytes)."""
+    header = header_of(kind, data[:HEADER_BYTES], len(data), name=name)
+    content = memoryview(data)[HEADER_BYTES:]
+    verify(kind, header, content, name=name)
+    return content
+
+
+def damaged(kind: Kind, name: str, problem: str) -> StateFormatError:
+    """The error that says that this was such content once."""
+    return StateFormatError(f"{name} is a damaged {kind.noun}: {problem}", reason="damaged")
+
+
+def _is_whole(data: bytes) -> bool:
+    if len(data) < HEADER_BYTES:
+        return False
+    return bool(_CHECK.unpack_from(data, _FIELDS.size)[0] == zlib.crc32(data[: _FIELDS.size]))
+
+
+def _truncated(kind: Kind, name: str, size: int, whole: int | None) -> StateFormatError:
+    of = "" if whole is None else f" of {whole:,}"
+    return StateFormatError(f"{name} is a truncated {kind.noun}: {size:,} bytes{of} are there", reason="truncated")
