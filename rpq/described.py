@@ -29,6 +29,11 @@ class Described:
         self._value = value
         self._place = place
 
+    @property
+    def value(self) -> Any:
+        """The value, whatever it is."""
+        return self._value
+
     @classmethod
     def parsed(cls, text: bytes | str, place: str = "") -> Described:
         """The value of a JSON text; `Damage` if it is none."""

@@ -1,7 +1,7 @@
-"""Edges as Arrow streams in a binary column: how tuples travel to the partitions.
+"""Edges as packed tables (`rpq.spark.packed`) in a binary column: how tuples travel to the partitions.
 
 Between Spark and a stateful processor rows go through pandas, text as Python objects, once a partition.  Packed, a
-micro-batch is a handful of rows, replicated as bytes and read without a copy.  The columns of an envelope are source
+micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source
 and target (string or int64), label (string), timestamp (int64), delete (bool) and, where the stream has one, sequence
 (int64).
 """
@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
+from rpq.spark.packed import packed, unpacked
 
 ROWS = 1 << 16
 """At most so many tuples in an envelope: some megabytes."""
 
 SCHEMA = "edges binary"
 _SEQUENCE = "sequence"
+_COLUMNS = ("source", "target", "label", "timestamp", "delete")
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -45,13 +47,14 @@ def unpack(envelopes: Iterable[bytes]) -> pa.Table:
     """The tuples of a micro-batch in the order in which they are applied.
 
     By timestamp; ties by sequence where there is one, else, and among equal sequences, deletes before inserts.
+    Raises `StateFormatError` for an envelope that is not as it was packed.
     """
-    table = pa.concat_tables([pa.ipc.open_stream(envelope).read_all() for envelope in envelopes])
+    table = pa.concat_tables([unpacked(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes])
     keys = [~table["delete"].to_numpy(zero_copy_only=False)]
     if _SEQUENCE in table.column_names:
         keys.append(table[_SEQUENCE].to_numpy())
     order = np.lexsort([*keys, table["timestamp"].to_numpy()])
-    return table.select(["source", "target", "label", "timestamp", "delete"]).take(pa.array(order))
+    return table.select(list(_COLUMNS)).take(pa.array(order))
 
 
 def _envelope(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -64,7 +67,4 @@ def _envelope(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         raise InputError(f"column 'op': {wrong['op'][0].as_py()!r} is no operation; '+' inserts, '-' deletes", column="op")
     delete = pc.equal(table["op"], "-")
     table = table.drop_columns(["op"]).append_column("delete", delete)
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_table(table)
-    return pa.record_batch({"edges": pa.array([out.getvalue().to_pybytes()], pa.binary())})
+    return pa.record_batch({"edges": pa.array([packed(table)], pa.binary())})

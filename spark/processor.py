@@ -10,6 +10,7 @@ tuples since; where there is none, the engine is built again from the window.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import time as clock
@@ -24,16 +25,21 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
+from rpq.columns import EARLIEST
+from rpq.described import Damage, Described
 from rpq.program import Compiled
+from rpq.sealed import damaged
 from rpq.spark.envelopes import unpack
 from rpq.spark.errors import PipelineError
+from rpq.spark.packed import TUPLES
 from rpq.spark.window_log import WindowLog
+from rpq.window import INT64_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
-FORMAT = 1
-"""Version of what is in the state; a checkpoint of another one is refused."""
+FORMAT = 2
+"""Version of what is in the state; a checkpoint of another one is refused.  Before 2 nothing had a checksum."""
 
 PUSHED_ROWS = 1 << 14
 """Tuples pushed at once: their answer changes are in memory together."""
@@ -44,6 +50,8 @@ FRAME_ROWS = 1 << 16
 REMEMBERED = 64
 """Earlier versions from which an engine can catch up."""
 
+_TOKEN_BYTES = 8
+
 CACHED_ENGINES = 8
 """Engines that a worker keeps at most; the one used longest ago goes."""
 
@@ -52,7 +60,8 @@ CACHED_ENGINES = 8
 class Record:
     """The figures of a partition beside the window.
 
-    `stream` tells this state from any other, `token` its versions from one another.  `history` (JSON) has the tokens
+    `stream` tells this state from any other, `token` its versions from one another; its second half is a checksum of all
+    that the record says.  `history` (JSON) has the tokens
     of the last versions and the `order` at which the log stood, `parts` (JSON) is that of `WindowLog`.  `hits` counts
     how often the cache held the engine, `catch_ups` how often one of an earlier version, `rebuilds` how often none.
     """
@@ -75,7 +84,39 @@ class Record:
     history: str = "[]"
     parts: str = "{}"
 
+    def with_token(self) -> Record:
+        """The record with a token of its own: that which goes into the state."""
+        return self._with_token(secrets.token_hex(_TOKEN_BYTES))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing has changed since it got its token."""
+        return self.token == self._with_token(self.token[: 2 * _TOKEN_BYTES]).token
+
+    def _with_token(self, chosen: str) -> Record:
+        said = json.dumps(asdict(replace(self, token=chosen)))
+        return replace(self, token=chosen + hashlib.blake2b(said.encode(), digest_size=_TOKEN_BYTES).hexdigest())
+
+    def log_parts(self) -> dict[int, list[tuple[int, int]]]:
+        """`parts`, read.  Raises `Damage`."""
+        found = {}
+        for bucket, parts in Described.parsed(self.parts, "parts").items():
+            pairs = [part.tuple_of(2) for part in parts]
+            try:
+                number = int(bucket)
+            except ValueError as problem:
+                raise Damage(f"parts: {bucket!r} is not the number of a bucket") from problem
+            found[number] = [(rows.whole(1), last.whole(0, self.order - 1)) for rows, last in pairs]
+        return found
+
+    def orders(self) -> dict[str, int]:
+        """`history`, read: the order of the log by token.  Raises `Damage`."""
+        pairs = [pair.tuple_of(2) for pair in Described.parsed(self.history, "history")]
+        return {token.text(): order.whole(0, self.order) for token, order in pairs}
+
+
+_COUNTS = ("version", "order", "tuples", "late", "hits", "catch_ups", "rebuilds")
+_SECONDS = ("catch_up_seconds", "rebuild_seconds", "engine_seconds")
 _SQL_TYPES = {"int": "bigint", "float": "double", "str": "string"}
 RECORD_SCHEMA = ", ".join(f"{field.name} {_SQL_TYPES[str(field.type)]}" for field in fields(Record))
 
@@ -132,10 +173,7 @@ class AnswerChanges(StatefulProcessor):
         tuples = unpack(envelopes)
         record = self._read_record()
         log = WindowLog(
-            chunks=_Chunks(self._window),
-            queries=self._queries,
-            parts={int(bucket): parts for bucket, parts in json.loads(record.parts).items()},
-            order=record.order,
+            chunks=_Chunks(self._window), queries=self._queries, parts=record.log_parts(), order=record.order
         )
         engine, record = self._engine(self._numbers[int(key[0])], log, record)
         late = []
@@ -148,20 +186,19 @@ class AnswerChanges(StatefulProcessor):
             yield from _frames(changes.to_arrow())
         late_rows = np.concatenate(late)
         assert engine.time is not None
-        token = secrets.token_hex(8)
         log.append(self._worth_keeping(tuples, late_rows), time=engine.time)
+        history = record.orders() | ({record.token: record.order} if record.version else {})
         record = replace(
             record,
-            token=token,
             version=record.version + 1,
             time=engine.time,
             order=log.order,
             tuples=record.tuples + len(tuples),
             late=record.late + len(late_rows),
             engine_seconds=record.engine_seconds + seconds,
-            history=json.dumps([*json.loads(record.history), (token, log.order)][-REMEMBERED:]),
+            history=json.dumps(list(history.items())[-REMEMBERED:]),
             parts=json.dumps(log.parts),
-        )
+        ).with_token()
         self._record.update(tuple(asdict(record).values()))
         cache.put(record.stream, record.token, engine)
 
@@ -172,14 +209,36 @@ class AnswerChanges(StatefulProcessor):
         found = self._record.get() if self._record.exists() else None
         if found is None:
             return Record(identity=self._identity, stream=secrets.token_hex(8), token="")
-        record = Record(**dict(zip((field.name for field in fields(Record)), tuple(found), strict=True)))
-        if record.format != FORMAT:
-            raise PipelineError(f"the checkpoint has state of format {record.format}; this release reads format {FORMAT}")
+        values = tuple(found)
+        if values[0] != FORMAT:
+            raise PipelineError(f"the checkpoint has state of format {values[0]}; this release reads format {FORMAT}")
+        record = self._checked(values)
         if record.identity != self._identity:
             raise PipelineError(
                 f"the checkpoint belongs to {record.identity}, not to {self._identity}; "
                 "start with a new checkpoint, or with the queries and partitions of this one"
             )
+        return record
+
+    def _checked(self, values: tuple[Any, ...]) -> Record:
+        """The record that consists of these values.  Raises `StateFormatError` if it is not one that was written."""
+        latest = INT64_MAX - max(query.window.size for query in self._queries)
+        try:
+            content = Described(dict(zip((field.name for field in fields(Record)), values, strict=True)))
+            for name in _COUNTS:
+                content[name].whole(0)
+            for name in _SECONDS:
+                content[name].number()
+            for name in ("identity", "stream", "token", "history", "parts"):
+                content[name].unicode()
+            content["time"].whole(EARLIEST, latest)
+            record = Record(**content.value)
+            if not record.is_whole:
+                raise Damage("its checksum is wrong")
+            record.log_parts()
+            record.orders()
+        except ValueError as problem:
+            raise _damaged_record(problem) from problem
         return record
 
     def _engine(self, number: int, log: WindowLog, record: Record) -> tuple[rpq.Engine, Record]:
@@ -188,12 +247,12 @@ class AnswerChanges(StatefulProcessor):
         held = cache.take(record.stream)
         if held is not None and held[0] == record.token:
             return held[1], replace(record, hits=record.hits + 1)
-        order = dict(json.loads(record.history)).get(held[0]) if held is not None else None
+        order = record.orders().get(held[0]) if held is not None else None
         if held is not None and order is not None:
             engine = held[1]
             missed = log.since(order)
             if missed is not None:
-                engine.push(missed, collect=False)
+                _push_again(engine, missed)
             engine.advance(record.time)
             seconds = record.catch_up_seconds + clock.perf_counter() - started
             return engine, replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
@@ -204,7 +263,7 @@ class AnswerChanges(StatefulProcessor):
         edges = log.edges(time=record.time)
         if edges is not None:
             # The youngest first, so that each cell of the index gets its final value at once.
-            engine.push(edges, collect=False)
+            _push_again(engine, edges)
         seconds = record.rebuild_seconds + clock.perf_counter() - started
         return engine, replace(record, rebuilds=record.rebuilds + 1, rebuild_seconds=seconds)
 
@@ -235,6 +294,18 @@ def identity_of(queries: Sequence[rpq.Query], partitions: int) -> str:
             }
         )
     return json.dumps({"queries": described, "partitions": partitions})
+
+
+def _push_again(engine: rpq.Engine, tuples: pa.Table) -> None:
+    """Push what was pushed before, so that nothing can be wrong with it."""
+    try:
+        engine.push(tuples, collect=False)
+    except rpq.InputError as problem:
+        raise damaged(TUPLES, "the window in the state", str(problem)) from problem
+
+
+def _damaged_record(problem: ValueError) -> rpq.StateFormatError:
+    return rpq.StateFormatError(f"the record in the state is damaged: {problem}", reason="damaged")
 
 
 class _Chunks:

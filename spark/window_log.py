@@ -12,7 +12,7 @@ cut into *buckets* of time:
 * A bucket all of whose timestamps have left the longest window is dropped whole.  A delete goes no sooner than any
   insert that it undoes, as none of those can be younger than the stream time at which the delete came.
 
-A bucket is stored in *parts*, one for each micro-batch that wrote into it, as Arrow streams.  A new part swallows the
+A bucket is stored in *parts*, one for each micro-batch that wrote into it, as packed tables (`packed.py`).  A new part swallows the
 parts before it that have at most twice its rows, so a bucket has O(log rows) parts and each tuple is written
 O(log micro-batches) times, however many micro-batches a bucket sees.
 """
@@ -28,11 +28,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.query import Query
+from rpq.sealed import damaged
+from rpq.spark.packed import TUPLES, packed, unpacked
 
 BUCKETS = 64
 """So many buckets make a window, or fewer if its slides are longer."""
 
 _EDGE = ("source", "target", "label")
+_COLUMNS = (*_EDGE, "timestamp", "delete", "order")
 
 
 class Chunks(Protocol):
@@ -120,12 +123,25 @@ class WindowLog:
     def _read(self, order: int) -> pa.Table | None:
         """The parts that reach to that `order` or beyond."""
         tables = [
-            _decoded(self.chunks.read(bucket, part))
+            self._part(bucket, part)
             for bucket, parts in self.parts.items()
             for part, (_, last) in enumerate(parts)
             if last >= order
         ]
         return pa.concat_tables(tables) if tables else None
+
+    def _part(self, bucket: int, part: int) -> pa.Table:
+        """A part, which is the one that was written. Raises `StateFormatError`."""
+        name = f"part {part} of bucket {bucket} of the window"
+        table = unpacked(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
+        rows, last = self.parts[bucket][part]
+        orders = table["order"].to_numpy()
+        if len(table) != rows or orders[-1] != last or orders.min() < 0 or (np.diff(orders) <= 0).any():
+            raise damaged(TUPLES, name, f"it does not hold the {rows:,} tuples up to number {last:,}")
+        inserts = ~table["delete"].to_numpy(zero_copy_only=False)
+        if (table["timestamp"].to_numpy()[inserts] // self._width != bucket).any():
+            raise damaged(TUPLES, name, "it holds tuples of another bucket")
+        return table
 
     def _write(self, bucket: int, tuples: pa.Table) -> None:
         parts = self.parts.setdefault(bucket, [])
@@ -133,10 +149,10 @@ class WindowLog:
         while kept and parts[kept - 1][0] <= 2 * rows:
             kept -= 1
             rows += parts[kept][0]
-        swallowed = [_decoded(self.chunks.read(bucket, part)) for part in range(kept, len(parts))]
+        swallowed = [self._part(bucket, part) for part in range(kept, len(parts))]
         for part in range(kept + 1, len(parts)):
             self.chunks.remove(bucket, part)
-        self.chunks.write(bucket, kept, _encoded(pa.concat_tables([*swallowed, tuples])))
+        self.chunks.write(bucket, kept, packed(pa.concat_tables([*swallowed, tuples])))
         parts[kept:] = [(rows, tuples["order"][-1].as_py())]
 
     def _lower_bound(self, time: int) -> int:
@@ -157,14 +173,3 @@ class MemoryChunks(dict[tuple[int, int], bytes]):
 
     def remove(self, bucket: int, part: int) -> None:
         del self[bucket, part]
-
-
-def _encoded(tuples: pa.Table) -> bytes:
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, tuples.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_table(tuples.combine_chunks())
-    return bytes(out.getvalue())
-
-
-def _decoded(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from rpq.described import Damage, Described
 from rpq.errors import RpqError
 from rpq.files import failures_named, synchronise_folder
 
@@ -60,26 +61,51 @@ def write_checkpoint(path: str, engine: Engine, identity: dict[str, Any], positi
 def read_checkpoint(
     path: str, identity: dict[str, Any], *, threads: int, memory_limit: int | None, witness: bool
 ) -> Resumed | None:
-    """Return what stands in the file, None if there is no file; `CheckpointError` if it is another run's."""
+    """Return what stands in the file, None if there is no file; `CheckpointError` if it is another run's.
+
+    Raises `StateFormatError` for a file that is damaged, truncated, or something else.
+    """
     import rpq
 
     if not os.path.exists(path):
         return None
-    engine = rpq.Engine.restore(path, threads=threads, memory_limit=memory_limit, witness=witness)
-    content = json.loads(engine.extra.get(_KEY, "{}"))
-    if content.get("version") != VERSION:
-        raise CheckpointError(f"{path}: is no checkpoint of this version of `rpq run`; remove it to start anew")
+    try:
+        engine = rpq.Engine.restore(path, threads=threads, memory_limit=memory_limit, witness=witness)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from error
+    try:
+        content = Described.parsed(engine.extra.get(_KEY, "{}"), _KEY)
+        if "version" not in content or content["version"].whole() != VERSION:
+            raise CheckpointError(f"{path}: is no checkpoint of this version of `rpq run`; remove it to start anew")
+        before = {name: option.value for name, option in content["identity"].items()}
+        position = _position(content["position"])
+    except Damage as problem:
+        raise CheckpointError(f"{path}: is a damaged checkpoint: {problem}; remove it to start anew") from problem
     differences = [
         f"{name} was {_shown(old)}, now {_shown(identity.get(name))}"
-        for name, old in content["identity"].items()
+        for name, old in before.items()
         if identity.get(name) != old
     ]
     if differences:
         raise CheckpointError(
             f"{path}: is the checkpoint of another run: {'; '.join(differences)}.  Remove it to start anew."
         )
-    known = {field.name for field in fields(Position)}
-    return Resumed(Position(**{name: value for name, value in content["position"].items() if name in known}), engine)
+    return Resumed(position, engine)
+
+
+def _position(content: Described) -> Position:
+    def length(name: str) -> int | None:
+        return None if content[name].is_none else content[name].whole(0)
+
+    last = content["last"]
+    return Position(
+        tuples=content["tuples"].whole(0),
+        last=None if last.is_none else [part.value for part in last.tuple_of(5)],
+        output=length("output"),
+        late_bytes=length("late_bytes"),
+        rejected=content["rejected"].whole(0),
+        total_seconds=content["total_seconds"].number(),
+    )
 
 
 def _shown(value: Any) -> str:
