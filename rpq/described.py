@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
+
+_Text = TypeVar("_Text", bound=str)
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -120,11 +122,12 @@ class Described:
             raise self._wrong("a vertex, which is a whole number or text")
         return self.unicode()
 
-    def one_of(self, *known: str) -> str:
+    def one_of(self, *known: _Text) -> _Text:
         """One of some texts."""
-        if not isinstance(self._value, str) or self._value not in known:
-            raise self._wrong(" or ".join(known))
-        return self._value
+        for text in known:
+            if self._value == text:
+                return text
+        raise self._wrong(" or ".join(known))
 
     def _list(self) -> list[Any]:
         if not isinstance(self._value, list):

@@ -29,7 +29,7 @@ STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=2, read
 _ARROW = b"ARROW1"
 _METADATA = b"rpq"
 _LENGTH = struct.Struct("<Q")
-_TYPES = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
+_TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
 _COLUMNS = ("source", "target", "label", "timestamp")
 _LARGEST_TEXT = 2**31 - 1
 
@@ -72,7 +72,7 @@ def write_file(file: IO[bytes], described: dict[str, Any], edges: Edges) -> None
     text = json.dumps(content).encode()
     parts: list[bytes | memoryview] = [_LENGTH.pack(len(text)), text, _padding(len(text))]
     for array in arrays.values():
-        parts += [memoryview(np.ascontiguousarray(array)).cast("B") if len(array) else b"", _padding(array.nbytes)]
+        parts += [np.ascontiguousarray(array).data.cast("B") if len(array) else b"", _padding(array.nbytes)]
     for part in (seal(STATE, parts), *parts):
         file.write(part)
 
@@ -100,15 +100,14 @@ def read_file(path: str) -> StateFile:
 
 def _arrays(edges: Edges) -> dict[str, np.ndarray]:
     """The arrays by the names that they have in the file."""
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     if edges.names is not None and pa.types.is_integer(edges.names.type):
         arrays["names"] = np.array(edges.names, np.int64)
     elif edges.names is not None:
         arrays["name_ends"], arrays["name_bytes"] = _text_arrays(edges.names)
     arrays |= {name: getattr(edges, name) for name in _COLUMNS}
     arrays |= {f"expiry_{number}": slides for number, slides in enumerate(edges.slides)}
-    little = {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
-    return little
+    return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
 
 def _text_arrays(names: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

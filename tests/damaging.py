@@ -289,7 +289,7 @@ def main(folder: Path, first: int, count: int, version: str) -> None:
         path = held[number // 10 % len(held)]
         whole = path.read_bytes()
         data, done, is_resealed = damaged(whole, number, is_sealed=version == "v2")
-        (folder / "number").write_text(f"{number}: {path.name}: {done}")
+        (folder / "number").write_text(ascii(f"{number}: {path.name}: {done}"))
         target.write_bytes(data)
         signal.alarm(SECONDS)
         group = "resealed" if is_resealed else "unchanged" if data == whole else "damaged"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import json
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ import pytest
 
 import rpq
 from rpq import automata
+from rpq.sealed import HEADER_BYTES, seal
+from rpq.state_layout import STATE
+from tests.damaging import as_version_1
 from tests.reference import ReferenceEngine
 from tests.twins import reference_query, row
 
@@ -391,6 +396,40 @@ def test_what_is_no_state(tmp_path: Path, engine: rpq.Engine) -> None:
     path = tmp_path / "state"
     engine.save(path)
     whole = path.read_bytes()
+
+    def refused(message: str, reason: str) -> None:
+        with pytest.raises(rpq.StateFormatError, match=message) as raised:
+            rpq.Engine.restore(path)
+        assert raised.value.reason == reason
+        assert str(path) in str(raised.value)
+
+    for other in (b"", b"garbage", b"a,b\n" * 100):
+        path.write_bytes(other)
+        refused("no saved state", "foreign")
+    for length in (1, 10, HEADER_BYTES, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        refused("truncated", "truncated")
+    for place in (0, 9, 13, 20, 38, HEADER_BYTES + 1, len(whole) - 1):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        refused("damaged", "damaged")
+    path.write_bytes(whole + b"x")
+    refused("1 bytes follow", "damaged")
+    path.write_bytes(seal(replace(STATE, version=99), [whole[HEADER_BYTES:]]) + whole[HEADER_BYTES:])
+    refused("version 99 .* this release reads version 1 and 2", "version")
+    path.write_bytes(whole)
+    assert rpq.Engine.restore(path).answers().pairs() == {("x", "y"), ("x", "z")}
+    with pytest.raises(FileNotFoundError):
+        rpq.Engine.restore(tmp_path / "nothing")
+    with pytest.raises(OSError):
+        engine.save(tmp_path / "no" / "folder")
+
+
+def test_what_is_no_state_of_version_1(tmp_path: Path, engine: rpq.Engine) -> None:
+    engine.push(COLUMNS)
+    path = tmp_path / "state"
+    engine.save(tmp_path / "new")
+    as_version_1(tmp_path / "new", path)
+    whole = path.read_bytes()
     table = pa.ipc.open_file(path).read_all()
     content = json.loads(table.schema.metadata[b"rpq"])
 
@@ -398,31 +437,54 @@ def test_what_is_no_state(tmp_path: Path, engine: rpq.Engine) -> None:
         with pytest.raises(rpq.StateFormatError, match=message):
             rpq.Engine.restore(path)
 
-    for damaged in (b"", b"garbage", b"ARROW1" + b"\x00" * 100, whole[: len(whole) // 2], whole[:-1]):
+    for damaged in (b"ARROW1" + b"\x00" * 100, whole[: len(whole) // 2], whole[:-1]):
         path.write_bytes(damaged)
-        refused("no saved state|damaged")
+        refused("damaged or truncated")
 
-    def write(metadata: dict[bytes, bytes] | None) -> None:
-        other = table.replace_schema_metadata(metadata)
+    def write(metadata: dict[bytes, bytes] | None, other: pa.Table = table) -> None:
+        other = other.replace_schema_metadata(metadata)
         with pa.ipc.new_file(path, other.schema) as writer:
             writer.write_table(other)
 
     write(None)
     refused("no saved state")
     write({b"rpq": b"[1]"})
-    refused("no saved state|version")
+    refused("damaged")
     write({b"rpq": b"not json"})
-    refused("no saved state")
+    refused("damaged")
     write({b"rpq": json.dumps({**content, "version": 99}).encode()})
     refused("version 99")
     write({b"rpq": json.dumps({name: value for name, value in content.items() if name != "queries"}).encode()})
-    refused("no saved state|damaged")
-    write({b"rpq": json.dumps(content).encode()})
+    refused("queries is missing")
+    description = {b"rpq": json.dumps(content).encode()}
+    for number, column, message in (
+        (1, pa.array([1, 2]), "vertices are of type"),
+        (2, pa.array([0, 7], pa.int32()), "label with a number"),
+        (2, pa.array([0, None], pa.int32()), "without a value"),
+        (3, pa.array([1, 2**62]), "timestamp outside"),
+        (4, pa.array([11, 2**60]), "later than its timestamp"),
+    ):
+        write(description, table.set_column(number, table.schema.names[number], column))
+        refused(message)
+    write(description, pa.concat_tables([table, table]))
+    refused("an edge is there twice")
+    write(description)
     assert rpq.Engine.restore(path).answers().pairs() == {("x", "y"), ("x", "z")}
-    with pytest.raises(FileNotFoundError):
-        rpq.Engine.restore(tmp_path / "nothing")
-    with pytest.raises(OSError):
-        engine.save(tmp_path / "no" / "folder")
+
+
+@pytest.mark.parametrize("extra", [{"place": 5}, {"place": None}, {5: "place"}, {"place": b"5"}])
+def test_what_is_saved_beside_the_state_is_text(tmp_path: Path, engine: rpq.Engine, extra: dict) -> None:
+    with pytest.raises(rpq.InputError, match=repr(next(iter(extra)))):
+        engine.save(tmp_path / "state", extra=extra)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("attempt", [copy.copy, copy.deepcopy, pickle.dumps, lambda engine: copy.deepcopy([engine])])
+def test_an_engine_is_not_copied_by_accident(engine: rpq.Engine, attempt: Any) -> None:
+    engine.push(COLUMNS)
+    with pytest.raises(rpq.RpqError, match="save"):
+        attempt(engine)
+    assert engine.answers().pairs() == {("x", "y"), ("x", "z")}
 
 
 # --- importing ----------------------------------------------------------------------------------------------------
