@@ -108,7 +108,8 @@ class ConflictBudgetError(RpqError):
 class StateFormatError(RpqError):
     """A file (or a record in the state of a pipeline) that an engine cannot go on from.
 
-    `reason` tells why: it is "foreign" (no saved state at all), "truncated", "damaged", or of another "version" of the format.
+    `reason` tells why: it is "foreign" (no saved state at all), "truncated", "damaged", or of another "version" of the
+    format.
     """
 
     def __init__(self, message: str, *, reason: Literal["foreign", "truncated", "damaged", "version"]) -> None:

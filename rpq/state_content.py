@@ -19,8 +19,8 @@ COUNTED_TUPLES = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEV
 OUTCOMES = 6
 _FIGURES = ("conflicts", "searches")
 _LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
-_LARGEST_COUNT = 2**62
-"""Counts can be added to one another, and go on, without reaching the end of 64 bits."""
+_LARGEST_COUNT = 2**56
+"""Counts can be added to one another, and go on, without coming near the end of 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,7 +80,8 @@ def write_file(file: IO[bytes], described: dict[str, Any], edges: Edges) -> None
 def read_file(path: str) -> StateFile:
     """Read a state. Raises `StateFormatError`, and `OSError` where there is no file that can be read. O(bytes).
 
-    Shapes are checked: that there is all of everything, of the right type, that texts are UTF-8 and numbers of vertices in range.
+    Shapes are checked: that there is all of everything, of the right type, that texts are UTF-8, and that numbers of
+    vertices are in range.
     """
     with open(path, "rb") as file:
         head = file.read(HEADER_BYTES)

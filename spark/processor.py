@@ -60,10 +60,10 @@ CACHED_ENGINES = 8
 class Record:
     """The figures of a partition beside the window.
 
-    `stream` tells this state from any other, `token` its versions from one another; its second half is a checksum of all
-    that the record says.  `history` (JSON) has the tokens
-    of the last versions and the `order` at which the log stood, `parts` (JSON) is that of `WindowLog`.  `hits` counts
-    how often the cache held the engine, `catch_ups` how often one of an earlier version, `rebuilds` how often none.
+    `stream` tells this state from any other, `token` its versions from one another; the second half of a token is a
+    checksum of all that the record says.  `history` (JSON) has the tokens of the versions before and the `order` at which
+    the log stood, `parts` (JSON) is that of `WindowLog`.  `hits` counts how often the cache held the engine, `catch_ups`
+    how often one of an earlier version, `rebuilds` how often none.
     """
 
     format: int = FORMAT

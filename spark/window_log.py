@@ -12,9 +12,9 @@ cut into *buckets* of time:
 * A bucket all of whose timestamps have left the longest window is dropped whole.  A delete goes no sooner than any
   insert that it undoes, as none of those can be younger than the stream time at which the delete came.
 
-A bucket is stored in *parts*, one for each micro-batch that wrote into it, as packed tables (`packed.py`).  A new part swallows the
-parts before it that have at most twice its rows, so a bucket has O(log rows) parts and each tuple is written
-O(log micro-batches) times, however many micro-batches a bucket sees.
+A bucket is stored in *parts*, one for each micro-batch that wrote into it, as packed tables
+(`rpq.spark.packed`).  A new part swallows the parts before it that have at most twice its rows, so a bucket has
+O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches a bucket sees.
 """
 
 from __future__ import annotations

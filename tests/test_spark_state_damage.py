@@ -44,7 +44,8 @@ def fed(vertices: list[Any]) -> Partitions:
         batch = []
         for _ in range(chance.randrange(1, 20)):
             time += chance.random() < 0.4
-            batch.append((chance.choice(vertices), chance.choice(vertices), chance.choice("abz"), time, chance.choice("+++-")))
+            ends = chance.choice(vertices), chance.choice(vertices)
+            batch.append((*ends, chance.choice("abz"), time, chance.choice("+++-")))
         parts.push(batch, "stale" if number < 5 else "other")
     return parts
 
@@ -94,7 +95,8 @@ def damage_chunk(data: bytes, chance: random.Random, resealed: bool) -> tuple[by
         changed = pa.array(values, table.schema.types[number])
     except (pa.ArrowInvalid, OverflowError):
         changed = pa.array(list(map(str, values)))
-    return packed(table.set_column(number, table.schema.names[number], changed)), f"column {number}, row {row}: {values[row]}"
+    name = table.schema.names[number]
+    return packed(table.set_column(number, name, changed)), f"{name}, row {row}: {values[row]}"
 
 
 def main(number_path: Path, first: int, count: int) -> Counter[str]:
@@ -121,7 +123,7 @@ def main(number_path: Path, first: int, count: int) -> Counter[str]:
             unchanged = after == before
         else:
             changed, done = damage_record(record, chance, resealed)
-            unchanged = changed == record and list(map(type, asdict(changed).values())) == list(map(type, asdict(record).values()))
+            unchanged = repr(changed) == repr(record)
             parts.testers[key].updateValueState("record", key, tuple(asdict(changed).values()))
         number_path.write_text(ascii(f"{number}: {kind}: {done}"))
         group = "resealed" if resealed else "unchanged" if unchanged else "damaged"
@@ -145,7 +147,8 @@ def main(number_path: Path, first: int, count: int) -> Counter[str]:
 def campaign(tmp_path: Path, first: int, count: int) -> Counter[str]:
     """Run `main` in another process."""
     pytest.importorskip("resource")
-    arguments = ["-X", "faulthandler", "-m", "tests.test_spark_state_damage", str(tmp_path / "number"), str(first), str(count)]
+    arguments = ["-X", "faulthandler", "-m", "tests.test_spark_state_damage"]
+    arguments += [str(tmp_path / "number"), str(first), str(count)]
     process = subprocess.run(
         [sys.executable, *arguments],
         check=False,

@@ -154,7 +154,7 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_overwritten(tmp_path: Pa
     [
         ({"tuples": -1}, "position.tuples is -1"),
         ({"output": 0.5}, "position.output is 0.5"),
-        ({"last": [1]}, "position.last is"),
+        ({"last": 1}, "position.last is"),
     ],
 )
 def test_a_checkpoint_with_a_wrong_position_is_refused(tmp_path: Path, position: dict, message: str) -> None:

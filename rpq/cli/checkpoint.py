@@ -94,15 +94,17 @@ def read_checkpoint(
 
 
 def _position(content: Described) -> Position:
-    def length(name: str) -> int | None:
-        return None if content[name].is_none else content[name].whole(0)
+    def length(value: Described) -> Any:
+        if isinstance(value.value, dict):
+            return {name: length(inside) for name, inside in value.items()}
+        return None if value.is_none else value.whole(0)
 
     last = content["last"]
     return Position(
         tuples=content["tuples"].whole(0),
-        last=None if last.is_none else [part.value for part in last.tuple_of(5)],
-        output=length("output"),
-        late_bytes=length("late_bytes"),
+        last=None if last.is_none else [part.value for part in last],
+        output=length(content["output"]),
+        late_bytes=length(content["late_bytes"]),
         rejected=content["rejected"].whole(0),
         total_seconds=content["total_seconds"].number(),
     )
