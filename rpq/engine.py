@@ -374,7 +374,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @_alone
     def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
-        """Write the state to a file, atomically; `extra` texts come back as `engine.extra` of the restored engine."""
+        """Write the state to a file that is there as a whole or not at all.
+
+        `extra` texts come back as `engine.extra` of the restored engine. Raises `InputError` for others, and `OSError`.
+        """
         self._usable()
         texts = dict(extra or {})
         for key, text in texts.items():

@@ -11,7 +11,6 @@ far as one can tell without building the index twice.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from rpq.columns import EARLIEST
 from rpq.described import Damage
 from rpq.errors import QueryError
 from rpq.evaluation import Evaluation
+from rpq.files import replacing
 from rpq.index import layout
 from rpq.query import Query
 from rpq.running import RunningQuery
@@ -50,17 +50,8 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         queries=[_state_of(running, evaluation) for running in evaluation.running.values()],
         **about,
     )
-    temporary = f"{path}.tmp"  # one name: what a killed save leaves, the next one takes
-    try:
-        with open(temporary, "wb") as file:
-            write_file(file, content.described(), _edges_of(evaluation, held))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
+    with replacing(path) as file:
+        write_file(file, content.described(), _edges_of(evaluation, held))
 
 
 def _edges_of(evaluation: Evaluation, held: np.ndarray) -> Edges:

@@ -127,23 +127,18 @@ def test_a_million_edges_are_saved_and_read_in_well_under_a_second(tmp_path: Pat
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="as the tests of checkpoints")
-@pytest.mark.parametrize("damage", ["bit", "truncated", "empty", "folder"])
+@pytest.mark.parametrize("damage", ["bit", "truncated", "empty"])
 def test_a_damaged_checkpoint_is_refused_and_nothing_is_overwritten(tmp_path: Path, capfd, damage: str) -> None:
     make_stream(tmp_path / "edges.txt", 100, seed=7)
     args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
     assert call(args) == 0
     held = bytearray((tmp_path / "state").read_bytes())
-    (tmp_path / "state").unlink()
-    if damage == "folder":
-        (tmp_path / "state").mkdir()
-    else:
-        held[len(held) // 2] ^= 16
-        content = {"bit": held, "truncated": held[:-5], "empty": b""}[damage]
-        (tmp_path / "state").write_bytes(content)
+    held[len(held) // 2] ^= 16
+    (tmp_path / "state").write_bytes({"bit": held, "truncated": held[:-5], "empty": b""}[damage])
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     capfd.readouterr()
     assert call(args) == 2
-    message = {"bit": "damaged", "truncated": "truncated", "empty": "no saved state", "folder": "cannot be read"}[damage]
+    message = {"bit": "damaged", "truncated": "truncated", "empty": "no saved state"}[damage]
     error = capfd.readouterr().err
     assert message in error and "state" in error and "Traceback" not in error
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from rpq.described import Damage, Described
 from rpq.errors import RpqError
-from rpq.files import failures_named, synchronise_folder
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -53,9 +52,7 @@ class Resumed:
 def write_checkpoint(path: str, engine: Engine, identity: dict[str, Any], position: Position) -> None:
     """Write the file, on disk when this returns; until then it is the one before."""
     content = {"version": VERSION, "identity": identity, "position": asdict(position)}
-    with failures_named(path):
-        engine.save(path, extra={_KEY: json.dumps(content)})
-        synchronise_folder(os.path.dirname(path))
+    engine.save(path, extra={_KEY: json.dumps(content)})
 
 
 def read_checkpoint(
