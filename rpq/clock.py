@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from functools import cache
 
-from numba import njit
-
 from rpq.blocks import cycles
+from rpq.kernel_cache import njit
 
 
 @njit(cache=True)

@@ -12,8 +12,8 @@ kernel returns to Python, `Lists.grown` makes a larger pool (closing the gaps), 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rpq.kernel_cache import njit
 
 _NONE = -1
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from rpq.index.delta import Part
+from rpq.kernel_cache import njit
 from rpq.snapshot import Edges
 from rpq.vertices import VertexDictionary
 

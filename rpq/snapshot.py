@@ -14,10 +14,10 @@ was irrelevant, late, or evicted. A new label is an entry in a few arrays and fi
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import wraps_around
 from rpq.index.layout import Chunk
+from rpq.kernel_cache import njit
 from rpq.views import bound, view
 from rpq.window import Window
 

@@ -12,12 +12,9 @@ import time
 
 from numba.core import event
 
+from rpq.kernel_cache import why_compiled
+
 _LOGGER = logging.getLogger("rpq")
-
-
-def reason_to_compile() -> str:
-    """Why kernels are compiled, as the end of a sentence; what knows the cache of kernels can put a better one here."""
-    return "this takes up to a minute and is kept for the next time"
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]
@@ -81,4 +78,5 @@ class Stopwatch:
         """Log that kernels are being compiled, the first time."""
         if not self._has_said:
             self._has_said = True
-            _LOGGER.warning("compiling kernels: %s", reason_to_compile())
+            why = why_compiled() or "they are not this package's"
+            _LOGGER.warning("compiling kernels, which takes up to a minute: %s", why)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from rpq.changes import Block, Path
 from rpq.index.delta import Part
+from rpq.kernel_cache import njit
 from rpq.snapshot import Edges
 from rpq.vertices import VertexDictionary
 

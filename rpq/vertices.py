@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from rpq.blocks import wraps_around
 from rpq.errors import InputError
+from rpq.kernel_cache import njit
 from rpq.views import bound, view
 
 # Fields of `Names.fields`.

@@ -1,7 +1,6 @@
 """The loop over the tuples of a chunk."""
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import cycles
 from rpq.index.conflicts import concerns_doubt
@@ -60,6 +59,7 @@ from rpq.index.layout import (
     WITNESSING,
 )
 from rpq.index.witness import STEP, erase_loops, walk_back
+from rpq.kernel_cache import njit
 from rpq.lists import append, reserve, truncate
 
 

@@ -29,7 +29,6 @@ All of it is 64 roots at a time, and costs nothing where no state makes a confli
 """
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import live, population
 from rpq.index.layout import (
@@ -46,6 +45,7 @@ from rpq.index.layout import (
     TAKEN,
 )
 from rpq.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, row_at
+from rpq.kernel_cache import njit
 
 _NUMBER = (1 << 32) - 1
 EVERY = np.uint64(2**64 - 1)

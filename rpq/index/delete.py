@@ -17,9 +17,9 @@ The steps 1 and 2 run to their end before 3: a cell that is still waiting to be 
 """
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import LANES, clear, live, raise_block_with_hops, reaching, supported
+from rpq.index.conflicts import own_slot
 from rpq.index.layout import (
     DONE,
     JUDGED,
@@ -34,8 +34,8 @@ from rpq.index.layout import (
     STEPS,
     TAKEN,
 )
-from rpq.index.conflicts import own_slot
-from rpq.index.rows import ONE, ZERO, block_count, enqueue, find, nth_block, node_of, rank_of, row_at, write_pairs
+from rpq.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, rank_of, row_at, write_pairs
+from rpq.kernel_cache import njit
 
 _NUMBER = (1 << 32) - 1
 

@@ -1,8 +1,7 @@
 """Binding rows of the output to the moment of their change."""
 
-from numba import njit
-
 from rpq.index.layout import ADDED, EVENT_OUT, EVENTS, OUT, REMOVED
+from rpq.kernel_cache import njit
 
 
 @njit(cache=True, nogil=True)

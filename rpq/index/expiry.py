@@ -1,7 +1,6 @@
 """Crossing slide boundaries: answers that leave, the sweep, moving the base of the cells."""
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import LANES, live, lowest, population
 from rpq.index.conflicts import doubted
@@ -49,6 +48,7 @@ from rpq.index.rows import (
     row_at,
     write_pairs,
 )
+from rpq.kernel_cache import njit
 from rpq.lists import truncate
 
 SMALL = 1 << 16  # edges up to which a sweep costs next to nothing

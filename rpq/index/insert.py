@@ -6,9 +6,9 @@ cell twice changes nothing, and a pair is reported when its cell comes alive, wh
 """
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import LANES, live, prefetch, raise_block, raise_block_with_hops, trailing_zeros
+from rpq.index.conflicts import bring_doubt, note_conflicts, own_slot
 from rpq.index.layout import (
     DONE,
     JUDGED,
@@ -22,7 +22,6 @@ from rpq.index.layout import (
     STEPS,
     SUPPORTS,
 )
-from rpq.index.conflicts import bring_doubt, note_conflicts, own_slot
 from rpq.index.rows import (
     ONE,
     ZERO,
@@ -38,6 +37,7 @@ from rpq.index.rows import (
     root_slot,
     row_at,
 )
+from rpq.kernel_cache import njit
 
 EVERY = np.uint64(2**64 - 1)
 

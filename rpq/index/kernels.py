@@ -1,9 +1,9 @@
 """What Python calls, with views of an index and of a chunk."""
 
 import numpy as np
-from numba import njit
 
 from rpq.index import apply, events, expiry, insert, report, witness
+from rpq.kernel_cache import njit
 
 
 @njit(cache=True, nogil=True)

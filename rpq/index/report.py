@@ -1,11 +1,11 @@
 """What the index holds now: its live cells and its answers."""
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import live, population
 from rpq.index.layout import NOW, ROWS
 from rpq.index.rows import LANES, ONE, ZERO, block_count, find, node_of, nth_block, row_at, trailing_zeros
+from rpq.kernel_cache import njit
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,6 @@
 """Rows of the Δ index: finding and making rows, blocks and slots, the queue, and reporting new answers."""
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import LANES, live, trailing_zeros
 from rpq.index.layout import (
@@ -26,6 +25,7 @@ from rpq.index.layout import (
     STATE_BITS,
     SUPPORTS,
 )
+from rpq.kernel_cache import njit
 from rpq.lists import append, reserve, truncate
 
 ZERO = np.uint64(0)

@@ -1,11 +1,11 @@
 """A path for an answer, read off the index by walking predecessors back to the root."""
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import LANES
 from rpq.index.layout import NOW, POINTER, ROWS, SUPPORTS
 from rpq.index.rows import find, row_at
+from rpq.kernel_cache import njit
 
 STEP = (1 << 32) - 1
 

@@ -10,9 +10,9 @@ the present path of its entry, a blocked entry only while it is blocked. `rebuil
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import wraps_around
+from rpq.kernel_cache import njit
 
 EMPTY = -1
 GONE = -2

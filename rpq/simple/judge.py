@@ -6,7 +6,6 @@ nothing further is searched for it, and Python sees to its rows.
 """
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import LANES, live, trailing_zeros
 from rpq.index.conflicts import empty_list, has_bit, in_doubt, unblocking
@@ -28,6 +27,7 @@ from rpq.index.layout import (
 )
 from rpq.index.rows import ONE, ZERO, block_count, find, node_of, nth_block, row_at
 from rpq.index.witness import STEP, erase_loops, walk_back
+from rpq.kernel_cache import njit
 from rpq.simple.certificates import (
     BLOCKED,
     BROKEN,

@@ -19,11 +19,11 @@ does not depend on slots or hop counts, hence not on which other roots are in th
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rpq.blocks import LANES, wraps_around
 from rpq.index.layout import NOW, POINTER
 from rpq.index.rows import find, row_at
+from rpq.kernel_cache import njit
 
 STEP = (1 << 32) - 1
 EVERY = np.uint64(2**64 - 1)

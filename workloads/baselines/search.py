@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numba import njit
 
 from rpq import automata
+from rpq.kernel_cache import njit
 from rpq.workloads.baselines.window import Edge
 
 

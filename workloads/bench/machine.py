@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from rpq.kernel_cache import njit
 
 PACKAGES = ("numba", "numpy", "pyarrow", "pyoxigraph", "matplotlib")
 _BLOCKS, _LANES, _STEPS = 64, 64, 400_000

@@ -1,0 +1,77 @@
+"""For which processors machine code was made, and which of it runs on this one.
+
+numba compiles for the very processor that it runs on: its name and each of its features are part of the key of a
+compiled kernel, so a cache that was made on one machine says nothing on most others. The names below stand for what
+many processors have in common: what was compiled for one of them, with no features beyond it, runs on all of those.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+
+_V2 = frozenset({"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"})
+_V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
+_V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+
+NEEDS = {"x86-64-v4": _V4, "x86-64-v3": _V3, "x86-64-v2": _V2, "x86-64": frozenset[str](), "generic": frozenset[str]()}
+"""What a processor must have for code made for each common name; those that ask for most come first."""
+
+_ASK_LLVM = """
+import sys, llvmlite.binding as llvm
+for initialize in (llvm.initialize_native_target, llvm.initialize_native_asmprinter):
+    initialize()
+llvm.Target.from_default_triple().create_target_machine(cpu=sys.argv[1])
+"""
+
+
+@cache
+def features_here() -> frozenset[str]:
+    """What this processor can do, in LLVM's words, as far as numba uses it."""
+    from numba.core.codegen import get_host_cpu_features
+
+    return enabled(get_host_cpu_features())
+
+
+def enabled(features: str) -> frozenset[str]:
+    """The features that are on in LLVM's list.
+
+    >>> sorted(enabled("+avx,-avx512f,+fma"))
+    ['avx', 'fma']
+    """
+    return frozenset(word[1:] for word in features.split(",") if word.startswith("+"))
+
+
+@cache
+def common_names_here() -> tuple[str, ...]:
+    """The common names whose code runs on this processor; those that ask for most come first."""
+    return tuple(name for name, needed in NEEDS.items() if needed <= features_here())
+
+
+def is_known(name: str) -> bool:
+    """Whether LLVM knows a processor of that name for this kind of machine. Takes a tenth of a second."""
+    # LLVM only complains on stderr, and compiles for something else.
+    asked = subprocess.run([sys.executable, "-c", _ASK_LLVM, name], capture_output=True, text=True, check=False)
+    return asked.returncode == 0 and "not a recognized processor" not in asked.stderr
+
+
+def difference(made_for: tuple[str, str], here: tuple[str, str]) -> str:
+    """In words: kernels are there for one processor (name, features), and this is another.
+
+    >>> difference(("skylake", "+avx"), ("znver3", "+avx"))
+    'made for processor skylake, this is znver3'
+    >>> difference(("skylake", "+avx,+adx"), ("skylake", "+avx,-adx"))
+    'made for processor skylake with adx, this one is without'
+    """
+    if made_for[0] != here[0]:
+        return f"made for processor {made_for[0]}, this is {here[0]}"
+    more, less = enabled(made_for[1]) - enabled(here[1]), enabled(here[1]) - enabled(made_for[1])
+    if more:
+        return f"made for processor {here[0]} with {_some(more)}, this one is without"
+    return f"made for processor {here[0]} without {_some(less)}, this one is with"
+
+
+def _some(features: frozenset[str]) -> str:
+    names = sorted(features)
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

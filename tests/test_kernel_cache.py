@@ -1,0 +1,304 @@
+"""Where compiled kernels are kept, who finds them, and what is said when they must be compiled."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from rpq import kernel_cache
+from rpq.kernel_cache import KernelCache
+from rpq.kernel_sources import digest
+from tests.environments import ROOT, environment, run, site_packages, unprivileged
+
+FACTOR = "FACTOR = 2\n"
+# A kernel that calls another one in another file: small, so that compiling takes a second, and like those that are there.
+INNER = """
+from rpq.kernel_cache import njit
+from rpq.small_factor import FACTOR
+
+@njit(cache=True)
+def scaled(x):
+    return FACTOR * x
+"""
+OUTER = """
+from rpq.kernel_cache import njit
+from rpq.small_inner import scaled
+
+@njit(cache=True)
+def total(x, y):
+    return scaled(x) + y
+"""
+
+ASK = """
+import json, sys
+from rpq.kernel_cache import reason_to_compile, why_compiled
+from rpq.small_outer import total
+arguments = json.loads(sys.argv[1])
+before = reason_to_compile(total, *arguments)
+print(json.dumps([total(*arguments), before, why_compiled()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def pristine(wheel) -> Path:
+    """An installation with a small kernel that anybody may read, and in which nothing was compiled."""
+    folder = Path(tempfile.mkdtemp(prefix="rpq-test-"))
+    folder.chmod(0o755)
+    python = environment(folder / "venv", wheel)
+    package = site_packages(python) / "rpq"
+    for name, text in (("small_factor", FACTOR), ("small_inner", INNER), ("small_outer", OUTER)):
+        (package / f"{name}.py").write_text(text)
+    yield python
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def python(pristine) -> Path:
+    """The same, emptied of kernels."""
+    for folder in (site_packages(pristine) / "__pycache__", pristine.parents[2] / "home", pristine.parents[2] / "cache"):
+        shutil.rmtree(folder, ignore_errors=True)
+    for name, text in (("small_factor", FACTOR), ("small_inner", INNER), ("small_outer", OUTER)):
+        (site_packages(pristine) / "rpq" / f"{name}.py").write_text(text)
+    return pristine
+
+
+def ask(python: Path, arguments: tuple = (3, 4), first: str = "", **options) -> tuple[float, str | None, str | None]:
+    """What the kernel gives, why it had to be compiled as foretold, and as told afterwards; `first` is run before."""
+    return tuple(json.loads(run(python, "-c", first + ASK, json.dumps(arguments), cwd="/", **options).stdout))
+
+
+@pytest.fixture
+def nobody(python):
+    """Asks as a user who may write neither the installation nor a home, but temporary files in a folder of his own."""
+    before = unprivileged()
+    folder = Path(tempfile.mkdtemp(prefix="rpq-test-"))
+    folder.chmod(0o777)
+
+    def asking(arguments: tuple = (3, 4), first: str = "", **variables):
+        env = {"HOME": None, "XDG_CACHE_HOME": None, "TMPDIR": str(folder), **variables}
+        return ask(python, arguments, first, env=env, before=before)
+
+    asking.folder = folder
+    yield asking
+    shutil.rmtree(folder)
+
+
+def test_what_is_compiled_once_is_kept_beside_the_package(python):
+    beside = site_packages(python) / "__pycache__" / "rpq"
+    assert ask(python) == (10, "there is no cache yet", f"there is no cache yet; kept in {beside}")
+    assert len(list(beside.rglob("*.nbc"))) == 2
+    assert ask(python) == (10, None, None)
+
+
+def test_another_variant_is_compiled_and_added(python):
+    ask(python)
+    value, before, _ = ask(python, (1.5, 4))
+    assert value == 7 and "no kernels for such a query yet" in before
+    assert ask(python, (1.5, 4)) == (7, None, None) and ask(python) == (10, None, None)
+
+
+def test_a_named_directory_is_the_only_one(python):
+    ask(python)
+    cache = python.parents[2] / "cache"
+    assert ask(python, env={"NUMBA_CACHE_DIR": str(cache)})[1] == "there is no cache yet"
+    assert ask(python, env={"NUMBA_CACHE_DIR": str(cache)}) == (10, None, None)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_root_compiled_is_found_by_a_user_who_cannot_write_there(python, nobody, named):
+    variables = {"NUMBA_CACHE_DIR": str(python.parents[2] / "cache")} if named else {}
+    ask(python, env=variables)
+    assert nobody(**variables) == (10, None, None)
+    # What is missing is kept elsewhere, and both are read.
+    assert nobody((1.5, 4), **variables)[1] is not None
+    assert nobody((1.5, 4), **variables) == (7, None, None)
+    assert nobody(**variables) == (10, None, None)
+
+
+def test_without_a_home_kernels_are_kept_in_a_private_temporary_directory(nobody):
+    value, before, why = nobody()
+    assert value == 10 and before == "there is no cache yet" and f"kept in {nobody.folder}" in why
+    (kept,) = nobody.folder.glob("streaming-rpq-*")
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert nobody() == (10, None, None)
+
+
+def test_a_temporary_directory_that_others_can_write_is_not_trusted(nobody):
+    (nobody.folder / "streaming-rpq-65534").mkdir(mode=0o777)
+    value, _, why = nobody()
+    assert value == 10 and "not kept, since none of these can be written" in why
+    assert not list(nobody.folder.rglob("*.nbc"))
+
+
+def test_with_a_home_kernels_are_kept_in_its_cache(nobody):
+    home = nobody.folder / "home"
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    assert f"kept in {home / '.cache' / 'streaming-rpq'}" in nobody(HOME=str(home))[2]
+    assert nobody(HOME=str(home)) == (10, None, None)
+    other = nobody.folder / "other"
+    other.mkdir()
+    os.chown(other, 65534, 65534)
+    assert f"kept in {other / 'streaming-rpq'}" in nobody(HOME=str(home), XDG_CACHE_HOME=str(other))[2]
+
+
+def test_where_nothing_can_be_written_kernels_are_compiled_and_not_kept(nobody):
+    # As in a container whose root file system is read-only: there are no temporary files either.
+    for _ in range(2):
+        value, before, why = nobody(first="import tempfile; tempfile.tempdir = '/proc'\n")
+        assert value == 10 and before == "there is no cache yet" and "not kept" in why
+
+
+def test_a_cache_for_another_processor_is_named(python):
+    ask(python)
+    name, before, why = ask(python, env={"NUMBA_CPU_NAME": "nocona", "NUMBA_CPU_FEATURES": ""})
+    assert name == 10 and " was made for processor " in before and before.endswith(", this is nocona") and before in why
+    assert ask(python) == (10, None, None)
+
+
+def test_a_cache_for_processors_in_general_serves_this_one(python):
+    ask(python, env={"NUMBA_CPU_NAME": "generic"})
+    assert ask(python) == (10, None, None)
+    # But nobody who asked for a certain processor.
+    assert ask(python, env={"NUMBA_CPU_NAME": "nocona", "NUMBA_CPU_FEATURES": ""})[1] is not None
+
+
+def test_a_change_in_a_file_that_a_kernel_reads_from_is_noticed(python):
+    assert ask(python)[0] == 10
+    # Of another length: Python itself looks at seconds and length.
+    (site_packages(python) / "rpq" / "small_factor.py").write_text("FACTOR = 10 // 2\n")
+    value, before, _ = ask(python)
+    assert value == 19 and before.endswith("was made from another version of the kernels")
+    assert ask(python) == (19, None, None)
+
+
+def test_a_cache_of_another_numba_is_named(python):
+    ask(python)
+    for path in (site_packages(python) / "__pycache__" / "rpq").glob("*.nbc"):
+        first, _, rest = path.read_bytes().partition(b"\n")
+        path.write_bytes(json.dumps(["0.1.2", *json.loads(first)[1:]]).encode() + b"\n" + rest)
+    value, before, _ = ask(python)
+    assert value == 10 and " was made by numba 0.1.2, this is " in before
+    assert ask(python) == (10, None, None)
+
+
+@pytest.mark.parametrize("left", [0, 10, 400, -1])
+def test_a_damaged_file_counts_as_none(python, left):
+    ask(python)
+    for path in (site_packages(python) / "__pycache__" / "rpq").glob("*.nbc"):
+        path.write_bytes(path.read_bytes()[:left])
+    assert ask(python)[0] == 10
+    assert ask(python) == (10, None, None)
+
+
+def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
+    # Two variants each, none of which may be taken for the other.
+    asked = [(3, 4), (1.5, 4), (3, 4.5), (1.5, 4.5)] * 2
+    running = [
+        subprocess.Popen([python, "-c", ASK, json.dumps(arguments)], stdout=subprocess.PIPE, text=True, cwd="/")
+        for arguments in asked
+    ]
+    for (x, y), process in zip(asked, running, strict=True):
+        assert json.loads(process.communicate()[0])[0] == 2 * x + y
+    for x, y in asked[:4]:
+        assert ask(python, (x, y)) == (2 * x + y, None, None)
+    assert not list(site_packages(python).rglob("*.tmp.*"))
+
+
+def test_a_full_disk_ends_nothing(python, tmp_path):
+    script = """
+import errno, logging, os, rpq.kernel_cache as cache
+logging.basicConfig(format="%(levelname)s %(message)s")
+written = cache._write
+def full(path, content):
+    if "site-packages" in str(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    written(path, content)
+cache._write = full
+"""
+    done = run(python, "-c", script + ASK, "[3, 4]", cwd="/", env={"XDG_CACHE_HOME": str(tmp_path)})
+    assert json.loads(done.stdout)[0] == 10
+    assert done.stderr.count("WARNING kernels cannot be kept in") == 1 and os.strerror(errno.ENOSPC) in done.stderr
+    assert list(tmp_path.rglob("*.nbc"))
+
+
+def test_the_engine_logs_once_why_kernels_are_compiled(python):
+    script = "import logging; logging.basicConfig(format='%(name)s %(levelname)s %(message)s')\n"
+    script += "from rpq.stopwatch import Stopwatch; Stopwatch().start()  # what an engine does first\n"
+    lines = run(python, "-c", script + ASK, "[3, 4]", cwd="/").stderr.splitlines()
+    told = [line for line in lines if line.startswith("rpq ")]
+    beside = site_packages(python) / "__pycache__" / "rpq"
+    assert told == [f"rpq WARNING compiling kernels, which takes up to a minute: there is no cache yet; kept in {beside}"]
+    assert "rpq " not in run(python, "-c", script + ASK, "[3, 4]", cwd="/").stderr
+
+
+def test_numba_is_what_it_was_for_others(python, tmp_path):
+    (tmp_path / "theirs.py").write_text("import numba\n\n\n@numba.njit(cache=True)\ndef twice(x):\n    return 2 * x\n")
+    script = """
+import numba.core.caching as caching, numba.core.dispatcher as dispatcher, numba
+before = [*caching.CacheImpl._locator_classes], caching.FunctionCache, dispatcher.FunctionCache, numba.njit
+import rpq.engine, theirs
+assert before == (caching.CacheImpl._locator_classes, caching.FunctionCache, dispatcher.FunctionCache, numba.njit)
+assert theirs.twice(2) == 4 and type(theirs.twice._cache) is caching.FunctionCache
+"""
+    run(python, "-c", script, cwd=tmp_path)
+    assert list((tmp_path / "__pycache__").glob("theirs.twice*.nbi"))
+
+
+def test_every_kernel_of_the_package_is_kept_so():
+    script = """
+import pkgutil, rpq, numba
+from rpq.kernel_cache import KernelCache
+kernels = {}
+for found in pkgutil.walk_packages(rpq.__path__, "rpq."):
+    if not found.name.startswith("rpq.spark") and not found.name.endswith("__main__"):
+        module = __import__(found.name, fromlist=["x"])
+        for value in vars(module).values():
+            if isinstance(value, numba.core.dispatcher.Dispatcher):
+                kernels[value.py_func.__module__ + "." + value.__name__] = isinstance(value._cache, KernelCache)
+print(len(kernels), [name for name, kept in kernels.items() if not kept])
+"""
+    count, _, others = run(Path(sys.executable), "-c", script, cwd=ROOT).stdout.strip().partition(" ")
+    assert int(count) > 60 and others == "[]"
+
+
+def test_without_compiling_kernels_are_plain_functions():
+    script = "from rpq.lists import append; from rpq.kernel_cache import reason_to_compile as why; "
+    script += "print(type(append).__name__, why(append))"
+    assert run(Path(sys.executable), "-c", script, cwd=ROOT, env={"NUMBA_DISABLE_JIT": "1"}).stdout == "function None\n"
+
+
+def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
+    # Of the kernels that apply tuples: every other kernel module of the index, the constants, blocks and views.
+    package = shutil.copytree(ROOT / "rpq", tmp_path / "rpq", symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    script = "from rpq.kernel_sources import digest; print(digest('rpq.index.kernels'))"
+
+    def asked() -> str:
+        return run(Path(sys.executable), "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {script}").stdout
+
+    before = asked()
+    assert before == asked() == digest("rpq.index.kernels") + "\n"
+    for name in ("index/insert.py", "index/layout.py", "index/delete.py", "blocks.py", "views.py", "lists.py"):
+        text = (package / name).read_text()
+        (package / name).write_text(text + "# changed\n")
+        assert asked() != before, name
+        (package / name).write_text(text)
+    (package / "engine.py").write_text("# changed\n")
+    assert asked() == before
+
+
+def test_a_kernel_that_was_typed_in_is_not_kept():
+    names: dict = {}
+    exec(compile(INNER.replace("from rpq.small_factor import FACTOR", "FACTOR = 2"), "<typed>", "exec"), names)
+    kernel = names["scaled"]
+    assert "kept nowhere" in kernel_cache.reason_to_compile(kernel, 1)
+    assert kernel(1) == 2 and isinstance(kernel._cache, KernelCache) and kernel._cache.cache_path is None
+    assert kernel_cache.reason_to_compile(kernel, 1) is None
