@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from math import gcd
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from rpq.engine import Engine
 from rpq.query import Query
 from rpq.window import Window
+
+_CONFLICT = "a/b*/c"
+"""A query that simple paths are hard for."""
+
+
+class Variant(NamedTuple):
+    """Kernels that are compiled together: those for windows of up to so many slides, and for one kind of paths."""
+
+    slides: int
+    paths: Literal["walk", "simple"]
+
+
+VARIANTS = tuple(
+    Variant(slides, paths)
+    for paths in ("walk", "simple")
+    for slides in (10, 1_000, 100_000, 10_000_000_000)  # cells of one, two, four and eight bytes
+)
+"""All there are. What a query adds besides (deletes, witnesses, …) does not change which kernels it needs."""
 
 
 def warm_up(
@@ -22,25 +43,88 @@ def warm_up(
     that it will be saved and restored.
     """
     started = time.perf_counter()
-    x, y = ("x", "y") if vertices == "string" else (1, 2)
+    name = _names(vertices)
+    known = [name(number) for number in range(10)]
     tiny = Query(
-        "a",
+        "a" if query.paths == "walk" else _CONFLICT,
         window=_plain(query.window),
+        paths=query.paths,
+        simple_budget=3,
+        on_budget="set_aside",
         semantics="explicit",
-        sources=None if query.sources is None else [x],
-        targets=None if query.targets is None else [y],
+        sources=None if query.sources is None else known,
+        targets=None if query.targets is None else known,
     )
     engine = Engine(tiny, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=16)
+    x, y, z = known[:3]
     engine.push_rows([(x, y, "a", 0), (x, y, "a", 0, "-"), (x, y, "a", 0)])
+    engine.delete(x, y, "a", 0)
+    engine.insert(x, y, "a", 0)
+    if query.paths == "simple":
+        # No doubt of (x, z); (x, y) is in doubt, then there is another way, then there is none again.
+        engine.push_rows([(y, z, "c", 0), (x, known[3], "a", 0, "-")])
+        engine.witness(x, z)
+        engine.push_rows([(y, known[4], "b", 0), (known[4], y, "c", 0), (x, known[3], "a", 0)])
+        engine.push_rows([(known[3], known[4], "b", 0), (known[3], known[4], "b", 0, "-"), (known[3], known[4], "b", 0)])
     engine.answers()
     engine.statistics()
     engine._evaluation.collect()
     if state:
-        with tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+        # Without a place for temporary files, what saving needs is compiled when something is saved.
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
             Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
-    engine.advance(engine._evaluation.latest)
+    latest, slide = engine._evaluation.latest, tiny.window.slide
+    engine.advance(min(slide, latest))
+    if query.paths == "simple":
+        _set_aside(engine, known)
+    engine.advance(min(3 * slide, latest))
     return time.perf_counter() - started
+
+
+def warm_up_variant(variant: Variant) -> float:
+    """Compile, or load, every kernel of a variant, for text and for integers; the seconds it took."""
+    started = time.perf_counter()
+    for vertices in ("string", "int64"):
+        name = _names(vertices)
+        query = Query(
+            _CONFLICT,
+            window=Window(size=variant.slides, slide=1),
+            paths=variant.paths,
+            sources=[name(1)],
+            targets=[name(2)],
+        )
+        for threads in (1, 2):
+            warm_up(query, vertices=vertices, threads=threads, witness=True, state=True)
+        _join_late(query, name)
+    return time.perf_counter() - started
+
+
+def _names(vertices: str) -> Callable[[int], int | str]:
+    return str if vertices == "string" else int
+
+
+def _set_aside(engine: Engine, known: list[int | str]) -> None:
+    """Let the search from a root take more than a budget of three nodes, let it answer again, and take its conflict away."""
+    x, y, z = known[:3]
+    middle = [(u, v, "b", 0) for u in known[4:9] for v in known[4:9] if u != v]
+    engine.push_rows([(x, known[4], "a", 0), *middle, (known[8], z, "b", 0), (z, known[5], "c", 0)])
+    engine.restore_root(x)
+    engine.push_rows([(known[4], y, "c", 0, "-"), (z, known[5], "c", 0, "-")])
+
+
+def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
+    """Let a query take in a window that is there already, ask for a path, and let names and edges need more room."""
+    window = query.window
+    for witness in (False, True):
+        engine = Engine(query, memory_limit=1 << 60, witness=witness, _capacity=16)
+        engine.push_rows([(name(1), name(2), "a", 0)])
+        engine.register(Query("a", window=window, paths=query.paths, name="other"))
+        engine.witness(name(1), name(2), query="other")
+        engine.push_rows([(name(number), name(number + 1), "a", 0) for number in range(40)])
+        engine.unregister("other")
+        engine.advance(min(window.size + window.slide, engine._evaluation.latest))
+        engine._evaluation.collect()
 
 
 def _plain(window: Window) -> Window:

@@ -269,9 +269,9 @@ def _queries(
 def _warm_up(queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """Compile once, here, what else every worker on this machine would compile at the same time."""
     import rpq
-    from rpq.cli.progress import notice_after
+    from rpq.cli.progress import compiling_notice, notice_after
 
-    with notice_after(1.0, "compiling kernels (once) …", shown=not options["quiet"]):
+    with notice_after(1.0, compiling_notice, shown=not options["quiet"]):
         rpq.warm_up(queries[0], vertices="int64" if integers else "string")
 
 

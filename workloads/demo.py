@@ -29,7 +29,7 @@ def demo(edges: int, seed: int, output: str | None) -> None:
 
     import rpq
     from rpq.cli.paths import check_files
-    from rpq.cli.progress import notice_after
+    from rpq.cli.progress import compiling_notice, notice_after
     from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
     check_files(written=[("--output", output)])
@@ -38,7 +38,7 @@ def demo(edges: int, seed: int, output: str | None) -> None:
     if output is not None:
         write_edges(stream, output)
     query = rpq.Query(EXPRESSION, window=rpq.Window(size=WINDOW_DAYS * DAY, slide=SLIDE_DAYS * DAY))
-    with notice_after(1.0, "compiling kernels (once) …", shown=True):
+    with notice_after(1.0, compiling_notice, shown=True):
         rpq.warm_up(query)
     engine = rpq.Engine(query)
     changes = engine.push(stream)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
 
+from rpq import __version__
+
 ENTRY_POINTS = "rpq.commands"
-OWN = {"run": "rpq.cli.run:run", "explain": "rpq.cli.explain:explain"}
+OWN = {"run": "rpq.cli.run:run", "explain": "rpq.cli.explain:explain", "warm-up": "rpq.cli.warm_up:warm_up"}
 
 
 class CommandGroup(click.Group):
@@ -49,16 +51,8 @@ def _unavailable(name: str, error: ImportError) -> click.Command:
 
 def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        click.echo(f"rpq {installed_version()}")
+        click.echo(f"rpq {__version__}")
         ctx.exit()
-
-
-def installed_version() -> str:
-    """The version of the package; "0+unknown" where it runs without being installed."""
-    try:
-        return version("streaming-rpq")
-    except PackageNotFoundError:
-        return "0+unknown"
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

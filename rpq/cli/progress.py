@@ -21,18 +21,26 @@ REFRESH_SECONDS = 0.5
 
 
 @contextmanager
-def notice_after(seconds: float, text: str, *, shown: bool) -> Iterator[None]:
-    """A block that, if it takes longer than `seconds` and that may be shown, says on stderr what it is doing."""
+def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Iterator[None]:
+    """A block that, if it takes longer than `seconds` and that may be shown, says on stderr what it is doing by then."""
     if not shown:
         yield
         return
-    timer = threading.Timer(seconds, lambda: click.echo(text, err=True))
+    timer = threading.Timer(seconds, lambda: click.echo(text(), err=True))
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+def compiling_notice() -> str:
+    """That kernels are being compiled, why, and where they will be found the next time."""
+    from rpq.kernel_cache import why_compiled
+
+    why = why_compiled()
+    return "loading kernels …" if why is None else f"compiling kernels ({why}) …"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -176,7 +176,7 @@ def execute(settings: RunSettings) -> int:
     import rpq.readers
     from rpq.cli.interrupts import Interrupts, watched
     from rpq.cli.labels_seen import LabelsSeen
-    from rpq.cli.progress import ProgressLine, notice_after
+    from rpq.cli.progress import ProgressLine, compiling_notice, notice_after
     from rpq.cli.session import Session
     from rpq.cli.summary import summary_text, write_stats
     from rpq.errors import InputError, RpqError
@@ -198,7 +198,7 @@ def execute(settings: RunSettings) -> int:
         batches, integers = _peek(batches)
     if integers:
         query = _query(settings, _time_unit(settings, reader), integers=True)
-    with notice_after(1.0, "compiling kernels (once) …", shown=not settings.quiet):
+    with notice_after(1.0, compiling_notice, shown=not settings.quiet):
         compile_seconds = warm_up(
             query,
             vertices="int64" if integers else "string",

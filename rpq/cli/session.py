@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from rpq import __version__
 from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
-from rpq.cli.group import installed_version
 from rpq.cli.interrupts import Interrupted, Interrupts
 from rpq.cli.late import LateFile
 from rpq.cli.progress import ProgressLine, Reading
@@ -163,7 +163,7 @@ class Session:
             "compile_seconds": compile_seconds,
             "tuples_per_second": figures["tuples"] / engine_seconds if engine_seconds else 0.0,
             "peak_memory_bytes": peak_memory_bytes(),
-            "version": installed_version(),
+            "version": __version__,
         }
 
     def _how_it_ended(self) -> str:

@@ -1,0 +1,132 @@
+"""`rpq warm-up`: every kernel compiled before anybody waits for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rpq.warmup import Variant
+
+
+@click.command("warm-up", short_help="Compile the kernels ahead of time.")
+@click.option(
+    "--cpu",
+    metavar="NAME",
+    help="For which processors: x86-64-v3 or x86-64-v4 (every one with AVX2, with AVX-512), generic, or a name that LLVM "
+    "knows.  [default: this one]",
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: the processors, four at most]")
+def warm_up(cpu: str | None, jobs: int | None) -> None:
+    """Compile every kernel that any query needs, and keep it where later runs find it.
+
+    Takes some minutes of processor time, once for each version; what is there already is not compiled again.  Kernels
+    are kept beside the installed code, or where this user cannot write there in the user's cache directory;
+    NUMBA_CACHE_DIR names another.  A cache beside the code, or in a NUMBA_CACHE_DIR, serves users who may only read it.
+    """
+    # numba reads the environment when it is imported, here and in the processes that compile.
+    if cpu is not None:
+        os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = cpu, ""
+    from numba import config
+
+    from rpq import kernel_cache
+
+    if config.DISABLE_JIT:
+        raise click.UsageError("NUMBA_DISABLE_JIT is set: nothing is compiled then")
+    if cpu is not None:
+        _check_processor(cpu)
+    if kernel_cache.writable_place(kernel_cache.__file__) is None:
+        tried = ", ".join(str(place.known_as) for place in kernel_cache.places(kernel_cache.__file__))
+        raise click.ClickException(f"the kernels can be kept nowhere: none of these can be written: {tried}")
+    started = time.perf_counter()
+    _compile_all(jobs or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+    place = kernel_cache.writable_place(kernel_cache.__file__)
+    click.echo(
+        f"kernels for {cpu or 'this processor'} are in {place.known_as if place else 'no directory'} "
+        f"({time.perf_counter() - started:.0f} s){_how_to_use(cpu)}"
+    )
+
+
+def _check_processor(name: str) -> None:
+    from rpq.processors import NEEDS, features_here, is_known
+
+    if not is_known(name):
+        raise click.UsageError(
+            f"--cpu {name}: LLVM knows no such processor for this kind of machine; common names are {', '.join(NEEDS)}"
+        )
+    missing = NEEDS.get(name, frozenset()) - features_here()
+    if missing:
+        raise click.UsageError(
+            f"--cpu {name}: kernels are run when they are compiled, and this machine lacks {', '.join(sorted(missing))}"
+        )
+
+
+def _how_to_use(cpu: str | None) -> str:
+    from rpq.processors import NEEDS
+
+    if cpu is None or cpu in NEEDS:
+        return ""
+    return f"; to use them elsewhere set NUMBA_CPU_NAME={cpu} and NUMBA_CPU_FEATURES= (empty)"
+
+
+def _compile_all(jobs: int) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from rpq.warmup import VARIANTS
+
+    columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=len(VARIANTS))
+        for _ in _compiled(VARIANTS, jobs):
+            bar.advance(task)
+
+
+def _compiled(variants: tuple[Variant, ...], jobs: int) -> Iterator[Variant]:
+    """The variants, each when it is compiled, in so many processes at a time."""
+    from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+    with ThreadPoolExecutor(jobs) as pool:
+        # Simple paths need what walks need for windows of the same length: it is compiled by then.
+        waiting = {v.slides: v for v in variants if v.paths == "simple"}
+        running: dict[Future[None], Variant] = {pool.submit(_compile, v): v for v in variants if v.paths == "walk"}
+        try:
+            while running:
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    variant = running.pop(done)
+                    done.result()
+                    if variant.paths == "walk":
+                        following = waiting[variant.slides]
+                        running[pool.submit(_compile, following)] = following
+                    yield variant
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _compile(variant: Variant) -> None:
+    """Compile a variant in a process of its own: numba compiles one kernel at a time, and code may not run here."""
+    from rpq.kernel_cache import PACKAGE
+
+    script = "import sys; from rpq.warmup import *; warm_up_variant(Variant(int(sys.argv[1]), sys.argv[2]))"
+    path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, str(variant.slides), variant.paths],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode < 0:
+        number = signal.Signals(-done.returncode).name
+        cpu = os.environ.get("NUMBA_CPU_NAME")
+        why = f"this machine cannot run code for {cpu}" if cpu and number == "SIGILL" else "is there enough memory?"
+        raise click.ClickException(f"a process that compiled kernels was ended by {number}: {why}")
+    if done.returncode:
+        raise click.ClickException(f"kernels cannot be compiled:\n{done.stderr.strip()}")

@@ -1,0 +1,155 @@
+"""`rpq warm-up`, and that it leaves nothing to be compiled."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import rpq
+from rpq import kernel_cache
+from rpq.cli import main
+from rpq.processors import NEEDS, common_names_here, difference, is_known
+from rpq.warmup import VARIANTS, Variant, warm_up_variant
+from tests.environments import ALL_LOADED, ROOT, run
+
+# What users ask, one for each thing that might need another kernel; whatever the window, the kernels are the same.
+USES = """
+import json, sys, tempfile
+import rpq
+from numba.core.dispatcher import Dispatcher
+from rpq.warmup import Variant, warm_up_variant
+
+slides, paths = int(sys.argv[1]), sys.argv[2]
+warm_up_variant(Variant(slides, paths))
+
+def called():
+    # Of kernels that only other kernels call, those variants are listed that were loaded on their own.
+    return {
+        (name, value.__name__): set(value.overloads)
+        for name, module in sys.modules.items() if name.startswith("rpq.")
+        for value in vars(module).values() if isinstance(value, Dispatcher)
+    }
+
+before = called()
+window = rpq.Window(size=slides, slide=1)
+for text in (True, False):
+    v = (lambda n: f"vertex {n}") if text else int
+    for expression in ("a", "a/b*/c", "(a|b|c)+", "(a/b)+", "a/^b", "!a"):
+        for semantics in ("implicit", "explicit"):
+            for options in ({}, {"witness": True}, {"threads": 2}):
+                query = rpq.Query(expression, window=window, paths=paths, semantics=semantics, name="q",
+                                  simple_budget=50, on_budget="set_aside", sources=[v(n) for n in range(0, 60, 2)])
+                engine = rpq.Engine(query, **options)
+                rows = [(v(n * 7 % 60), v(n * 11 % 60), "abcd"[n % 4], n // 50, "+-"[n % 9 == 8]) for n in range(600)]
+                engine.push_rows(rows[:300])
+                engine.push_rows(rows[300:])
+                engine.push_rows([(v(100 + n), v(101 + n), "a", 20) for n in range(400)])
+                engine.register(rpq.Query("b*/c", window=window, paths=paths, name="other", targets=[v(1)]), start="empty")
+                engine.insert(v(0), v(1), "a", 21)
+                for source, target in [*engine.answers("q").pairs()][:3]:
+                    engine.witness(source, target, "q")
+                engine.set_aside("q")
+                with tempfile.TemporaryDirectory() as folder:
+                    engine.save(folder + "/state")
+                    engine = rpq.Engine.restore(folder + "/state", **options)
+                engine.delete(v(0), v(1), "a", 21)
+                engine.advance(30)
+                engine.statistics()
+                engine.unregister("other")
+                engine.advance(30 + min(slides, 1000))
+after = called()
+print(json.dumps([f"{key} {kind}" for key, kinds in after.items() for kind in kinds - before.get(key, set())]))
+"""
+
+
+@pytest.mark.parametrize("paths", ["walk", "simple"])
+def test_nothing_is_left_to_compile(paths):
+    assert run(Path(sys.executable), "-c", USES, 10, paths, cwd=ROOT).stdout == "[]\n"
+
+
+def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
+    from rpq.index.delta import DeltaIndex
+    from rpq.program import Compiled
+
+    widths = {
+        (DeltaIndex(Compiled(query.dfa).program, query.window).cell.itemsize, paths)
+        for slides, paths in VARIANTS
+        for query in [rpq.Query("a", window=rpq.Window(size=slides, slide=1))]
+    }
+    assert widths == {(width, paths) for width in (1, 2, 4, 8) for paths in ("walk", "simple")} and len(VARIANTS) == 8
+
+
+def test_a_query_for_simple_paths_warms_the_kernels_of_simple_paths_up():
+    script = """
+import rpq
+from rpq.simple import judge
+window = rpq.Window(size=10, slide=1)
+rpq.warm_up(rpq.Query("a/b*/c", window=window, paths="simple"))
+print(bool(judge.judge_insert.overloads and judge.replace_through.overloads and judge.replace_expired.overloads))
+"""
+    assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "True\n"
+
+
+def refused_processor(name: str) -> str:
+    env = {"NUMBA_CPU_NAME": None, "NUMBA_CPU_FEATURES": None}
+    done = CliRunner().invoke(main, ["warm-up", "--cpu", name], env=env)
+    assert done.exit_code == 2
+    return done.output
+
+
+def test_a_processor_that_nobody_knows_is_refused():
+    output = refused_processor("pentium-9")
+    assert "--cpu pentium-9: LLVM knows no such processor" in output and "x86-64-v3" in output
+
+
+def test_a_processor_that_can_do_more_than_this_one_is_refused(monkeypatch):
+    if not is_known("x86-64-v4"):
+        pytest.skip("another kind of machine")
+    monkeypatch.setattr("rpq.processors.features_here", lambda: NEEDS["x86-64-v4"] - {"avx512bw"})
+    assert "this machine lacks avx512bw" in refused_processor("x86-64-v4")
+
+
+def test_where_nothing_can_be_written_it_ends_with_an_error(monkeypatch):
+    monkeypatch.setattr(kernel_cache, "_is_writable", lambda place: False)
+    kernel_cache.places.cache_clear()
+    try:
+        done = CliRunner().invoke(main, ["warm-up"])
+    finally:
+        monkeypatch.undo()
+        kernel_cache.places.cache_clear()
+    assert done.exit_code == 1 and "the kernels can be kept nowhere: none of these can be written: " in done.output
+
+
+def test_without_compiling_there_is_nothing_to_warm_up():
+    script = "from click.testing import CliRunner; from rpq.cli import main\n"
+    script += "print(CliRunner().invoke(main, ['warm-up']).output)"
+    assert "NUMBA_DISABLE_JIT" in run(Path(sys.executable), "-c", script, cwd=ROOT, env={"NUMBA_DISABLE_JIT": "1"}).stdout
+
+
+def test_generic_code_runs_everywhere():
+    assert common_names_here()[-1] == "generic" and "x86-64-v4" not in common_names_here()[1:]
+    assert "with avx512f, avx512vl" in difference(("x", "+avx512f,+avx512vl,+sse"), ("x", "-avx512f,+sse"))
+
+
+def test_the_variants_of_a_process_are_loaded_in_seconds_once_they_are_kept():
+    variant = Variant(10, "walk")
+    warm_up_variant(variant)
+    assert warm_up_variant(variant) < 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cpu", [None, "generic"])
+def test_all_is_compiled_once_and_found_by_those_who_run_later(tmp_path, cpu):
+    env = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    asked = ["-m", "rpq.cli", "warm-up", "--jobs", "2", *(["--cpu", cpu] if cpu else [])]
+    done = run(Path(sys.executable), *asked, cwd=ROOT, env=env)
+    assert done.stderr == "", "no progress where nobody looks"
+    assert done.stdout.startswith(f"kernels for {cpu or 'this processor'} are in {tmp_path}")
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert len(kept) > 500
+    # On this processor: what was made for all processors serves as well.
+    assert run(Path(sys.executable), "-c", ALL_LOADED, cwd=ROOT, env=env).stdout == "None\n"
+    assert kept == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
