@@ -1,0 +1,183 @@
+"""What is installed: one package, `rpq`, whatever else is called automata, spark or workloads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import rpq
+from tests.environments import ROOT, built, copied_kernels, environment, pip, run, with_kernels
+
+NAMES = ("automata", "spark", "workloads")
+FOREIGN = 'raise ImportError("a stranger\'s file was imported")\n'
+
+EVERYTHING = """
+import json, os, pkgutil, sys
+from importlib.util import find_spec
+import rpq
+for found in pkgutil.walk_packages(rpq.__path__, "rpq."):
+    if not found.name.endswith("__main__"):
+        try:
+            __import__(found.name)
+        except ImportError as error:
+            if not {"pyspark", "pandas", "matplotlib", "pyoxigraph"} & {(error.name or "").partition(".")[0]}:
+                raise
+files = {}
+for name, module in list(sys.modules.items()):
+    if getattr(module, "__file__", None):
+        files.setdefault(os.path.realpath(module.__file__), set()).add(module.__name__)
+ours = {path: sorted(names) for path, names in files.items() if os.path.realpath(os.path.dirname(rpq.__file__)) in path}
+outside = [name for name in ("automata", "spark", "workloads") if find_spec(name)]
+print(json.dumps({"ours": ours, "twice": [n for n in files.values() if len(n) > 1], "outside": outside}, default=sorted))
+"""
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory) -> Path:
+    """Of an environment in which the wheel is installed."""
+    return with_kernels(environment(tmp_path_factory.mktemp("environment") / "venv", wheel))
+
+
+@pytest.fixture(scope="module")
+def unpacked(checkout, tmp_path_factory) -> Path:
+    """The source distribution, unpacked."""
+    folder = tmp_path_factory.mktemp("sdist")
+    script = f"from setuptools.build_meta import build_sdist; build_sdist({str(folder)!r})"
+    tools = environment(folder / "tools", "setuptools>=77")
+    run(tools, "-c", script, cwd=checkout)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+def contents(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as file:
+        (record,) = (name for name in file.namelist() if name.endswith("/RECORD"))
+        return sorted(line.partition(",")[0] for line in file.read(record).decode().splitlines())
+
+
+def test_the_wheel_brings_one_name(wheel):
+    names = contents(wheel)
+    assert {name.partition("/")[0] for name in names} == {"rpq", f"streaming_rpq-{rpq.__version__}.dist-info"}
+    assert {"rpq/py.typed", "rpq/automata/parser.py", "rpq/spark/session.py", "rpq/workloads/figures.json"} <= {*names}
+    in_checkout = {str(p.relative_to(ROOT)) for name in ("rpq", *NAMES) for p in (ROOT / name).rglob("*.py")}
+    expected = {name if name.startswith("rpq/") else f"rpq/{name}" for name in in_checkout}
+    assert expected == {name for name in names if name.endswith(".py")}
+
+
+def test_no_file_is_loaded_under_two_names(python, tmp_path):
+    told = json.loads(run(python, "-c", EVERYTHING, cwd=tmp_path).stdout)
+    assert told["twice"] == [] and told["outside"] == []
+    assert len(told["ours"]) > 100 and all(names[0].startswith("rpq") for names in told["ours"].values())
+
+
+def test_in_a_checkout_no_file_is_loaded_under_two_names():
+    told = json.loads(run(Path(sys.executable), "-c", EVERYTHING, cwd=ROOT).stdout)
+    assert told["twice"] == []
+
+
+def test_doctests_are_collected_under_the_names_that_are_imported():
+    some = ["rpq/automata", "rpq/workloads/queries.py", "rpq/window.py"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *some]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    collected = [line.partition("::")[2] for line in listed.splitlines() if "::" in line]
+    assert len(collected) >= 5 and all(name.startswith("rpq.") for name in collected), listed
+
+
+@pytest.mark.parametrize("order", [("automata-lib", "rpq"), ("rpq", "automata-lib")])
+def test_beside_automata_lib_both_work(wheel, tmp_path, order):
+    python = environment(tmp_path / "venv")
+    for name in order:
+        # Its dependencies are not needed to see who owns the name.
+        pip("install", "--quiet", *(["--no-deps", name] if name != "rpq" else [wheel]), python=python)
+    script = "import automata, rpq, rpq.automata; print(automata.__file__); print(rpq.automata.__file__)"
+    theirs, ours = run(python, "-c", script, cwd=tmp_path).stdout.splitlines()
+    assert theirs.endswith("site-packages/automata/__init__.py") and ours.endswith("site-packages/rpq/automata/__init__.py")
+    assert "a/b" in run(python, "-m", "rpq.cli", "explain", "a/b", cwd=tmp_path).stdout
+    assert "a2q" in run(with_kernels(python), "-m", "rpq.cli", "demo", "--edges", 300, cwd=tmp_path).stdout
+
+
+def test_files_of_the_user_with_the_same_names_disturb_nothing(python, tmp_path):
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text(FOREIGN)
+    (tmp_path / "edges.tsv").write_text("source\ttarget\tlabel\ttimestamp\nx\ty\ta\t1\ny\tz\tb\t2\n")
+    asked = ["run", "a/b", "--input", "edges.tsv", "--window", "10", "--slide", "1", "--output", "-", "--quiet"]
+    for command in (["-m", "rpq.cli"], [python.parent / "rpq"]):
+        out = run(python, *command, *asked, cwd=tmp_path).stdout
+        assert out.splitlines()[1:] == ["x,z,2,+"], out
+        run(python, *command, "explain", "a/b*", cwd=tmp_path)
+        assert "mathoverflow" in run(python, *command, "bench", "--help", cwd=tmp_path).stdout
+        run(python, *command, "spark", "--help", cwd=tmp_path)
+    script = "import rpq, rpq.automata, rpq.spark, rpq.workloads.queries\n"
+    script += "rpq.Engine(rpq.Query('a/b', window=rpq.Window(size=9, slide=1)))"
+    run(python, "-c", script, cwd=tmp_path)
+
+
+def test_installed_then_run_then_installed_as_editable(checkout, wheel, tmp_path):
+    python = environment(tmp_path / "venv", wheel)
+    run(python, "-c", "from rpq.clock import ticks_per_second; ticks_per_second()", cwd=tmp_path)  # compiles a kernel
+    assert list((tmp_path / "venv").rglob("*.nbc"))
+    where = "import rpq, rpq.workloads.queries; print(rpq.__file__); print(len(rpq.__path__))"
+    assert "site-packages" in run(python, "-c", where, cwd=tmp_path).stdout
+    source = shutil.copytree(checkout, tmp_path / "source", symlinks=True)
+    pip("install", "--quiet", "--editable", source, python=python)
+    file, paths = run(python, "-c", where, cwd=tmp_path).stdout.splitlines()
+    assert Path(file) == source / "rpq" / "__init__.py" and paths == "1"
+    assert not list((tmp_path / "venv").glob("lib/python*/site-packages/rpq"))
+    run(python, "-m", "rpq.cli", "explain", "a", cwd=tmp_path)
+    assert json.loads(run(python, "-c", EVERYTHING, cwd=tmp_path).stdout)["twice"] == []
+
+
+def test_a_type_checker_finds_every_module(python, wheel, tmp_path):
+    pytest.importorskip("mypy")
+    files = [name.removesuffix(".py").removesuffix("/__init__") for name in contents(wheel) if name.endswith(".py")]
+    (tmp_path / "all.py").write_text("".join(f"import {file.replace('/', '.')}\n" for file in files))
+    command = [sys.executable, "-m", "mypy", "--python-executable", python, "--follow-imports", "silent", "all.py"]
+    checked = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_wheel_of_the_source_distribution_is_that_of_the_checkout(unpacked, wheel, tmp_path):
+    assert contents(built(unpacked, tmp_path)) == contents(wheel)
+
+
+def test_the_source_distribution_has_everything_that_is_committed(unpacked):
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    missing = [name for name in listed.stdout.splitlines() if (ROOT / name).exists() and not (unpacked / name).exists()]
+    assert missing == [".gitignore"]
+    assert (unpacked / "rpq" / "automata").is_symlink()
+
+
+def test_tests_pass_from_the_source_distribution(unpacked):
+    copied_kernels(unpacked)
+    some = [f"tests/test_{name}.py" for name in ("automata", "readme", "cli_explain", "bench_report")]
+    command = [sys.executable, "-m", "pytest", "-q", *some, "rpq/window.py"]
+    done = subprocess.run(command, cwd=unpacked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout
+
+
+def test_the_version_is_said_in_one_place(python, wheel, tmp_path):
+    assert "version" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    metadata = "from importlib.metadata import version; import rpq; print(version('streaming-rpq'), rpq.__version__)"
+    assert run(python, "-c", metadata, cwd=tmp_path).stdout.split() == [rpq.__version__] * 2
+    assert run(python, "-m", "rpq.cli", "--version", cwd=tmp_path).stdout == f"rpq {rpq.__version__}\n"
+    assert wheel.name.startswith(f"streaming_rpq-{rpq.__version__}-")
+
+
+def test_the_metadata_tells_where_the_project_is_and_what_it_runs_on(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        text = file.read(f"streaming_rpq-{rpq.__version__}.dist-info/METADATA").decode()
+    for minor in range(11, 15):
+        assert f"Classifier: Programming Language :: Python :: 3.{minor}\n" in text
+    assert "Project-URL: Repository, https://github.com/" in text and "Keywords: " in text
