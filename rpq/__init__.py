@@ -1,6 +1,6 @@
 """Persistent regular path queries over streaming graphs.
 
-- Ask: `Query`, `Window`
+- Ask: `Query`, `Window`; `read_queries` reads many from a file
 - Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`
 - Look: `Statistics`; `warm_up` compiles the kernels ahead of time
 - Errors: `RpqError` and those derived from it
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rpq.changes import Answers, Change, Changes, Path, SetAside
     from rpq.engine import Engine
     from rpq.query import Query
+    from rpq.query_file import read_queries
     from rpq.statistics import Statistics
     from rpq.warmup import warm_up
 
@@ -52,6 +53,7 @@ __all__ = [
     "SetAside",
     "Statistics",
     "Window",
+    "read_queries",
     "warm_up",
 ]
 
@@ -64,6 +66,7 @@ _LAZY = {
     "Query": "rpq.query",
     "SetAside": "rpq.changes",
     "Statistics": "rpq.statistics",
+    "read_queries": "rpq.query_file",
     "warm_up": "rpq.warmup",
 }
 

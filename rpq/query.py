@@ -6,6 +6,7 @@ from collections.abc import Collection
 from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
@@ -13,6 +14,9 @@ from rpq.window import Window
 
 Vertex = int | str
 _SHOWN = 5  # vertices of `sources` and `targets` in a repr
+
+_automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
+"""The automata of the queries that there are: thousands of queries often ask for a few expressions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,7 @@ class _Options:
 class Query(_Options):
     """A persistent regular path query: `expression` over a sliding `window`.
 
-    - `name` tells its rows from those of other queries; by default the text of the expression
+    - `name` tells its rows from those of other queries: any text; by default the text of the expression
     - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
     - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)
     - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
@@ -50,6 +54,8 @@ class Query(_Options):
     expression: str = field(kw_only=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise QueryError(f"the name of a query is text, not {self.name!r}")
         if not isinstance(self.window, Window):
             raise QueryError(f"the window of a query is a rpq.Window(size=…, slide=…), not {self.window!r}")
         if self.paths not in ("walk", "simple"):
@@ -58,7 +64,7 @@ class Query(_Options):
             raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
         if self.on_budget not in ("error", "set_aside"):
             raise QueryError(f"on_budget is 'error' or 'set_aside', not {self.on_budget!r}")
-        if not isinstance(self.simple_budget, int) or self.simple_budget < 1:
+        if not isinstance(self.simple_budget, int) or isinstance(self.simple_budget, bool) or self.simple_budget < 1:
             raise QueryError(f"the budget of simple paths is a positive number of nodes, not {self.simple_budget!r}")
         for ends in ("sources", "targets"):
             value = getattr(self, ends)
@@ -66,10 +72,7 @@ class Query(_Options):
                 object.__setattr__(self, ends, _vertices(ends, value))
         if not isinstance(self.expression, str):
             raise QueryError(f"the expression of a query is text, not {self.expression!r}")
-        try:
-            object.__setattr__(self, "_dfa", automata.compile(self.expression))
-        except automata.ExpressionError as problem:
-            raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
+        object.__setattr__(self, "_dfa", compiled(self.expression))
         if not self.name:
             object.__setattr__(self, "name", self.expression)
         for option in ("expression", "name"):
@@ -98,6 +101,17 @@ class Query(_Options):
         other = copy(self)
         object.__setattr__(other, "window", window)
         return other
+
+
+def compiled(expression: str) -> automata.DFA:
+    """The automaton of an expression, shared by all queries that ask for it.  Raises `ExpressionError`."""
+    dfa = _automata.get(expression)
+    if dfa is None:
+        try:
+            dfa = _automata[expression] = automata.compile(expression)
+        except automata.ExpressionError as problem:
+            raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
+    return dfa
 
 
 def _vertices(ends: str, value: Collection[Vertex]) -> frozenset[Vertex]:

@@ -35,6 +35,9 @@ from rpq.lines import CSV, JSON_LINES, Lines
 COLUMNS = ("source", "target", "timestamp", "op")
 """The columns of every output, in this order."""
 
+QUERY_COLUMN = "query"
+"""The first column of outputs of several queries."""
+
 WITNESS_COLUMN = "path"
 """The further column of outputs with witnesses."""
 
@@ -75,17 +78,32 @@ class Sink(Protocol):
         """Leave the output as if this sink had never been, where nothing has been written in place yet."""
 
 
+def columns_of(*, witness: bool, several: bool = False) -> tuple[str, ...]:
+    """The columns of an output: of `several` queries, and with witnesses.
+
+    >>> columns_of(witness=True, several=True)
+    ('query', 'source', 'target', 'timestamp', 'op', 'path')
+    """
+    return (*(QUERY_COLUMN,) * several, *COLUMNS, *(WITNESS_COLUMN,) * witness)
+
+
 def open_sink(
-    path: str, *, witness: bool = False, resumable: bool = False, grows: bool = False, position: int | None = None
+    path: str,
+    *,
+    witness: bool = False,
+    several: bool = False,
+    resumable: bool = False,
+    grows: bool = False,
+    position: int | None = None,
 ) -> Sink:
     """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
 
-    A `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
+    Rows of `several` queries begin with the query's name.  A `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
     the format allows it (text), for those who follow it; without either, a file is put in place by `close`.  Devices and
     FIFOs take CSV if their names do not tell a format.  Raises `SinkError` for another ending, a file that cannot be
     written, and one that is shorter than the position.
     """
-    columns = (*COLUMNS, WITNESS_COLUMN) if witness else COLUMNS
+    columns = columns_of(witness=witness, several=several)
     ending = check_suffix(path)
     if resumable and (path == files.STANDARD_STREAM or not files.is_regular(path)):
         raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")

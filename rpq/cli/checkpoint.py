@@ -29,13 +29,14 @@ class CheckpointError(RpqError):
 class Position:
     """How far a run has come: `tuples` of the input are consumed, of which `last` was the last one.
 
-    `output` is the position of the output (see `rpq.sinks`) and `late_bytes` the length of the file of late tuples,
-    None where there is no such output, or nothing in it yet.  `rejected` counts the tuples that the engine, not the reader, rejected.
+    `output` is the position of the output (see `rpq.sinks`), by name where there are several, and `late_bytes` the
+    length of the file of late tuples, None where there is no such output, or nothing in it yet.  `rejected` counts the
+    tuples that the engine, not the reader, rejected.
     """
 
     tuples: int
     last: list[Any] | None
-    output: int | None
+    output: Any
     late_bytes: int | None
     rejected: int
     total_seconds: float
@@ -78,11 +79,7 @@ def read_checkpoint(
         position = _position(content["position"])
     except Damage as problem:
         raise CheckpointError(f"{path}: is a damaged checkpoint: {problem}; remove it to start anew") from problem
-    differences = [
-        f"{name} was {_shown(old)}, now {_shown(identity.get(name))}"
-        for name, old in before.items()
-        if identity.get(name) != old
-    ]
+    differences = _differences(before, identity)
     if differences:
         raise CheckpointError(
             f"{path}: is the checkpoint of another run: {'; '.join(differences)}.  Remove it to start anew."
@@ -107,7 +104,22 @@ def _position(content: Described) -> Position:
     )
 
 
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What is not the same in two runs, each in words."""
+    found = []
+    for name, value in old.items():
+        if name == "--queries" and isinstance(value, dict) and isinstance(new.get(name), dict):
+            from rpq.cli.queries import differences
+
+            found += differences(value, new[name])
+        elif new.get(name) != value:
+            found.append(f"{name} was {_shown(value)}, now {_shown(new.get(name))}")
+    return found
+
+
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "given"
     if isinstance(value, list):
         return " ".join(map(str, value)) or "not given"
     return "not given" if value is None or value is False else str(value)

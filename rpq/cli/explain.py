@@ -10,10 +10,12 @@ from rpq.cli.settings import WrittenFile
 
 if TYPE_CHECKING:
     from rpq import automata
+    from rpq.query_file import AskedQuery
 
 
 @click.command("explain", short_help="Show how a path expression is understood.")
-@click.argument("expression")
+@click.argument("expression", required=False)
+@click.option("--queries", metavar="FILE", help="In place of EXPRESSION: a file of queries, as of rpq run --queries.")
 @click.option(
     "--dot",
     metavar="FILE",
@@ -21,14 +23,19 @@ if TYPE_CHECKING:
 )
 @click.option("--svg", type=WrittenFile(), metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
 @click.option("--png", type=WrittenFile(), metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
-def explain(expression: str, dot: str | None, svg: str | None, png: str | None) -> None:
+def explain(expression: str | None, queries: str | None, dot: str | None, svg: str | None, png: str | None) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
 
-    An EXPRESSION that starts with a - goes behind --.
+    An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
     """
     from rpq import automata
     from rpq.cli.paths import check_files
 
+    if queries is not None:
+        _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None])
+        return
+    if expression is None:
+        raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
     try:
         tree = automata.parse(expression)
         dfa = automata.compile(expression)
@@ -53,12 +60,50 @@ def explain(expression: str, dot: str | None, svg: str | None, png: str | None) 
                 raise click.ClickException(str(error)) from error
 
 
-def describe(tree: automata.Expression, dfa: automata.DFA) -> str:
-    """Everything but the drawing, in lines of text."""
+def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
+    """Show all queries of a file; their automata in Graphviz's language only where these are asked for, one behind the other."""
+    from rpq import automata
+    from rpq.cli.paths import check_files
+    from rpq.cli.queries import printable, read_asked
+
+    if expression is not None:
+        raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
+    if drawings:
+        raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
+    asked = read_asked(queries)
+    check_files(written=[("--dot", dot)], read=[("--queries", queries)])
+    graphs = "".join(query.dfa.to_dot() for query in asked)
+    if dot == "-":
+        click.echo(graphs, nl=False)
+        return
+    for number, query in enumerate(asked):
+        if number:
+            click.echo()
+        click.echo(f"query        {printable(query.name)}")
+        click.echo(describe(automata.parse(query.expression), query.dfa, options=_options(query)))
+    if dot is not None:
+        _write(dot, graphs.encode())
+
+
+def _options(query: AskedQuery) -> list[str]:
+    """What a query asks beside its expression, a line each."""
+    ends = [
+        (field, f"{len(vertices):,}: {' '.join(map(str, vertices[:8]))}{' …' * (len(vertices) > 8)}")
+        for field, vertices in (("sources", query.sources), ("targets", query.targets))
+        if vertices is not None
+    ]
+    window = None if query.window is None else f"{query.window}, slide {query.slide or 'not given'}"
+    asked = [("window", window), ("paths", query.paths), ("semantics", query.semantics), *ends, ("output", query.output)]
+    return [f"{name:<13}{value}" for name, value in asked if value is not None]
+
+
+def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str] | None = None) -> str:
+    """Everything but the drawing, in lines of text; `options` are lines about a query beside its expression."""
     states = len(dfa.accepting)
     return "\n".join(
         [
             f"expression   {tree}",
+            *(options or []),
             "",
             *outline(tree),
             "",

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rpq.automata.expressions import Expression
     from rpq.readers import Batch
 
+SHOWN = 20
+"""So many labels have a message each: thousands of queries may have thousands."""
+
 HINTS = 1000
 """So many labels of the input are kept, to say which one was meant."""
 
@@ -45,11 +48,13 @@ class LabelsSeen:
         return list(self._unseen)
 
     def warnings(self) -> list[str]:
-        """A message for each of them; none where there was no tuple at all."""
+        """A message for each of the first `SHOWN` of them; none where there was no tuple at all."""
         if self._is_empty:
             return []
         known = list(self._others)
-        return [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in self._unseen]
+        labels = list(self._unseen)
+        messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in labels[:SHOWN]]
+        return [*messages, f"no tuple has {len(labels) - SHOWN:,} more of the labels"] if len(labels) > SHOWN else messages
 
     def _look_at(self, labels: pa.Array) -> None:
         if not pa.types.is_dictionary(labels.type):

@@ -13,15 +13,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli.input_options import input_options, open_input
+from rpq.cli.queries import (
+    deletions_of,
+    figures_of,
+    identity_of,
+    kinds,
+    open_query_outputs,
+    output_names,
+    output_options,
+    queries_of,
+    read_asked,
+)
 from rpq.cli.settings import ByteSize, RunSettings, WrittenFile
 from rpq.cli.several import SeveralValuesCommand
 
 if TYPE_CHECKING:
     import rpq
     from rpq.cli.checkpoint import Position, Resumed
+    from rpq.cli.query_outputs import QueryOutputs
     from rpq.cli.session import Outputs, Session
-    from rpq.deletions import Deletions
+    from rpq.query_file import AskedQuery
     from rpq.readers import Batch, Reader
+    from rpq.sinks import Sink
 
 EPILOG = """\b
 --input, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
@@ -29,6 +42,20 @@ after -- (then it may start with a -):
   rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
   rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
   rpq run --query Q2 --dataset stackoverflow --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d
+  rpq run --queries queries.toml --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
+
+\b
+--queries: in TOML each query is a table [[query]], in JSON lines (.jsonl) an object on a line of its own, with the fields
+  name (by default the expression), query (the expression), window, slide, paths, semantics, sources, targets (lists),
+  simple_budget, on_budget, output (.csv, .parquet or -; queries may share one).
+What a query does not say is said by a table [defaults] of the TOML file, and what that does not by the options --window,
+--slide, --paths, --semantics, --source, --target, --simple-budget, --on-budget, --output.  All outputs have a first
+column query, the name.  A tuple is late if it is for every query.  Anything wrong with the file: nothing is run.
+  [[query]]
+  name = "experts"
+  query = "a2q/c2a*"
+  window = "10d"
+  output = "experts.parquet"
 
 \b
 --output writes CSV (.csv) or JSON Lines (.jsonl), compressed if .gz or .zst follows, or Parquet (.parquet).  A file is
@@ -52,6 +79,7 @@ class InputFailure(click.ClickException):
 @click.argument("expression", required=False)
 @click.option("--query", metavar="NAME", help="In place of EXPRESSION: a query by its name, such as Q2.")
 @click.option("--dataset", help="Over whose labels the --query is asked: stackoverflow, ldbc, yago, …")
+@click.option("--queries", metavar="FILE", help="In place of EXPRESSION: many queries, .toml or .jsonl; see below.")
 @click.option(
     "--input", "inputs", multiple=True, required=True, metavar="FILE...", help="Files to read; - is standard input."
 )
@@ -61,11 +89,10 @@ class InputFailure(click.ClickException):
 @input_options
 @click.option(
     "--window",
-    required=True,
     metavar="W",
     help="Size of the window: 30d, 10m (minutes), 500ms, or a number in the stream's unit.",
 )
-@click.option("--slide", required=True, metavar="S", help="How far the window moves at once; as --window.")
+@click.option("--slide", metavar="S", help="How far the window moves at once; as --window.")
 @click.option(
     "--time-unit",
     type=click.Choice(["s", "ms", "us", "ns"]),
@@ -143,19 +170,28 @@ def run(expression: str | None, query: str | None, dataset: str | None, **option
     in the window that spells a word of the expression.  Without --output they are only counted.
     """
     try:
-        status = execute(RunSettings(expression=asked_expression(expression, query, dataset), **options))
+        one = asked_expression(expression, query, dataset, queries=options["queries"])
+        status = execute(RunSettings(expression=one, **options))
     except KeyboardInterrupt:
         status = 130
     if status:
         sys.exit(status)
 
 
-def asked_expression(expression: str | None, query: str | None, dataset: str | None) -> str:
-    """The expression, given as such or by the name of a query and a data set."""
+def asked_expression(
+    expression: str | None, query: str | None, dataset: str | None, *, queries: str | None = None
+) -> str | None:
+    """The expression, given as such or by the name of a query and a data set; None where there is a file of queries."""
+    if queries is not None:
+        others = {"EXPRESSION": expression, "--query": query, "--dataset": dataset}
+        given = " and ".join(name for name, value in others.items() if value is not None)
+        if given:
+            raise click.UsageError(f"--queries has all queries of the run; leave out {given}, or put it into {queries}")
+        return None
     if expression is not None and query is not None:
         raise click.UsageError("EXPRESSION and --query are two queries; give one")
     if expression is None and query is None:
-        raise click.UsageError("Missing argument 'EXPRESSION' (or --query NAME with --dataset).")
+        raise click.UsageError("Missing argument 'EXPRESSION' (or --query NAME with --dataset, or --queries FILE).")
     if (query is None) != (dataset is None):
         raise click.UsageError("--query and --dataset go together: a query has a name, a data set its labels")
     if query is None or dataset is None:
@@ -171,7 +207,8 @@ def asked_expression(expression: str | None, query: str | None, dataset: str | N
 
 def execute(settings: RunSettings) -> int:
     """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
-    _check(settings)
+    asked = read_asked(settings.queries, settings) if settings.queries else []
+    _check(settings, asked)
     import rpq
     import rpq.readers
     from rpq.cli.interrupts import Interrupts, watched
@@ -187,43 +224,50 @@ def execute(settings: RunSettings) -> int:
         reader = open_input(settings)
     except InputError as error:
         raise InputFailure(str(error)) from error
-    query = _query(settings, _time_unit(settings, reader))
-    identity = settings.identity(window=query.window.size, slide=query.window.slide)
+    queries = _queries(settings, asked, _time_unit(settings, reader))
+    one = queries[0].window if not asked else None
+    window, slide = (one.size, one.slide) if one else (None, None)
+    identity = (
+        identity_of(settings, asked, queries) if asked else settings.identity(window=window, slide=slide)
+    )
     interrupts = Interrupts()
     are_files = all(map(_is_file, settings.inputs))
-    labels_seen = LabelsSeen([settings.expression])
+    labels_seen = LabelsSeen(query.expression for query in queries)
     batches = labels_seen.observed(watched(reader, interrupts, may_wait=not are_files))
     integers = False
     if are_files or settings.format == "jsonl":  # what else comes through a pipe is text
         batches, integers = _peek(batches)
     if integers:
-        query = _query(settings, _time_unit(settings, reader), integers=True)
+        queries = _queries(settings, asked, _time_unit(settings, reader), integers=True)
     with notice_after(1.0, compiling_notice, shown=not settings.quiet):
-        compile_seconds = warm_up(
-            query,
-            vertices="int64" if integers else "string",
-            threads=settings.threads,
-            witness=settings.witness,
-            state=settings.checkpoint is not None,
+        compile_seconds = sum(
+            warm_up(
+                query,
+                vertices="int64" if integers else "string",
+                threads=settings.threads,
+                witness=settings.witness,
+                state=settings.checkpoint is not None,
+            )
+            for query in kinds(queries)
         )
     resumed = _resumed(settings, identity)
     engine = (
         resumed.engine
         if resumed
-        else rpq.Engine(query, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness)
+        else rpq.Engine(*queries, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness)
     )
     session = Session(
         settings,
         engine=engine,
         reader=reader,
         batches=batches,
-        open_outputs=lambda position: _open_outputs(settings, position),
-        deletions=_deletions(settings, query),
+        open_outputs=lambda position: _open_outputs(settings, asked, position),
+        deletions=deletions_of(settings, queries),
         identity=identity,
         position=resumed.position if resumed else None,
         started=started + compile_seconds,
     )
-    is_shown = not settings.quiet and not (settings.output == "-" and sys.stdout.isatty())
+    is_shown = not settings.quiet and not ("-" in output_names(settings, asked) and sys.stdout.isatty())
     with interrupts:
         try:
             session.run(interrupts, ProgressLine(shown=is_shown))
@@ -231,8 +275,10 @@ def execute(settings: RunSettings) -> int:
             raise click.UsageError(str(error)) from error
     if session.is_output_gone or session.error is not None:
         _let_go_of_standard_output()
-    figures = session.figures(compile_seconds=compile_seconds, window=query.window.size, slide=query.window.slide)
+    figures = session.figures(compile_seconds=compile_seconds, window=window, slide=slide)
     figures["labels_never_seen"] = labels_seen.never_seen
+    if asked:
+        figures |= {"paths": None, "semantics": None, "queries": figures_of(engine, asked)}
     if not settings.quiet:
         click.echo(summary_text(figures), err=True)
         for message in labels_seen.warnings():
@@ -287,22 +333,27 @@ def _report(session: Session, figures: dict[str, Any], settings: RunSettings) ->
         click.echo(f"Error: {session.error}", err=True)
 
 
-def _check(settings: RunSettings) -> None:
+def _check(settings: RunSettings, asked: list[AskedQuery]) -> None:
     """Refuse what is wrong whatever the input is, cheapest first."""
     from rpq import automata
 
-    try:
-        automata.parse(settings.expression)
-    except automata.ExpressionError as error:
-        raise click.UsageError(f"the expression is not understood\n{error}") from error
-    if settings.checkpoint and settings.output == "-":
+    if settings.expression is not None:
+        for option in ("window", "slide"):
+            if getattr(settings, option) is None:
+                raise click.UsageError(f"Missing option '--{option}'.")
+        try:
+            automata.parse(settings.expression)
+        except automata.ExpressionError as error:
+            raise click.UsageError(f"the expression is not understood\n{error}") from error
+    outputs = output_names(settings, asked)
+    if settings.checkpoint and "-" in outputs:
         raise click.UsageError(
             "--checkpoint needs an --output that is a file: what was written to standard output cannot be taken back, "
             "so rows since the last checkpoint would come twice"
         )
-    if settings.witness and settings.output is None:
+    if settings.witness and not outputs:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
-    _check_files(settings)
+    _check_files(settings, asked)
     if settings.format != "edges":
         from rpq.readers import formats
 
@@ -310,21 +361,25 @@ def _check(settings: RunSettings) -> None:
             raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
 
 
-def _check_files(settings: RunSettings) -> None:
+def _check_files(settings: RunSettings, asked: list[AskedQuery]) -> None:
     """Refuse files that cannot be written, and one file for two purposes, before any is opened."""
     from rpq.cli.paths import check_files
     from rpq.files import is_regular
     from rpq.sinks import SinkError, check_suffix, rows_beside
 
-    written = [(f"--{name}", getattr(settings, name)) for name in ("output", "late", "checkpoint", "stats")]
-    if settings.output is not None:
+    outputs = output_options(asked) if asked else [("--output", settings.output)]
+    written = [*outputs, *((f"--{name}", getattr(settings, name)) for name in ("late", "checkpoint", "stats"))]
+    for option, path in outputs:
+        if path is None:
+            continue
         try:
-            is_parquet = check_suffix(settings.output) == ".parquet"
+            is_parquet = check_suffix(path) == ".parquet"
         except SinkError as error:
             raise click.UsageError(str(error)) from error
         if is_parquet and settings.checkpoint is not None:
-            written.append(("the rows of --output in", rows_beside(settings.output)))
-    check_files(written=written, read=[("--input", path) for path in settings.inputs])
+            written.append((f"the rows of {option} in", rows_beside(path)))
+    read = [("--input", path) for path in settings.inputs]
+    check_files(written=written, read=[*read, ("--queries", settings.queries)] if settings.queries else read)
     for option, path in written:
         if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
             raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")
@@ -338,22 +393,40 @@ def _time_unit(settings: RunSettings, reader: Reader) -> str | None:
     return settings.time_unit or reader.time_unit
 
 
-def _query(settings: RunSettings, unit: str | None, *, integers: bool = False) -> rpq.Query:
-    """The query; `integers` tells what the vertices of the input are."""
-    import rpq
+def _queries(
+    settings: RunSettings, asked: list[AskedQuery], unit: str | None, *, integers: bool = False
+) -> list[rpq.Query]:
+    """The queries of the run, of which all or one are `asked` in a file or by an expression."""
+    lengths = _lengths(settings, unit)
+    if asked:
+        return queries_of(asked, unit=unit, integers=integers)
+    return [_query(settings, lengths, integers=integers)]
+
+
+def _lengths(settings: RunSettings, unit: str | None) -> dict[str, int]:
+    """Window and slide, as far as they are given, in the stream's unit."""
     from rpq.durations import DurationError, parse_duration
-    from rpq.errors import QueryError
 
     lengths = {}
     for name in ("window", "slide"):
+        if getattr(settings, name) is None:
+            continue
         try:
             lengths[name] = parse_duration(getattr(settings, name), unit=unit)
         except DurationError as error:
             hint = "" if unit else "; --time-unit says the unit of the timestamps"
             raise click.UsageError(f"--{name}: {error}{hint}") from error
+    return lengths
+
+
+def _query(settings: RunSettings, lengths: dict[str, int], *, integers: bool) -> rpq.Query:
+    """The query that an expression asks; `integers` tells what the vertices of the input are."""
+    import rpq
+    from rpq.errors import QueryError
+
     try:
         return rpq.Query(
-            settings.expression,
+            str(settings.expression),
             window=rpq.Window(size=lengths["window"], slide=lengths["slide"]),
             paths=settings.paths,
             simple_budget=settings.simple_budget,
@@ -402,33 +475,21 @@ def _raising(error: Exception) -> Iterator[Batch]:
     yield  # makes it a generator
 
 
-def _deletions(settings: RunSettings, query: rpq.Query) -> Deletions | None:
-    if not settings.deletes:
-        return None
-    from rpq.deletions import Deletions
-    from rpq.program import Compiled
-
-    return Deletions(
-        size=query.window.size,
-        slide=query.window.slide,
-        percent=settings.deletes,
-        seed=settings.seed,
-        is_relevant=Compiled(query.dfa).is_relevant,
-    )
-
-
-def _open_outputs(settings: RunSettings, position: Position | None) -> Outputs:
+def _open_outputs(settings: RunSettings, asked: list[AskedQuery], position: Position | None) -> Outputs:
     from rpq.cli.late import LateFile
     from rpq.cli.session import Outputs
     from rpq.sinks import open_sink
 
     has_checkpoint = settings.checkpoint is not None
     is_followed = has_checkpoint or not all(map(_is_file, settings.inputs))
-    late = rows = None
+    late = None
+    rows: Sink | QueryOutputs | None = None
     if settings.late is not None:
         late = LateFile(settings.late, grows=is_followed, position=position.late_bytes if position else None)
     try:
-        if settings.output is not None:
+        if asked:
+            rows = open_query_outputs(asked, settings, position.output if position else None, grows=is_followed)
+        elif settings.output is not None:
             rows = open_sink(
                 settings.output,
                 witness=settings.witness,

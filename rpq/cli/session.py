@@ -22,6 +22,7 @@ from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
 from rpq.cli.interrupts import Interrupted, Interrupts
 from rpq.cli.late import LateFile
 from rpq.cli.progress import ProgressLine, Reading
+from rpq.cli.query_outputs import QueryOutputs
 from rpq.cli.settings import RunSettings
 from rpq.cli.summary import ENGINE_FIGURES, peak_memory_bytes
 from rpq.deletions import Deletions
@@ -51,8 +52,15 @@ CHECKPOINT_SHARE = 0.1
 class Outputs:
     """Where rows and late tuples go; None where nobody wants them."""
 
-    rows: Sink | None
+    rows: Sink | QueryOutputs | None
     late: LateFile | None
+
+    @property
+    def sinks(self) -> list[Sink]:
+        """What is written to, each of which is put in place for itself."""
+        late = [self.late.sink] if self.late else []
+        rows = [] if self.rows is None else self.rows.sinks if isinstance(self.rows, QueryOutputs) else [self.rows]
+        return [*late, *rows]
 
 
 class Session:
@@ -95,6 +103,7 @@ class Session:
         self._slice = FIRST_SLICE
         self._clean = True  # the engine, the outputs and the counts stand at the same tuple
         self._saved_slide: int | None = None
+        self._slide_length = min(query.window.slide for query in engine.queries)
         self._next_save = 0.0
         self.ended = "end of input"
         self.exit_code = 0
@@ -131,7 +140,7 @@ class Session:
                 except OSError as error:
                     self._fail(error)
 
-    def figures(self, *, compile_seconds: float, window: int, slide: int) -> dict[str, Any]:
+    def figures(self, *, compile_seconds: float, window: int | None, slide: int | None) -> dict[str, Any]:
         """Everything that summary and `--stats` say."""
         statistics = self._engine.statistics()
         known = {name: getattr(statistics, name) for name in ENGINE_FIGURES}
@@ -229,9 +238,10 @@ class Session:
         if self._outputs.rows is not None and len(changes):
             self._outputs.rows.write(changes.to_arrow(witness=True) if self._settings.witness else changes.to_arrow())
         for report in changes.set_aside[: MESSAGES - len(self.set_aside)]:
+            query = f"query {report.query!r}: " if self._settings.queries else ""
             where = "at a boundary" if report.row is None else f"at the tuple {' '.join(map(str, _row(tuples, report.row)))}"
             self.set_aside.append(
-                f"root {report.root} set aside {where}, at time {report.timestamp}: its search took {report.size:,} nodes"
+                f"{query}root {report.root} set aside {where}, at time {report.timestamp}: its search took {report.size:,} nodes"
             )
 
     def _collected(self, changes: Changes) -> int:
@@ -287,7 +297,7 @@ class Session:
 
     def _slide(self) -> int | None:
         now = self._engine.time
-        return None if now is None else now // self._identity["--slide"]
+        return None if now is None else now // self._slide_length
 
     def _is_time_to_save(self) -> bool:
         return self._slide() != self._saved_slide and time.perf_counter() >= self._next_save
@@ -314,10 +324,7 @@ class Session:
         """Put every output in place as far as it came; one that a failure left without rows stays what it was."""
         has_failed = error is not None or self.error is not None
         came_to_nothing = not self._tuples and self.exit_code != 0
-        late = self._outputs.late
-        for output in (late.sink if late else None, self._outputs.rows):
-            if output is None:
-                continue
+        for output in self._outputs.sinks:
             try:
                 if not output.rows and (has_failed or came_to_nothing):
                     output.discard()

@@ -17,13 +17,17 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """The options of `rpq run`.  `window` and `slide` are texts: what they mean depends on the input's time unit."""
+    """The options of `rpq run`.  `window` and `slide` are texts: what they mean depends on the input's time unit.
 
-    expression: str
+    There is an `expression`, with a window and a slide, or else a file of `queries`, for which the others are defaults.
+    """
+
+    expression: str | None = None
+    queries: str | None = None
     inputs: tuple[str, ...]
     format: str
-    window: str
-    slide: str
+    window: str | None = None
+    slide: str | None = None
     time_unit: str | None = None
     columns: str | None = None
     label: str | None = None
@@ -48,7 +52,7 @@ class RunSettings:
     stats: str | None = None
     quiet: bool = False
 
-    def identity(self, *, window: int, slide: int) -> dict[str, Any]:
+    def identity(self, *, window: int | None, slide: int | None) -> dict[str, Any]:
         """What must be the same for a run to go on from another's checkpoint, as JSON values by option name.
 
         Not part of it: `--limit`, `--threads`, `--memory-limit`, `--stats`, `--quiet`.

@@ -58,12 +58,15 @@ def summary_text(figures: dict[str, Any]) -> str:
     unit = f" {figures['time_unit']}" if figures["time_unit"] else ""
     counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
     tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
+    if "queries" in figures:
+        from rpq.cli.queries import summary_lines
+
+        queries = summary_lines(figures["queries"])
+    else:
+        window = f"window {figures['window']:,}{unit}, slide {figures['slide']:,}{unit}"
+        queries = [("query", f"{figures['expression']}   {window}, {figures['semantics']}")]
     lines = [
-        (
-            "query",
-            f"{figures['expression']}   window {figures['window']:,}{unit}, slide {figures['slide']:,}{unit}, "
-            f"{figures['semantics']}",
-        ),
+        *queries,
         ("ended", figures["ended"]),
         ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
