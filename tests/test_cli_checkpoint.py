@@ -297,3 +297,126 @@ def test_a_real_kill_in_the_middle_of_a_slow_stream(tmp_path, capfd, name):
         process.wait()
         process.stdin.close()
     assert read_rows(tmp_path / name) == read_rows(tmp_path / f"whole-{name}")
+
+
+QUERIES = """
+[[query]]
+name = "one"
+query = "a/b*"
+[[query]]
+name = "two"
+query = "(a|b)+"
+window = 7
+output = "OUT/two.parquet"
+[[query]]
+name = "three"
+query = "b/a"
+slide = 1
+output = "OUT/shared.csv"
+[[query]]
+name = "four"
+query = "a/^b"
+output = "OUT/shared.csv"
+"""
+
+
+def command_of_queries(folder: Path, *options: object) -> list[str]:
+    (folder / "queries.toml").write_text(QUERIES.replace("OUT", str(folder)))
+    return ["run", "--queries", str(folder / "queries.toml"), *command(folder, "rows.csv", *options)[2:]]
+
+
+def read_all(folder: Path) -> list[list[tuple]]:
+    """What three outputs hold; the time is the third column behind that of the query."""
+    found = []
+    for name in ("rows.csv", "two.parquet", "shared.csv"):
+        if name.endswith(".csv"):
+            with open(folder / name, newline="") as file:
+                rows = [tuple(row.values()) for row in csv.DictReader(file)]
+        else:
+            rows = [tuple(map(str, row)) for row in zip(*pq.read_table(folder / name).to_pydict().values())]
+        assert [int(row[3]) for row in rows] == sorted(int(row[3]) for row in rows)
+        found.append(sorted(rows, key=lambda row: (int(row[3]), row)))
+    return found
+
+
+def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_killed(tmp_path, capfd, small_steps):
+    for folder in ("whole", "killed"):
+        (tmp_path / folder).mkdir()
+        make_stream(tmp_path / folder / "edges.txt", 300, seed=3)
+    assert call(command_of_queries(tmp_path / "whole")) == 0
+    wanted = read_all(tmp_path / "whole")
+    assert min(map(len, wanted)) > 50 and {row[0] for row in wanted[2]} == {"three", "four"}
+
+    killed = tmp_path / "killed"
+    args = command_of_queries(killed, "--checkpoint", killed / "state")
+    chance = random.Random(5)
+    deaths, left = 0, 0
+    while call_and_die(args, at_event=chance.randint(3, 60)):
+        deaths += 1
+        left += (killed / "state").exists()
+    assert deaths >= 3 and left >= 2
+    assert read_all(killed) == wanted
+    assert figures(killed) == figures(tmp_path / "whole")
+    assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
+
+
+def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_steps):
+    make_stream(tmp_path / "edges.txt", 30, seed=12)
+    assert call(command_of_queries(tmp_path)) == 0
+    wanted = read_all(tmp_path)
+    args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
+    event, died = 0, True
+    while died:
+        event += 1
+        for left in ("rows.csv", "shared.csv", "two.parquet", "two.parquet.rows", "state"):
+            (tmp_path / left).unlink(missing_ok=True)
+        died = call_and_die(args, at_event=event)
+        assert call(args) == 0
+        assert read_all(tmp_path) == wanted, event
+    assert event > 20
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('query = "b/a"', 'query = "b/b"', "query 'three': query was 'b/a', now 'b/b'"),
+        ("window = 7", "window = 8", "query 'two': window was 7, now 8"),
+        ('name = "four"', 'name = "for"', "query 'four' is gone; query 'for' is new"),
+        ("window = 7", "window = 7\nsources = [3]", "query 'two': sources was not given, now ['3']"),
+        ("two.parquet", "other.parquet", "query 'two': output was"),
+        ('[[query]]\nname = "four"', '[[query]]\nquery = "c"\n[[query]]\nname = "four"', "query 'c' is new"),
+    ],
+)
+def test_a_changed_file_of_queries_is_refused(tmp_path, capfd, old, new, message):
+    make_stream(tmp_path / "edges.txt", 100, seed=7)
+    args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    before = read_all(tmp_path)
+    path = tmp_path / "queries.toml"
+    path.write_text(path.read_text().replace(old, new))
+    capfd.readouterr()
+    assert call(args) == 2
+    assert message in capfd.readouterr().err
+    assert read_all(tmp_path) == before
+
+
+def test_a_file_of_queries_may_say_the_same_in_another_way(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=7)
+    args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
+    assert call([*args, "--limit", "50"]) == 0
+    path = tmp_path / "queries.toml"
+    first, *others = path.read_text().strip().split("[[query]]")[1:]
+    path.write_text("[defaults]\nwindow = 20\n" + "".join(f"[[query]]{part}\n" for part in [*others, first]))
+    assert call([*args, "--window", "19"]) == 0  # every query has a window now
+    found = read_all(tmp_path)
+    (tmp_path / "state").unlink()
+    assert call(args) == 0
+    assert read_all(tmp_path) == found
+
+
+def test_the_checkpoint_of_one_query_is_not_that_of_many(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 20, seed=7)
+    args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    assert call([*command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")]) == 2
+    assert "another run: --queries was given, now not given.  Remove" in capfd.readouterr().err

@@ -106,13 +106,18 @@ def _position(content: Described) -> Position:
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What is not the same in two runs, each in words."""
+    queries = old.get("--queries"), new.get("--queries")
+    if (queries[0] is None) != (queries[1] is None):
+        return [f"--queries was {_shown(queries[0])}, now {_shown(queries[1])}"]
     found = []
     for name, value in old.items():
-        if name == "--queries" and isinstance(value, dict) and isinstance(new.get(name), dict):
+        if new.get(name) == value:
+            continue
+        if name == "--queries":
             from rpq.cli.queries import differences
 
-            found += differences(value, new[name])
-        elif new.get(name) != value:
+            found += differences(*queries)
+        else:
             found.append(f"{name} was {_shown(value)}, now {_shown(new.get(name))}")
     return found
 
