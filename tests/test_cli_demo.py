@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import os
 import re
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,3 +74,61 @@ def test_streams_look_like_interactions():
     _, counts = np.unique(source, return_counts=True)
     assert len(counts) > 1000 and np.sort(counts)[-15:].sum() > 0.1 * len(source)  # a hundredth does a tenth
     assert generate_interactions(Interactions(edges=0)).num_rows == 0
+
+
+ROOT = Path(__file__).parents[1]
+
+
+def ways_to_call(folder: Path) -> dict[str, tuple[list[str], str]]:
+    """Ways to call the command: the arguments, and how its suggestions begin."""
+    script = Path(sys.executable).with_name("rpq")
+    ways = {"module": ([sys.executable, "-m", "rpq.cli"], f"{shlex.quote(sys.executable)} -m rpq.cli ")}
+    if script.exists():
+        linked = folder / "bin with blanks" / "rpq"
+        linked.parent.mkdir()
+        linked.symlink_to(script)
+        ways |= {"path": ([str(linked)], f"'{linked}' "), "name": (["rpq"], "rpq ")}
+    return ways
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pastes into a POSIX shell")
+@pytest.mark.parametrize(
+    ("way", "output"), [("module", None), ("path", None), ("path", "it's mine.csv"), ("name", "-x.parquet"), ("name", None)]
+)
+def test_what_is_suggested_can_be_pasted_and_gives_the_rows_that_were_shown(tmp_path, way, output):
+    ways = ways_to_call(tmp_path)
+    if way not in ways:
+        pytest.skip("there is no script rpq beside this Python")
+    command, begin = ways[way]
+    folder = tmp_path / "clean folder"
+    folder.mkdir()
+    path = os.pathsep.join([str(Path(sys.executable).parent) if way == "name" else "", "/usr/bin", "/bin"]).strip(os.pathsep)
+    environment = {**os.environ, "PATH": path, "COLUMNS": "200", "PYTHONPATH": str(ROOT)}
+
+    def run(command, **options):
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, **options)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+        return done.stdout
+
+    shown = run([*command, "demo", "--edges", "3000", "--seed", "5", *([f"--output={output}"] if output else [])])
+    assert [path.name for path in folder.iterdir()] == ([output] if output else [])
+    wanted = {tuple(cell.strip() for cell in line.split("│")[1:5]) for line in shown.splitlines() if line.startswith("│")}
+    count = int(re.search(r"^([\d,]+) rows:", shown, re.MULTILINE)[1].replace(",", ""))
+    suggested = [line.strip() for line in shown.splitlines() if line.strip().startswith(begin)]
+    assert len(wanted) > 3 and len(suggested) == (4 if output else 5)
+
+    run(suggested[0], shell=True)
+    with open(folder / "rows.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == count
+    drawn = {(row["timestamp"], row["source"], row["target"], drawing(json.loads(row["path"]))) for row in rows}
+    assert wanted <= drawn
+    assert len(run(suggested[1], shell=True).splitlines()) == 10
+    for line in suggested[2:]:
+        assert len(run(line, shell=True)) > 200
+    if output is None:
+        assert (folder / "demo.tsv").read_text().count("\n") == 3001
+
+
+def drawing(path: list[str]) -> str:
+    return " ".join([path[0], *(f"─{label}→ {vertex}" for label, vertex in zip(path[1::2], path[2::2], strict=True))])

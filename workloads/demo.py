@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import shlex
+import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rpq.cli.settings import WrittenFile
+from rpq.files import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    import rpq
 
 EXPRESSION = "a2q/c2a*"
 DAY = 86_400
 WINDOW_DAYS, SLIDE_DAYS = 10, 1
 SHOWN, LONGEST_SHOWN = 8, 5
+LATEST_EDGES = 200
+"""So many edges at the end of the stream bring the rows of which some are shown."""
 
 
 @click.command("demo", short_help="Run a query over a small stream made up for it.")
 @click.option("--edges", type=click.IntRange(min=100), default=20_000, show_default=True, help="Length of the stream.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
 @click.option(
-    "--output", type=WrittenFile(), metavar="FILE", help="Keep the stream: .tsv, .csv or .parquet, in the format edges."
+    "--output",
+    type=WrittenFile(),
+    metavar="FILE",
+    help="Keep the stream: .tsv, .csv or .parquet, in the format edges; "
+    "- writes it to standard output, and does nothing else.",
 )
 def demo(edges: int, seed: int, output: str | None) -> None:
     """Make a small stream like Stack Overflow's, run a query over it, and show answers and a path behind one."""
@@ -37,9 +52,12 @@ def demo(edges: int, seed: int, output: str | None) -> None:
     stream = generate_interactions(Interactions(edges=edges, seed=seed))
     if output is not None:
         write_edges(stream, output)
+    if output == STANDARD_OUTPUT:
+        return
     query = rpq.Query(EXPRESSION, window=rpq.Window(size=WINDOW_DAYS * DAY, slide=SLIDE_DAYS * DAY))
     with notice_after(1.0, compiling_notice, shown=True):
         rpq.warm_up(query)
+        rpq.warm_up(query, witness=True)
     engine = rpq.Engine(query)
     changes = engine.push(stream)
     figures = engine.statistics()
@@ -51,55 +69,93 @@ def demo(edges: int, seed: int, output: str | None) -> None:
         f"The query:  [bold]{EXPRESSION}[/bold] over the last {WINDOW_DAYS} days, moving by {SLIDE_DAYS}: x answered a "
         "question of someone\n  who commented on an answer of someone who commented on … an answer of y.\n"
     )
-    console.print(_table(engine, changes))
+    console.print(_table(_latest(query, stream)))
     console.print(
         f"\n{len(changes):,} rows: so often a pair became an answer.  {figures.answers_live:,} pairs are answers now, "
         f"with {figures.edges_live:,} edges in the window.\n"
         f"{figures.engine_seconds:.2f} s in the engine: "
         f"{edges / max(figures.engine_seconds, 1e-9):,.0f} edges a second.\n"
     )
-    console.print(_next_steps(output, seed), highlight=False, soft_wrap=True)
+    click.echo(_next_steps(output, edges, seed))
 
 
-def _table(engine: Any, changes: Any) -> Any:
-    """Some of the latest answers that still hold, one for each x, with paths that fit on a line."""
+def _latest(query: rpq.Query, stream: pa.Table) -> list[tuple[dict[str, Any], list[str]]]:
+    """Some of the latest rows with their paths, one for each source, with paths that fit on a line."""
+    import rpq
+
+    engine = rpq.Engine(query, witness=True)
+    start = max(0, stream.num_rows - LATEST_EDGES)
+    engine.push(stream.slice(0, start), collect=False)
+    rows = engine.push(stream.slice(start)).to_arrow(witness=True).to_pylist()
+    found: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for row in reversed(rows):
+        path = json.loads(row["path"])
+        if row["source"] not in found and 2 <= len(path) // 2 <= LONGEST_SHOWN:
+            found[row["source"]] = (row, path)
+    return list(found.values())[:SHOWN]
+
+
+def _table(rows: list[tuple[dict[str, Any], list[str]]]) -> Any:
+    """Rows as `rpq run --witness` writes them, with the path drawn."""
     from datetime import UTC, datetime
 
     from rich.table import Table
 
-    rows = changes.to_arrow().slice(max(0, len(changes) - 5_000)).to_pylist()
-    found = {}
-    for row in reversed(rows):
-        path = None if row["source"] in found else engine.witness(row["source"], row["target"])
-        if path is not None and 2 <= len(path.labels) <= LONGEST_SHOWN:
-            found[row["source"]] = (row, path)
-    table = Table(title="Some of the latest answers, and a path behind each", title_justify="left")
-    for name in ("since", "x", "y", "a path from x to y"):
+    latest = f"{datetime.fromtimestamp(rows[0][0]['timestamp'], UTC):%Y-%m-%d %H:%M}" if rows else ""
+    table = Table(
+        title="Some of the latest rows, and the path behind each",
+        title_justify="left",
+        caption=f"A timestamp is in seconds: the first one here is {latest}." if rows else "",
+        caption_justify="left",
+    )
+    for name in ("timestamp", "source", "target", "path"):
         table.add_column(name)
-    for row, path in list(found.values())[:SHOWN]:
-        since = datetime.fromtimestamp(row["timestamp"], UTC).strftime("%Y-%m-%d %H:%M")
-        steps = [f"{label}→ {vertex}" for label, vertex in zip(path.labels, path.vertices[1:])]
-        table.add_row(
-            since,
-            str(row["source"]),
-            str(row["target"]),
-            " ".join([f"{path.vertices[0]}", *(f"─{step}" for step in steps)]),
-        )
+    for row, path in rows:
+        steps = [f"─{label}→ {vertex}" for label, vertex in zip(path[1::2], path[2::2], strict=True)]
+        table.add_row(str(row["timestamp"]), row["source"], row["target"], " ".join([path[0], *steps]))
     return table
 
 
-def _next_steps(output: str | None, seed: int) -> str:
-    file = output or "demo.tsv"
-    lines = ["Try next:"]
-    if output is None:
-        lines.append(f"  rpq demo --seed {seed} --output {file}" + " " * 22 + "keep this stream as a file")
-    lines += [
-        f"  rpq run '{EXPRESSION}' --input {file} --time-unit s --window 10d --slide 1d --output rows.csv --witness",
-        f"  rpq run '(a2q|c2q)/^c2a' --input {file} --time-unit s --window 10d --slide 1d --output - | head",
-        f"  rpq explain '{EXPRESSION}'" + " " * 42 + "the automaton behind it",
-        "  rpq run --help",
-    ]
-    return "\n".join(lines)
+def _next_steps(output: str | None, edges: int, seed: int) -> str:
+    """Commands to paste, each of which works alone and in any folder where the names in it mean what they mean here."""
+    rpq = command_name()
+    stream = f"--edges {edges} --seed {seed}"
+    options = f"--time-unit s --window {WINDOW_DAYS}d --slide {SLIDE_DAYS}d"
+    before, file = (f"{rpq} demo {stream} --output - | ", "-") if output is None else ("", shlex.quote(_as_value(output)))
+    run = f"  {before}{rpq} run '%s' --input {file} {options} --output %s"
+    keep = ["", "This stream as a file:", f"  {rpq} demo {stream} --output demo.tsv"] if output is None else []
+    return "\n".join(
+        [
+            "Try next.  This query over this stream, all rows with a path each to a file:",
+            run % (EXPRESSION, "rows.csv --witness"),
+            "",
+            "Another query, the first rows on the terminal:",
+            run % ("(a2q|c2q)/^c2a", "- | head"),
+            *keep,
+            "",
+            "The automaton behind the query, and all options:",
+            f"  {rpq} explain '{EXPRESSION}'",
+            f"  {rpq} run --help",
+        ]
+    )
+
+
+def _as_value(path: str) -> str:
+    """A path that is not taken for an option."""
+    return os.path.join(os.curdir, path) if path.startswith("-") else path
+
+
+def command_name() -> str:
+    """How a shell calls the command that runs now: `rpq` where that is on the PATH, or the path of what was called."""
+    called = sys.argv[0]
+    if os.path.normpath(called).endswith(os.path.join("rpq", "cli", "__main__.py")):
+        return f"{shlex.quote(sys.executable)} -m rpq.cli"
+    if os.path.splitext(os.path.basename(called))[0] != "rpq" or not os.path.exists(called):
+        return "rpq"
+    on_path = shutil.which("rpq")
+    if on_path is not None and os.path.samefile(on_path, called):
+        return "rpq"
+    return shlex.quote(os.path.abspath(called))
 
 
 def write_edges(stream: pa.Table, path: str) -> None:
@@ -112,5 +168,8 @@ def write_edges(stream: pa.Table, path: str) -> None:
     except OutputError as error:
         raise click.UsageError(f"--output {error}") from error
     except WriteError as error:
+        if error.errno == errno.EPIPE:  # who reads has enough
+            return
         raise click.ClickException(str(error)) from error
-    click.echo(f"wrote {path}", err=True)
+    if path != STANDARD_OUTPUT:
+        click.echo(f"wrote {path}", err=True)
