@@ -106,17 +106,17 @@ def _position(content: Described) -> Position:
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What is not the same in two runs, each in words."""
-    queries = old.get("--queries"), new.get("--queries")
-    if (queries[0] is None) != (queries[1] is None):
-        return [f"--queries was {_shown(queries[0])}, now {_shown(queries[1])}"]
+    before, now = old.get("--queries"), new.get("--queries")
+    if (before is None) != (now is None):
+        return [f"--queries was {_shown(before)}, now {_shown(now)}"]
     found = []
     for name, value in old.items():
         if new.get(name) == value:
             continue
-        if name == "--queries":
+        if isinstance(before, dict) and isinstance(now, dict) and name == "--queries":
             from rpq.cli.queries import differences
 
-            found += differences(*queries)
+            found += differences(before, now)
         else:
             found.append(f"{name} was {_shown(value)}, now {_shown(new.get(name))}")
     return found

@@ -25,7 +25,8 @@ _OF_ENGINE = frozenset({"vertices_live", "engine_seconds"})
 """Figures that the queries of an engine have in common."""
 
 _DEFAULTS = (
-    "--window --slide --paths --simple-budget --on-budget --semantics --output --source --target".split()
+    *("--window", "--slide", "--paths", "--semantics", "--simple-budget", "--on-budget"),
+    *("--source", "--target", "--output"),
 )
 """Options that only say what queries do not say themselves: what matters is what comes of it."""
 
@@ -39,7 +40,7 @@ def read_asked(path: str, settings: RunSettings | None = None) -> list[AskedQuer
     try:
         asked = read_query_file(path, _defaults(settings) if settings else None, default_place="the options")
         for query in asked:
-            _check_output(query)
+            _check_output(query, is_written=settings is not None)
     except QueryFileError as error:
         raise click.UsageError(str(error)) from error
     return asked
@@ -51,8 +52,8 @@ def _defaults(settings: RunSettings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 
-def _check_output(asked: AskedQuery) -> None:
-    """Refuse an output that cannot be one, before any of them is opened."""
+def _check_output(asked: AskedQuery, *, is_written: bool) -> None:
+    """Refuse an output that cannot be one, before any of them is opened; whether it can be written only where it will be."""
     from rpq.files import STANDARD_STREAM, WriteError, check_writable
     from rpq.sinks import SinkError, check_suffix
 
@@ -60,7 +61,7 @@ def _check_output(asked: AskedQuery) -> None:
         return
     try:
         check_suffix(asked.output)
-        if asked.output != STANDARD_STREAM:
+        if is_written and asked.output != STANDARD_STREAM:
             check_writable(asked.output)
     except (SinkError, WriteError) as error:
         raise asked.error("output", str(error)) from error

@@ -47,7 +47,7 @@ after -- (then it may start with a -):
 \b
 --queries: in TOML each query is a table [[query]], in JSON lines (.jsonl) an object on a line of its own, with the fields
   name (by default the expression), query (the expression), window, slide, paths, semantics, sources, targets (lists),
-  simple_budget, on_budget, output (.csv, .parquet or -; queries may share one).
+  simple_budget, on_budget, output (as --output; queries may share one).
 What a query does not say is said by a table [defaults] of the TOML file, and what that does not by the options --window,
 --slide, --paths, --semantics, --source, --target, --simple-budget, --on-budget, --output.  All outputs have a first
 column query, the name.  A tuple is late if it is for every query.  Anything wrong with the file: nothing is run.
