@@ -66,6 +66,8 @@ class Evaluation:
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self._single = SingleTuple()
+        self._bytes_of: dict[DeltaIndex, int] = {}  # as of the last look at each
+        self._grown: list[RunningQuery] = []  # and not looked at since
         self._threads = threads
         self._capacity = capacity
         self._row = 0  # of the push, at which the chunk begins
@@ -281,6 +283,7 @@ class Evaluation:
         used = used[self.vertices.names.length[: len(used)] >= 0]
         for running in added:
             running.make_room(self.vertices, used, self.graph)
+        self._grown += added
 
     def _start(self, query: Query) -> RunningQuery:
         self.refuse_if_unfit(query)
@@ -317,6 +320,7 @@ class Evaluation:
     def remove(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
         del self.running[name]
+        self._bytes_of, self._grown = {}, list(self.running.values())
         self.set_queries()
         self.collect()
 
@@ -429,8 +433,13 @@ class Evaluation:
 
     def _guard(self, running: RunningQuery, size: int, row: int) -> None:
         """Refuse to let one index grow to `size` bytes if everything together would pass the limit."""
-        needed = self.vertices.nbytes + self.graph.nbytes + size
-        needed += sum(index.nbytes for r in self.running.values() for index in r.indexes) - size * 4 // 5
+        # With thousands of queries, to look at each index whenever one grows would take all the time there is.
+        grown, self._grown = [*self._grown, running], [running]
+        self._bytes_of.update((index, index.nbytes) for r in grown for index in r.indexes)
+        needed = self._bytes_with(size)
+        if needed > self.limit:  # unless others have let go of some since
+            self._bytes_of = {index: index.nbytes for r in self.running.values() for index in r.indexes}
+            needed = self._bytes_with(size)
         if needed > self.limit:
             raise MemoryLimitError(
                 f"query {running.query.name!r}: tuple {row} of the batch would make the engine grow to "
@@ -441,6 +450,10 @@ class Evaluation:
                 size=needed,
                 limit=self.limit,
             )
+
+    def _bytes_with(self, size: int) -> int:
+        """Bytes of everything together once an index has grown to `size`. O(indexes)."""
+        return self.vertices.nbytes + self.graph.nbytes + sum(self._bytes_of.values()) + size - size * 4 // 5
 
     def check(self) -> None:
         """Assert the invariants of every part."""

@@ -443,3 +443,41 @@ def sizes(kind: str, batches: int) -> dict[str, int]:
 def test_memory_follows_the_window(kind: str) -> None:
     short, long = sizes(kind, 100), sizes(kind, 1000)
     assert all(long[name] <= 1.1 * short[name] for name in short), (short, long)
+
+
+def test_a_memory_limit_counts_every_index_and_what_they_have_let_go_of():
+    window = rpq.Window(size=10, slide=1)
+    queries = [rpq.Query("a+", name=f"q{i}", window=window) for i in range(8)]
+
+    def push(engine: rpq.Engine, number: int) -> None:
+        """A chain that has left the window before the next."""
+        engine.push_rows([(f"{number} {i}", f"{number} {i + 1}", "a", 100 * number) for i in range(300)])
+
+    free = rpq.Engine(*queries)
+    push(free, 0)
+    evaluation = free._evaluation
+    indexes = sum(index.nbytes for running in evaluation.running.values() for index in running.indexes)
+    held = evaluation.vertices.nbytes + evaluation.graph.nbytes + indexes
+    engine = rpq.Engine(*queries, memory_limit=held * 2 // 3)
+    with pytest.raises(rpq.MemoryLimitError) as caught:
+        push(engine, 0)
+    assert held * 2 // 3 < caught.value.size < held * 3 // 2
+    engine = rpq.Engine(*queries, memory_limit=2 * held)
+    for number in range(4):
+        push(engine, number)
+    assert engine.statistics().answers_live == 8 * 300 * 301 // 2
+
+
+def test_thousands_of_queries_are_not_slower_than_as_many_engines():
+    """A growing index once looked at all others: 143 seconds for what takes three."""
+    import time
+
+    window = rpq.Window(size=100, slide=10)
+    rows = [(n % 17, (n * 7) % 19, "abc"[n % 3], n // 10) for n in range(300)]
+    seconds = []
+    for count in (200, 1600):
+        engine = rpq.Engine(*(rpq.Query(f"{'abc'[i % 3]}/b*", name=f"q{i}", window=window) for i in range(count)))
+        started = time.process_time()
+        engine.push_rows(rows)
+        seconds.append(time.process_time() - started)
+    assert seconds[1] < 3 * 8 * seconds[0] + 0.5
