@@ -119,13 +119,17 @@ class AskedQuery:
         """The error that something is wrong with a field."""
         return self.place_of(field).error(message, field=field)
 
-    def query(self, *, unit: str | None, integers: bool | None = None) -> Query:
-        """The query over a stream with this time unit, and with `integers` or texts as vertices (None: as in the file)."""
+    def query(self, *, unit: str | None, durations: bool = False, integers: bool | None = None) -> Query:
+        """The query over a stream with this time unit, and with `integers` or texts as vertices (None: as in the file).
+
+        Without a unit, windows that are `durations` stay that where these are wanted, and are else refused.
+        """
         try:
+            size, slide = (self._length(field, unit, durations) for field in ("window", "slide"))
             return Query(
                 self.expression,
                 name=self.name,
-                window=Window(size=self._length("window", unit), slide=self._length("slide", unit)),
+                window=Window(size=size, slide=slide),
                 paths=self.paths,
                 semantics=self.semantics,
                 simple_budget=self.simple_budget,
@@ -138,11 +142,11 @@ class AskedQuery:
         except QueryError as error:
             raise self.place.error(str(error)) from error
 
-    def _length(self, field: str, unit: str | None) -> int:
+    def _length(self, field: str, unit: str | None, durations: bool) -> int | str:
         value = getattr(self, field)
         if value is None:
             raise self.place.error("is missing: give it to this query, or to all that have none", field=field)
-        if isinstance(value, int):
+        if isinstance(value, int) or (unit is None and durations and not value.strip().isdigit()):
             return value
         try:
             length = parse_duration(value, unit=unit)
@@ -167,11 +171,12 @@ class AskedQuery:
 def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, **defaults: Any) -> list[Query]:
     """Read a file of queries, `.toml` or `.jsonl`: all that `Engine(*queries)` needs.
 
-    `time_unit` ("s", "ms", "us", "ns") is that of the stream's timestamps, for windows such as "30d"; `defaults`
-    (window, slide, paths, semantics, sources, …) are for the queries that do not say it themselves.  The field `output`
-    is for `rpq run` and has no effect here.  Raises `QueryFileError`, a `QueryError`, that names line or query, and field.
+    Windows are plain numbers or durations such as "30d", as in `Window`; with a `time_unit` ("s", "ms", "us", "ns"), that of
+    the stream's timestamps, durations become numbers of it, and a query may have a size of one kind and a slide of the other.
+    `defaults` (window, slide, paths, semantics, sources, …) are for the queries that do not say it themselves.  The field
+    `output` is for `rpq run` and has no effect here.  Raises `QueryFileError`, a `QueryError`, that names the place.
     """
-    return [asked.query(unit=time_unit) for asked in read_query_file(path, defaults)]
+    return [asked.query(unit=time_unit, durations=True) for asked in read_query_file(path, defaults)]
 
 
 def read_query_file(

@@ -218,7 +218,7 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x"}', ["line 2: has no field query"]),
         ('{"name": 5, "query": "a"}', ["line 2, field name: expected a text, not 5"]),
         ('{"name": "", "query": "a"}', ["line 2, field name: expected a text"]),
-        ('{"name": "\\ud800", "query": "a"}', ["line 2", "half a character"]),
+        ('{"name": "\\ud800", "query": "a"}', ["line 2", "lone surrogate"]),
         ('{"name": "x", "query": ["a"]}', ["line 2, field query: expected a text, not ['a']"]),
         ('{"name": "x", "query": "a"', ["line 2: is no JSON", "column 27"]),
         ("[1]", ["line 2: expected fields with names"]),
@@ -242,7 +242,7 @@ def test_a_bad_line_ends_the_command_before_anything_runs(rpq, edges, lines, mes
     Path("rows.csv").write_text("kept\n")
     for command in (["run", "--input", edges, *WINDOW, "--output", "rows.csv"], ["explain"]):
         status, out, err = rpq(*command, "--queries", "q.jsonl")
-        if command == ["explain"] and {"--time-unit", "half a character", "no folder"} & set(messages):
+        if command == ["explain"] and {"--time-unit", "lone surrogate", "no folder"} & set(messages):
             continue  # whether a query can run is seen when it does
         assert status == 2 and out == ""
         for message in messages:
@@ -392,6 +392,10 @@ def test_the_library_reads_a_file_of_queries(tmp_path):
         "a/b*", name="reach", window=library.Window(size=20_000, slide=3), semantics="explicit"
     )
     assert queries[2].sources == {1, "2", "3"}
+    path.write_text('[defaults]\nwindow = "30d"\nslide = "1d"\n[[query]]\nquery = "a"\n[[query]]\nquery = "b"\nwindow = 5\nslide = "1"')
+    with pytest.raises(library.QueryError, match="is in durations"):
+        library.Engine(*library.read_queries(path))
+    assert library.read_queries(path)[0].window == library.Window(size="30d", slide="1d")
     engine = library.Engine(*queries)
     assert {row.query for row in engine.push_rows([("1", "2", "a", 1)])} == {"reach", "(a|b|c)+"}
     with pytest.raises(library.QueryError, match="the defaults, field windows: is not known") as caught:
@@ -406,12 +410,12 @@ def test_the_library_reads_a_file_of_queries(tmp_path):
 @pytest.mark.parametrize(
     ("expression", "options", "message"),
     [
-        (5, {}, "expression of a query is a text"),
-        (automata.parse("a"), {}, "expression of a query is a text"),
-        ("a", {"name": 5}, "name of a query is a text, not 5"),
-        ("a", {"name": None}, "name of a query is a text, not None"),
-        ("a", {"name": b"x"}, "name of a query is a text"),
-        ("a", {"name": "\udc80"}, "half a character"),
+        (5, {}, "expression of a query is text"),
+        (automata.parse("a"), {}, "expression of a query is text"),
+        ("a", {"name": 5}, "name of a query is text, not 5"),
+        ("a", {"name": None}, "name of a query is text, not None"),
+        ("a", {"name": b"x"}, "name of a query is text"),
+        ("a", {"name": "\udc80"}, "lone surrogate"),
         ("a", {"simple_budget": True}, "budget"),
     ],
 )
