@@ -246,6 +246,18 @@ def test_a_root_that_is_set_aside_leaves_and_comes_back(tmp_path) -> None:
     assert rows(back) == ["+xt"] and e.set_aside() == []
 
 
+def test_a_jump_over_many_slides_with_a_root_set_aside_takes_no_time() -> None:
+    # Slide by slide it would be a trillion steps.
+    e = engine("a/b*/c", size=10**12, simple_budget=3, on_budget="set_aside", semantics="explicit")
+    e.push_rows([("x", "v", "a", 3), ("v", "u", "b", 3), ("u", "z", "c", 3), ("x", "y", "a", 1), ("y", "u", "b", 2)])
+    many = [(f"n{i}", f"n{j}", "b", 3) for i in range(5) for j in range(5) if i != j]
+    e.push_rows([("u", "y", "c", 3), ("x", "n0", "a", 3), *many, ("n4", "k", "b", 3), ("k", "n3", "c", 3)])
+    assert e.set_aside() == ["x"]
+    e.push_rows([("x", "s", "a", 10**12 - 1), ("s", "t", "c", 10**12 - 1)])
+    assert e.set_aside() == ["x"]
+    assert rows(e.advance(10**12 + 10)) == ["+xt"] and e.set_aside() == []
+
+
 def test_options_are_checked() -> None:
     with pytest.raises(rpq.QueryError):
         engine("a", simple_budget=0)

@@ -257,7 +257,7 @@ class SimpleIndex(DeltaIndex):
                 judge.forget_certain(self._view, self._certificates_view, len(self._certificates.key))
             stop = min(slide, int(judge.next_expiry(self._certificates_view, len(self._certificates.key))))
             if self._aside:
-                stop = min(stop, self._slide + 1)
+                stop = min(stop, self._next_edge_expiry())
             super()._cross(stop, order)
             self._begin_judging()
             self._run(judge.replace_expired, len(self._certificates.key), self.budget)
@@ -273,6 +273,12 @@ class SimpleIndex(DeltaIndex):
         if self._slide < slide:
             super()._cross(slide, order)
         self._clean()
+
+    def _next_edge_expiry(self) -> int:
+        """The next slide at which an edge leaves the window: no conflict ends before. O(edges)."""
+        expiry = self.index.graph.expiry
+        later = expiry[expiry > self.state[layout.NOW]]
+        return int(self.state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
 
     def _write_paths(self, first: int) -> None:
         if not self.judged:
