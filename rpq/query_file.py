@@ -171,8 +171,8 @@ class AskedQuery:
 def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, **defaults: Any) -> list[Query]:
     """Read a file of queries, `.toml` or `.jsonl`: all that `Engine(*queries)` needs.
 
-    Windows are plain numbers or durations such as "30d", as in `Window`; with a `time_unit` ("s", "ms", "us", "ns"), that of
-    the stream's timestamps, durations become numbers of it, and a query may have a size of one kind and a slide of the other.
+    Windows are plain numbers or durations such as "30d", as in `Window`; with a `time_unit` ("s", "ms", "us", "ns"), that
+    of the stream's timestamps, durations become numbers of it, and one window may have both.
     `defaults` (window, slide, paths, semantics, sources, …) are for the queries that do not say it themselves.  The field
     `output` is for `rpq run` and has no effect here.  Raises `QueryFileError`, a `QueryError`, that names the place.
     """
@@ -185,7 +185,7 @@ def read_query_file(
     """Read and check a file of queries; at least one, each with a name of its own.
 
     What a query does not say is said by the `[defaults]` of a TOML file, and what these do not by `defaults`, which are
-    called `default_place` in messages.  Raises `QueryFileError`.  About 0.2 ms for each expression that is not the same as another.
+    called `default_place` in messages.  Raises `QueryFileError`.  About 0.2 ms for each expression.
     """
     file = os.fspath(path)
     try:
@@ -242,9 +242,8 @@ def _toml(file: str, content: bytes) -> dict[str, Any]:
     for key in document:
         if key not in ("defaults", "query"):
             hint = " (what all queries have in common stands in [defaults])" if key in FIELDS else ""
-            raise place.error(
-                f"{key!r} is not known here: expected [defaults] and [[query]]{_did_you_mean(key, ('defaults', 'query'))}{hint}"
-            )
+            hint = _did_you_mean(key, ("defaults", "query")) + hint
+            raise place.error(f"{key!r} is not known here: expected [defaults] and [[query]]{hint}")
     return document
 
 

@@ -98,10 +98,10 @@ def open_sink(
 ) -> Sink:
     """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
 
-    Rows of `several` queries begin with the query's name.  A `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
-    the format allows it (text), for those who follow it; without either, a file is put in place by `close`.  Devices and
-    FIFOs take CSV if their names do not tell a format.  Raises `SinkError` for another ending, a file that cannot be
-    written, and one that is shorter than the position.
+    Rows of `several` queries begin with the query's name.  A `resumable` sink goes on at `position`, or begins anew if
+    that is None.  One that `grows` is written in place where the format allows it (text), for those who follow it;
+    without either, a file is put in place by `close`.  Devices and FIFOs take CSV if their names do not tell a format.
+    Raises `SinkError` for another ending, a file that cannot be written, and one that is shorter than the position.
     """
     columns = columns_of(witness=witness, several=several)
     ending = check_suffix(path)

@@ -187,7 +187,8 @@ def test_deletes_made_up_are_of_edges_that_any_query_uses(rpq, edges):
 def test_integers_of_typed_columns(rpq):
     pq.write_table(pa.table({"source": [1, 2], "target": [2, 3], "label": ["a", "a"], "timestamp": [1, 2]}), "e.parquet")
     Path("q.jsonl").write_text(
-        '{"name": "x", "query": "a+", "sources": [1], "output": "x.parquet"}\n{"name": "y", "query": "a+", "targets": ["3"]}\n'
+        '{"name": "x", "query": "a+", "sources": [1], "output": "x.parquet"}\n'
+        '{"name": "y", "query": "a+", "targets": ["3"]}\n'
     )
     run = ("run", "--queries", "q.jsonl", "--input", "e.parquet", *WINDOW, "--output", "y.parquet")
     status, _, err = rpq(*run)
@@ -234,7 +235,7 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a", "simple_budget": 0}', ["line 2, field simple_budget"]),
         ('{"name": "x", "query": "a", "on_budget": "stop"}', ["line 2, field on_budget"]),
         ('{"name": "x", "query": "a", "output": "x.txt"}', ["line 2, field output: x.txt", ".csv or .parquet"]),
-        ('{"name": "x", "query": "a", "output": "no/x.csv"}', ["line 2, field output: no/x.csv: cannot be written", "no folder"]),
+        ('{"name": "x", "query": "a", "output": "no/x.csv"}', ["line 2, field output: no/x.csv: cannot", "no folder"]),
     ],
 )
 def test_a_bad_line_ends_the_command_before_anything_runs(rpq, edges, lines, messages):
@@ -255,7 +256,7 @@ def test_a_bad_line_ends_the_command_before_anything_runs(rpq, edges, lines, mes
     ("text", "messages"),
     [
         ('[[query]]\nquery = "a"\n[[query]]\nname = "x"\nquery = "a|"', ["query 2 ('x'), field query", "column 3"]),
-        ('[[query]]\nname = "x"\nquery = "a"\nslid = 1', ["query 1 ('x'), field slid: is not known", "did you mean 'slide'?"]),
+        ('[[query]]\nname="x"\nquery="a"\nslid=1', ["query 1 ('x'), field slid: is not known", "did you mean 'slide'?"]),
         ('[defaults]\nquery = "b"\n[[query]]\nquery = "a"', ["[defaults], field query: is not known"]),
         ('[defaults]\nwindow = "3 days"\n[[query]]\nquery = "a"', ["[defaults], field window: '3 days'"]),
         ('[defaults]\nwindow = "3d"\n[[query]]\nquery = "a"', ["[defaults], field window: '3d' has a unit"]),
@@ -369,7 +370,8 @@ def test_a_run_of_a_thousand_queries_with_an_output_each(rpq, edges):
     Path("out").mkdir()
     Path("q.jsonl").write_text(
         "".join(
-            json.dumps({"name": f"q{i}", "query": f"{'abc'[i % 3]}/b*", "output": f"out/{i}.csv"}) + "\n" for i in range(count)
+            json.dumps({"name": f"q{i}", "query": f"{'abc'[i % 3]}/b*", "output": f"out/{i}.csv"}) + "\n"
+            for i in range(count)
         )
     )
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
@@ -392,7 +394,8 @@ def test_the_library_reads_a_file_of_queries(tmp_path):
         "a/b*", name="reach", window=library.Window(size=20_000, slide=3), semantics="explicit"
     )
     assert queries[2].sources == {1, "2", "3"}
-    path.write_text('[defaults]\nwindow = "30d"\nslide = "1d"\n[[query]]\nquery = "a"\n[[query]]\nquery = "b"\nwindow = 5\nslide = "1"')
+    defaults = '[defaults]\nwindow = "30d"\nslide = "1d"\n'
+    path.write_text(f'{defaults}[[query]]\nquery = "a"\n[[query]]\nquery = "b"\nwindow = 5\nslide = "1"')
     with pytest.raises(library.QueryError, match="is in durations"):
         library.Engine(*library.read_queries(path))
     assert library.read_queries(path)[0].window == library.Window(size="30d", slide="1d")

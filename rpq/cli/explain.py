@@ -61,7 +61,7 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
 
 
 def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
-    """Show all queries of a file; their automata in Graphviz's language only where these are asked for, one behind the other."""
+    """Show all queries of a file; their automata in Graphviz's language, one behind the other, only where asked for."""
     from rpq import automata
     from rpq.cli.paths import check_files
     from rpq.cli.queries import printable, read_asked

@@ -136,7 +136,7 @@ def output_options(asked: Sequence[AskedQuery]) -> list[tuple[str, str | None]]:
 
 
 def identity_of(settings: RunSettings, asked: Sequence[AskedQuery], queries: Sequence[Query]) -> dict[str, Any]:
-    """What must be the same for a run to go on from another's checkpoint: of each query, by name, and of the other options."""
+    """What must be the same for a run to go on from another's checkpoint: of each query, by name, and of other options."""
     asked_by_name = {
         query.name: {
             "query": query.expression,

@@ -207,7 +207,7 @@ def asked_expression(
 
 def execute(settings: RunSettings) -> int:
     """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
-    asked = read_asked(settings.queries, settings) if settings.queries else []
+    asked = read_asked(settings.queries, settings) if settings.queries is not None else []
     _check(settings, asked)
     import rpq
     import rpq.readers
@@ -227,9 +227,7 @@ def execute(settings: RunSettings) -> int:
     queries = _queries(settings, asked, _time_unit(settings, reader))
     one = queries[0].window if not asked else None
     window, slide = (one.size, one.slide) if one else (None, None)
-    identity = (
-        identity_of(settings, asked, queries) if asked else settings.identity(window=window, slide=slide)
-    )
+    identity = identity_of(settings, asked, queries) if asked else settings.identity(window=window, slide=slide)
     interrupts = Interrupts()
     are_files = all(map(_is_file, settings.inputs))
     labels_seen = LabelsSeen(query.expression for query in queries)

@@ -241,7 +241,8 @@ class Session:
             query = f"query {report.query!r}: " if self._settings.queries else ""
             where = "at a boundary" if report.row is None else f"at the tuple {' '.join(map(str, _row(tuples, report.row)))}"
             self.set_aside.append(
-                f"{query}root {report.root} set aside {where}, at time {report.timestamp}: its search took {report.size:,} nodes"
+                f"{query}root {report.root} set aside {where}, at time {report.timestamp}: "
+                f"its search took {report.size:,} nodes"
             )
 
     def _collected(self, changes: Changes) -> int:
