@@ -278,7 +278,7 @@ def test_without_compiling_kernels_are_plain_functions():
 
 def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
     # Of the kernels that apply tuples: every other kernel module of the index, the constants, blocks and views.
-    package = shutil.copytree(ROOT / "rpq", tmp_path / "rpq", symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    package = shutil.copytree(ROOT / "rpq", tmp_path / "rpq", ignore=shutil.ignore_patterns("__pycache__"))
     script = "from rpq.kernel_sources import digest; print(digest('rpq.index.kernels'))"
 
     def asked() -> str:
