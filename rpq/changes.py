@@ -170,6 +170,8 @@ class Changes:
 
     def rows(self) -> list[Change]:
         """The changes as a list of tuples."""
+        if not self._blocks:  # of most tuples there are none, and an empty table takes longer than the tuple
+            return []
         if len(self._blocks) == 1 and isinstance(rows := self._blocks[0], Rows):  # of which timestamps are plain numbers
             return [
                 Change(self._queries[query], source, target, timestamp, "-" if removed else "+")

@@ -66,6 +66,8 @@ class Evaluation:
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self._single = SingleTuple()
+        self._vertex_room = 0  # vertex ids below need no more room, as of the last time when some was made
+        self._is_divided = False  # and whether a query must be told of every new one
         self._bytes_of: dict[DeltaIndex, int] = {}  # as of the last look at each
         self._grown: list[RunningQuery] = []  # and not looked at since
         self._threads = threads
@@ -120,7 +122,7 @@ class Evaluation:
                 v, is_new = self.vertices.intern_one(target)
                 if is_new:
                     fresh.append(v)
-                if fresh or self.graph.is_full:
+                if self.graph.is_full or (fresh and (self._is_divided or max(fresh) >= self._vertex_room)):
                     self.make_room(1, np.array(fresh, np.int32))
             except BaseException:
                 self.vertices.release(np.array(fresh, np.int32))
@@ -186,6 +188,8 @@ class Evaluation:
         self.graph.make_room(count, self.vertices.count)
         for running in self.running.values():
             running.make_room(self.vertices, fresh, self.graph)
+        self._vertex_room = min([self.graph.vertex_room, *(running.vertex_room for running in self.running.values())])
+        self._is_divided = any(running.is_divided for running in self.running.values())
 
     def advance(self, time: int) -> list[Block]:
         """Move the stream time; the rows."""
@@ -283,6 +287,7 @@ class Evaluation:
         used = used[self.vertices.names.length[: len(used)] >= 0]
         for running in added:
             running.make_room(self.vertices, used, self.graph)
+        self._vertex_room = 0
         self._grown += added
 
     def _start(self, query: Query) -> RunningQuery:

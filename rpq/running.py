@@ -82,8 +82,7 @@ class RunningQuery:
             more = np.ones(max(vertices.count - held, held // 2), np.uint8)
             self._is_target = np.concatenate([self._is_target, more])
             self._is_root = [np.concatenate([flags, more]) for flags in self._is_root]
-        divided = self._threads * self._share[1] > 1
-        if len(fresh) and (divided or self.query.sources is not None):
+        if len(fresh) and (self._threads * self._share[1] > 1 or self.query.sources is not None):
             admitted = _among(vertices, fresh, self.query.sources)
             # First by share, then by thread: what a share answers must not depend on the number of threads.
             rest, share = np.divmod(vertices.hashes(fresh), np.uint64(self._share[1]))
@@ -94,6 +93,17 @@ class RunningQuery:
             self._is_target[fresh] = _among(vertices, fresh, self.query.targets)
         for index, flags in zip(self.indexes, self._is_root, strict=True):
             index.make_room(len(self._is_target), graph.capacity, flags, self._is_target)
+
+    @property
+    def vertex_room(self) -> int:
+        """Vertex ids below can be used."""
+        return len(self._is_target)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether not every vertex may be a root or a target of every index, so that new ones must be told."""
+        ends = self.query.sources, self.query.targets
+        return self._threads * self._share[1] > 1 or any(end is not None for end in ends)
 
     def total(self, field: int) -> int:
         """A counter of rows, which every index counts for its own."""

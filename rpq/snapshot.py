@@ -129,6 +129,11 @@ class SnapshotGraph:
         return len(self.edges.source)
 
     @property
+    def vertex_room(self) -> int:
+        """Vertex ids below can be used."""
+        return len(self.edges.degree)
+
+    @property
     def held(self) -> int:
         """Edges that have an id: those in any window, and those that the next collection takes."""
         return int(self.edges.fields[_COUNT] - self.edges.fields[_FREE])
