@@ -66,6 +66,9 @@ class Evaluation:
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self._single = SingleTuple()
+        self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
+        self._look_every = min(64, capacity)
+        self._may_overrun = False  # whether a query has simple paths
         self._vertex_room = 0  # vertex ids below need no more room, as of the last time when some was made
         self._is_divided = False  # and whether a query must be told of every new one
         self._bytes_of: dict[DeltaIndex, int] = {}  # as of the last look at each
@@ -152,10 +155,14 @@ class Evaluation:
             else:
                 counts = sum((part.counts() for _, part in parts), _NO_ROWS)
                 blocks = self.blocks(parts) if collect else []
-        self.note_overruns(0)
+        if self._may_overrun:
+            self.note_overruns(0)
         self._interned += len(fresh)
         if failure is None:
-            self.collect_if_due()
+            self._singles += 1
+            if self._singles >= self._look_every:
+                self._singles = 0
+                self.collect_if_due()
             self.midway = False
         return Applied(blocks, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
@@ -332,6 +339,7 @@ class Evaluation:
     def set_queries(self) -> None:
         """Tell the graph about the queries and which labels each wants. O(labels · queries)."""
         windows = [running.query.window for running in self.running.values()]
+        self._may_overrun = any(running.simple for running in self.running.values())
         self.latest = INT64_MAX - max((window.size for window in windows), default=0)
         labels = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels))
         relevant = np.zeros((self.labels.room, len(windows)), bool)
