@@ -23,14 +23,14 @@ from rpq.errors import (
     RpqError,
     StateFormatError,
 )
-from rpq.window import Window
+from rpq.stream.window import Window
 
 if TYPE_CHECKING:
-    from rpq.changes import Answers, Change, Changes, Path, SetAside
     from rpq.engine import Engine
-    from rpq.query import Query
-    from rpq.query_file import read_queries
-    from rpq.statistics import Statistics
+    from rpq.queries.query import Query
+    from rpq.queries.query_file import read_queries
+    from rpq.results.changes import Answers, Change, Changes, Path, SetAside
+    from rpq.running.statistics import Statistics
     from rpq.warmup import warm_up
 
 __version__ = "0.1.0"
@@ -58,15 +58,15 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Answers": "rpq.changes",
-    "Change": "rpq.changes",
-    "Changes": "rpq.changes",
+    "Answers": "rpq.results.changes",
+    "Change": "rpq.results.changes",
+    "Changes": "rpq.results.changes",
     "Engine": "rpq.engine",
-    "Path": "rpq.changes",
-    "Query": "rpq.query",
-    "SetAside": "rpq.changes",
-    "Statistics": "rpq.statistics",
-    "read_queries": "rpq.query_file",
+    "Path": "rpq.results.changes",
+    "Query": "rpq.queries.query",
+    "SetAside": "rpq.results.changes",
+    "Statistics": "rpq.running.statistics",
+    "read_queries": "rpq.queries.query_file",
     "warm_up": "rpq.warmup",
 }
 

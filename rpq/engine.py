@@ -10,9 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from rpq import html
-from rpq.changes import Answers, Block, Changes, Path
-from rpq.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
+from rpq.compiled.stopwatch import Stopwatch
 from rpq.errors import (
     ConflictBudgetError,
     InputError,
@@ -20,16 +18,18 @@ from rpq.errors import (
     QueryError,
     RpqError,
 )
-from rpq.evaluation import Evaluation
-from rpq.index import layout
-from rpq.memory import default_limit
-from rpq.query import Query, Vertex
-from rpq.state import read_state, write_state
-from rpq.statistics import Statistics, statistics_of
-from rpq.stopwatch import Stopwatch
-from rpq.stream_time import StreamTime
-from rpq.translate import pairs_as_names, path_of
-from rpq.window import INT64_MAX
+from rpq.paths.index import layout
+from rpq.queries.query import Query, Vertex
+from rpq.results import html
+from rpq.results.changes import Answers, Block, Changes, Path
+from rpq.results.naming import pairs_as_names, path_of
+from rpq.running.evaluation import Evaluation
+from rpq.running.limits import default_limit
+from rpq.running.statistics import Statistics, statistics_of
+from rpq.state.engine_state import read_state, write_state
+from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
+from rpq.stream.stream_time import StreamTime
+from rpq.stream.window import INT64_MAX
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 

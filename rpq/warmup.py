@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rpq.engine import Engine
-from rpq.query import Query
-from rpq.window import Window
+from rpq.queries.query import Query
+from rpq.stream.window import Window
 
 _CONFLICT = "a/b*/c"
 """A query that simple paths are hard for."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rpq.spark.preparing import prepare
     from rpq.spark.replaying import replay
-    from rpq.spark.session import open_session
+    from rpq.spark.spark_session import open_session
     from rpq.spark.streaming import rpq_changes
 
 __all__ = ["open_session", "prepare", "replay", "rpq_changes"]

@@ -206,7 +206,7 @@ def stream_command(**options: Any) -> None:
     _check_files(options, read=[options["folder"]])
     partitions = options["partitions"] or max(1, os.cpu_count() or 1)
     with session_for(options["master"], partitions, _settings(options), _log(options)) as session:
-        from rpq.spark.running import Stream
+        from rpq.spark.stream_run import Stream
 
         edges = Stream.edges(session, options["folder"], options["files"], options["max_files"])
         integers = edges.schema["source"].dataType.simpleString() != "string"
@@ -234,8 +234,8 @@ def _queries(
     options: dict[str, Any], expressions: tuple[str, ...], unit: str | None, *, integers: bool
 ) -> list[rpq.Query]:
     import rpq
-    from rpq.durations import DurationError, parse_duration
     from rpq.errors import QueryError
+    from rpq.stream.durations import DurationError, parse_duration
 
     unit = unit or options["time_unit"]
     lengths = {}
@@ -289,9 +289,9 @@ def _refuse_misspelt(expressions: tuple[str, ...]) -> None:
 
 def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
     """Refuse files that cannot be written, and folders and files that are, or lie in, one another."""
-    from rpq.cli.paths import check_files
-    from rpq.distinct import is_read_with
-    from rpq.files import WriteError, check_folder_writable
+    from rpq.cli.named_files import check_files
+    from rpq.files.destinations import WriteError, check_folder_writable
+    from rpq.files.distinct import is_read_with
 
     inputs = [("--input", path) for path in read]
     check_files(written=[("--log", options["log"]), ("--stats", options["stats"])], read=inputs)

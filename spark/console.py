@@ -35,7 +35,7 @@ def session_for(master: str | None, partitions: int | None, settings: Mapping[st
 
     What is missing (Java, PySpark) is a usage error; what the block raises of ours or of Spark's becomes a `Failure`.
     """
-    from rpq.spark.session import open_session
+    from rpq.spark.spark_session import open_session
 
     try:
         with _messages_to(log):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rpq.sealed import Kind, damaged, seal, unseal
+from rpq.files.sealed import Kind, damaged, seal, unseal
 
 TUPLES = Kind(magic=b"RPQTUPLE", noun="part of a stream", version=1)
 _VERTICES = (pa.int64(), pa.string(), pa.large_string())

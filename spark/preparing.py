@@ -27,12 +27,12 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
-from rpq.files import replacing
+from rpq.files.destinations import replacing
 from rpq.spark.errors import PipelineError
-from rpq.spark.formats import format_named
-from rpq.spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe, staged_schema
+from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe, staged_schema
 from rpq.spark.splits import SPLIT_BYTES, Split, splits_of
 from rpq.spark.summing import statistics_of
+from rpq.spark.text_formats import format_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

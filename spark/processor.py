@@ -25,15 +25,15 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
-from rpq.columns import EARLIEST
-from rpq.described import Damage, Described
-from rpq.program import Compiled
-from rpq.sealed import damaged
+from rpq.files.described import Damage, Described
+from rpq.files.sealed import damaged
+from rpq.paths.program import Compiled
 from rpq.spark.envelopes import unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.packed import TUPLES
 from rpq.spark.window_log import WindowLog
-from rpq.window import INT64_MAX
+from rpq.stream.columns import EARLIEST
+from rpq.stream.window import INT64_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle

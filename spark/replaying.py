@@ -14,8 +14,8 @@ import pyarrow as pa
 
 import rpq
 from rpq.spark.errors import PipelineError
+from rpq.spark.in_numbers import in_numbers
 from rpq.spark.preparing import VERTICES, read_statistics, vertex_type
-from rpq.spark.windows import in_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,12 +25,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.durations import NANOSECONDS
 from rpq.spark import envelopes
 from rpq.spark.errors import PipelineError
+from rpq.spark.in_numbers import in_numbers
 from rpq.spark.partitions import partition_keys
-from rpq.spark.session import STATE_STORE, STATE_STORE_KEY
-from rpq.spark.windows import in_numbers
+from rpq.spark.spark_session import STATE_STORE, STATE_STORE_KEY
+from rpq.stream.durations import NANOSECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.query import Query
-from rpq.sealed import damaged
+from rpq.files.sealed import damaged
+from rpq.queries.query import Query
 from rpq.spark.packed import TUPLES, packed, unpacked
 
 BUCKETS = 64

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import rpq
-from rpq.workloads import queries
+from rpq.workloads import named_queries
 from rpq.workloads.bench import latency, measure, plots
 from rpq.workloads.bench.command import EXPERIMENTS, bench
 from rpq.workloads.bench.deletes import PERCENT
@@ -41,7 +41,7 @@ def run(tmp_path):
 def test_throughput_has_all_queries_of_all_data_sets(run):
     records = run("throughput")["records"]
     for name in ("yago", "ldbc", "stackoverflow"):
-        assert [r["query"] for r in records if r["data"] == name] == queries.names(name)
+        assert [r["query"] for r in records if r["data"] == name] == named_queries.names(name)
     for record in records:
         assert record["tuples"] > 2_900 and record["relevant"] <= record["tuples"]
         assert record["push_p99_us"] >= record["push_p50_us"] > 0 and record["pushed"] == 8

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import rpq
 from rpq.workloads.bench import measure, speed
 from rpq.workloads.bench.command import bench
-from rpq.workloads.bench.results import figures_of_others
+from rpq.workloads.bench.result_files import figures_of_others
 from rpq.workloads.bench.streams import DATA_SETS, StreamError, load_files
 from rpq.workloads.generate.interactions import Interactions, generate_interactions
 

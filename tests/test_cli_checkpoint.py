@@ -90,7 +90,7 @@ def count_events(last: int) -> None:
         return wrapper
 
     import rpq
-    from rpq import sinks
+    from rpq.cli.outputs import sinks
 
     for owner, names in (
         (rpq.Engine, ["push", "save"]),

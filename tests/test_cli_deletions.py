@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpq.deletions import Deletions
+from rpq.readers.deletions import Deletions
 
 Tuple = tuple[str, str, str, int, bool]
 

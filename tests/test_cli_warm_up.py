@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import rpq
-from rpq import kernel_cache
 from rpq.cli import main
-from rpq.processors import NEEDS, common_names_here, difference, is_known
+from rpq.compiled import kernel_cache
+from rpq.compiled.processors import NEEDS, common_names_here, difference, is_known
 from rpq.warmup import VARIANTS, Variant, warm_up_variant
 from tests.environments import ALL_LOADED, ROOT, run
 
@@ -71,8 +71,8 @@ def test_nothing_is_left_to_compile(paths):
 
 
 def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
-    from rpq.index.delta import DeltaIndex
-    from rpq.program import Compiled
+    from rpq.paths.index.delta import DeltaIndex
+    from rpq.paths.program import Compiled
 
     widths = {
         (DeltaIndex(Compiled(query.dfa).program, query.window).cell.itemsize, paths)
@@ -108,7 +108,7 @@ def test_a_processor_that_nobody_knows_is_refused():
 def test_a_processor_that_can_do_more_than_this_one_is_refused(monkeypatch):
     if not is_known("x86-64-v4"):
         pytest.skip("another kind of machine")
-    monkeypatch.setattr("rpq.processors.features_here", lambda: NEEDS["x86-64-v4"] - {"avx512bw"})
+    monkeypatch.setattr("rpq.compiled.processors.features_here", lambda: NEEDS["x86-64-v4"] - {"avx512bw"})
     assert "this machine lacks avx512bw" in refused_processor("x86-64-v4")
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.blocks import LANES, SATURATED
-from rpq.index import kernels, layout
-from rpq.index.delta import DeltaIndex
+from rpq.arrays.lanes import LANES, SATURATED
+from rpq.paths.index import kernels, layout
+from rpq.paths.index.delta import DeltaIndex
 from tests.real import SHARED
 from tests.reference import evaluate
 from tests.twins import Twins, search, tiny

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rpq import files
-from rpq.distinct import SameFileError, check_distinct
+from rpq.files import destinations
+from rpq.files.distinct import SameFileError, check_distinct
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, modes and devices of another kind")
 
@@ -22,22 +22,22 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, modes and device
 def temporary(request, monkeypatch):
     """Both ways to write beside a file: without a name, and where the system has no such files."""
     if request.param == "hidden":
-        monkeypatch.setattr(files, "_UNNAMED", 0)
+        monkeypatch.setattr(destinations, "_UNNAMED", 0)
 
 
 def write(path, content=b"new"):
-    with files.replacing(path) as file:
+    with destinations.replacing(path) as file:
         file.write(content)
 
 
 def test_a_file_is_there_as_a_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a.txt"
-    with files.replacing(path) as file:
+    with destinations.replacing(path) as file:
         file.write(b"whole")
         file.flush()
         assert not path.exists()
     assert path.read_bytes() == b"whole"
-    with pytest.raises(KeyboardInterrupt), files.replacing(path) as file:
+    with pytest.raises(KeyboardInterrupt), destinations.replacing(path) as file:
         file.write(b"half")
         raise KeyboardInterrupt
     assert path.read_bytes() == b"whole"
@@ -99,7 +99,7 @@ def test_devices_are_written_to_and_stay(tmp_path):
 
 def test_standard_output_is_written_to_where_it_stands(tmp_path):
     """Redirected to a file that has something in it already, it goes on behind that."""
-    code = "import os, rpq.files as f\nos.write(1, b'first ')\nwith f.replacing('/dev/stdout') as file: file.write(b'second')"
+    code = "import os, rpq.files.destinations as f\nos.write(1, b'first ')\nwith f.replacing('/dev/stdout') as file: file.write(b'second')"
     with open(tmp_path / "out", "wb") as out:
         subprocess.run([sys.executable, "-c", code], stdout=out, check=True, cwd=Path(__file__).parents[1])
     assert (tmp_path / "out").read_bytes() == b"first second"
@@ -108,7 +108,7 @@ def test_standard_output_is_written_to_where_it_stands(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
 def test_a_full_disk_names_the_file(tmp_path):
     (tmp_path / "link").symlink_to("/dev/full")
-    with pytest.raises(files.WriteError, match=r"link: cannot be written: No space left") as caught:
+    with pytest.raises(destinations.WriteError, match=r"link: cannot be written: No space left") as caught:
         write(tmp_path / "link")
     assert caught.value.errno == errno.ENOSPC
 
@@ -125,7 +125,7 @@ def test_a_file_whose_folder_takes_none_is_copied_into(tmp_path, monkeypatch):
         return real(name, flags, *rest, **more)
 
     monkeypatch.setattr(os, "open", refusing)
-    with files.replacing(path) as file:
+    with destinations.replacing(path) as file:
         file.write(b"new")
         file.flush()
         assert path.read_bytes() == b"something long"
@@ -163,8 +163,8 @@ def test_what_cannot_be_written_is_said_before(tmp_path, monkeypatch, name, mess
     Path("file").write_text("x")
     Path("circle").symlink_to("circle")
     before = sorted(os.listdir())
-    for check in (files.check_writable, files.Replacement, files.Growing):
-        with pytest.raises(files.WriteError, match=message):
+    for check in (destinations.check_writable, destinations.Replacement, destinations.Growing):
+        with pytest.raises(destinations.WriteError, match=message):
             check(name)
     assert sorted(os.listdir()) == before
 
@@ -177,7 +177,7 @@ def test_what_is_write_protected_is_said_before(tmp_path):
     (tmp_path / "file").chmod(0o444)
     folder.chmod(0o555)
     code = (
-        "import os, sys, rpq.files as f\n"
+        "import os, sys, rpq.files.destinations as f\n"
         "if os.geteuid() == 0: os.chdir('/'); os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "for path in sys.argv[1:]:\n"
         "    try: f.check_writable(path)\n"
@@ -197,23 +197,23 @@ def test_what_is_write_protected_is_said_before(tmp_path):
 def test_a_growing_file_is_emptied_at_its_first_use_and_cut_where_it_goes_on(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"old")
-    growing = files.Growing(path)
+    growing = destinations.Growing(path)
     assert path.read_bytes() == b"old"
     growing.discard()
     assert path.read_bytes() == b"old"
-    growing = files.Growing(path)
+    growing = destinations.Growing(path)
     growing.file.write(b"12345")
     growing.file.flush()
     assert path.read_bytes() == b"12345"
     growing.discard(whole=4)
     assert path.read_bytes() == b"1234"
-    again = files.Growing(path, position=2)
+    again = destinations.Growing(path, position=2)
     again.file.write(b"x")
     again.put_in_place()
     assert path.read_bytes() == b"12x"
-    with pytest.raises(files.WriteError, match="it was changed"):
-        files.Growing(path, position=9)
-    new = files.Growing(tmp_path / "b.txt")
+    with pytest.raises(destinations.WriteError, match="it was changed"):
+        destinations.Growing(path, position=9)
+    new = destinations.Growing(tmp_path / "b.txt")
     new.file.write(b"1")
     new.discard()
     assert os.listdir(tmp_path) == ["a.txt"]

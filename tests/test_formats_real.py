@@ -7,11 +7,11 @@ import pytest
 
 from rpq.readers.edges import open_edges
 from rpq.readers.selecting import WithoutSelfLoops
+from rpq.workloads.formats.gmark_edges import open_gmark
+from rpq.workloads.formats.ldbc_edges import open_ldbc
+from rpq.workloads.formats.stackoverflow_edges import open_stackoverflow
+from rpq.workloads.formats.yago_facts import open_yago
 from tests.real import DATA
-from rpq.workloads.formats.gmark import open_gmark
-from rpq.workloads.formats.ldbc import open_ldbc
-from rpq.workloads.formats.stackoverflow import open_stackoverflow
-from rpq.workloads.formats.yago import open_yago
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rpq import kernel_cache
-from rpq.kernel_cache import KernelCache
-from rpq.kernel_sources import digest
+from rpq.compiled import kernel_cache
+from rpq.compiled.kernel_cache import KernelCache
+from rpq.compiled.kernel_sources import digest
 from tests.environments import ROOT, environment, run, site_packages, unprivileged
 
 FACTOR = "FACTOR = 2\n"
@@ -215,7 +215,7 @@ def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
 
 def test_a_full_disk_ends_nothing(python, tmp_path):
     script = """
-import errno, logging, os, rpq.kernel_cache as cache
+import errno, logging, os, rpq.compiled.kernel_cache as cache
 logging.basicConfig(format="%(levelname)s %(message)s")
 written = cache._write
 def full(path, content):
@@ -232,7 +232,7 @@ cache._write = full
 
 def test_the_engine_logs_once_why_kernels_are_compiled(python):
     script = "import logging; logging.basicConfig(format='%(name)s %(levelname)s %(message)s')\n"
-    script += "from rpq.stopwatch import Stopwatch; Stopwatch().start()  # what an engine does first\n"
+    script += "from rpq.compiled.stopwatch import Stopwatch; Stopwatch().start()  # what an engine does first\n"
     lines = run(python, "-c", script + ASK, "[3, 4]", cwd="/").stderr.splitlines()
     told = [line for line in lines if line.startswith("rpq ")]
     beside = site_packages(python) / "__pycache__" / "rpq"
@@ -271,7 +271,7 @@ print(len(kernels), [name for name, kept in kernels.items() if not kept])
 
 
 def test_without_compiling_kernels_are_plain_functions():
-    script = "from rpq.lists import append; from rpq.kernel_cache import reason_to_compile as why; "
+    script = "from rpq.arrays.lists import append; from rpq.compiled.kernel_cache import reason_to_compile as why; "
     script += "print(type(append).__name__, why(append))"
     assert run(Path(sys.executable), "-c", script, cwd=ROOT, env={"NUMBA_DISABLE_JIT": "1"}).stdout == "function None\n"
 
@@ -279,14 +279,14 @@ def test_without_compiling_kernels_are_plain_functions():
 def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
     # Of the kernels that apply tuples: every other kernel module of the index, the constants, blocks and views.
     package = shutil.copytree(ROOT / "rpq", tmp_path / "rpq", ignore=shutil.ignore_patterns("__pycache__"))
-    script = "from rpq.kernel_sources import digest; print(digest('rpq.index.kernels'))"
+    script = "from rpq.compiled.kernel_sources import digest; print(digest('rpq.paths.index.kernels'))"
 
     def asked() -> str:
         return run(Path(sys.executable), "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {script}").stdout
 
     before = asked()
-    assert before == asked() == digest("rpq.index.kernels") + "\n"
-    for name in ("index/insert.py", "index/layout.py", "index/delete.py", "blocks.py", "views.py", "lists.py"):
+    assert before == asked() == digest("rpq.paths.index.kernels") + "\n"
+    for name in (*(f"paths/index/{one}.py" for one in ("insert", "layout", "delete")), "arrays/lanes.py", "arrays/lists.py", "compiled/views.py"):
         text = (package / name).read_text()
         (package / name).write_text(text + "# changed\n")
         assert asked() != before, name

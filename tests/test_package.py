@@ -68,7 +68,7 @@ def contents(wheel: Path) -> list[str]:
 def test_the_wheel_brings_one_name(wheel):
     names = contents(wheel)
     assert {name.partition("/")[0] for name in names} == {"rpq", f"streaming_rpq-{rpq.__version__}.dist-info"}
-    assert {"rpq/py.typed", "rpq/automata/parser.py", "rpq/spark/session.py", "rpq/workloads/figures.json"} <= {*names}
+    assert {"rpq/py.typed", "rpq/automata/parser.py", "rpq/spark/spark_session.py", "rpq/workloads/figures.json"} <= {*names}
     in_checkout = {str(p.relative_to(ROOT)) for name in ("rpq", *NAMES) for p in (ROOT / name).rglob("*.py")}
     expected = {name if name.startswith("rpq/") else f"rpq/{name}" for name in in_checkout}
     assert expected == {name for name in names if name.endswith(".py")}
@@ -86,7 +86,7 @@ def test_in_a_checkout_no_file_is_loaded_under_two_names():
 
 
 def test_doctests_are_collected_under_the_names_that_are_imported():
-    some = ["rpq/automata", "rpq/workloads/queries.py", "rpq/window.py"]
+    some = ["rpq/automata", "rpq/workloads/named_queries.py", "rpq/stream/window.py"]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *some]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     collected = [line.partition("::")[2] for line in listed.splitlines() if "::" in line]
@@ -117,16 +117,16 @@ def test_files_of_the_user_with_the_same_names_disturb_nothing(python, tmp_path)
         run(python, *command, "explain", "a/b*", cwd=tmp_path)
         assert "mathoverflow" in run(python, *command, "bench", "--help", cwd=tmp_path).stdout
         run(python, *command, "spark", "--help", cwd=tmp_path)
-    script = "import rpq, rpq.automata, rpq.spark, rpq.workloads.queries\n"
+    script = "import rpq, rpq.automata, rpq.spark, rpq.workloads.named_queries\n"
     script += "rpq.Engine(rpq.Query('a/b', window=rpq.Window(size=9, slide=1)))"
     run(python, "-c", script, cwd=tmp_path)
 
 
 def test_installed_then_run_then_installed_as_editable(checkout, wheel, tmp_path):
     python = environment(tmp_path / "venv", wheel)
-    run(python, "-c", "from rpq.clock import ticks_per_second; ticks_per_second()", cwd=tmp_path)  # compiles a kernel
+    run(python, "-c", "from rpq.compiled.cycle_counter import ticks_per_second; ticks_per_second()", cwd=tmp_path)  # compiles a kernel
     assert list((tmp_path / "venv").rglob("*.nbc"))
-    where = "import rpq, rpq.workloads.queries; print(rpq.__file__); print(len(rpq.__path__))"
+    where = "import rpq, rpq.workloads.named_queries; print(rpq.__file__); print(len(rpq.__path__))"
     assert "site-packages" in run(python, "-c", where, cwd=tmp_path).stdout
     source = shutil.copytree(checkout, tmp_path / "source", symlinks=True)
     pip("install", "--quiet", "--editable", source, python=python)
@@ -162,7 +162,7 @@ def test_the_source_distribution_has_everything_that_is_committed(unpacked):
 def test_tests_pass_from_the_source_distribution(unpacked):
     copied_kernels(unpacked)
     some = [f"tests/test_{name}.py" for name in ("automata", "readme", "cli_explain", "bench_report")]
-    command = [sys.executable, "-m", "pytest", "-q", *some, "rpq/window.py"]
+    command = [sys.executable, "-m", "pytest", "-q", *some, "rpq/stream/window.py"]
     done = subprocess.run(command, cwd=unpacked, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout
 

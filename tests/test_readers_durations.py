@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.durations import NANOSECONDS, TIME_UNITS, DurationError, parse_duration
+from rpq.stream.durations import NANOSECONDS, TIME_UNITS, DurationError, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, open_reader
-from rpq.readers.jsonlines import JsonLayout, JsonLines, parse_exact
 from rpq.readers.source import Block
+from rpq.readers.text.jsonlines import JsonLayout, JsonLines, parse_exact
 
 FIRST = {"source": "a", "target": "b", "label": "x", "timestamp": 1}
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpq.readers import parsing
-from rpq.readers.layout import Layout
-from rpq.readers.parsing import LineParser, Rows, parse_exact, parse_plain
 from rpq.readers.source import Block, ByteSource
+from rpq.readers.text import parsing
+from rpq.readers.text.line_layout import Layout
+from rpq.readers.text.parsing import LineParser, Rows, parse_exact, parse_plain
 
 EDGES = ("source", "target", "label", "timestamp", "op")
 LAYOUTS = [

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
-from rpq.readers import open_reader, quotes
-from rpq.readers.layout import Layout
-from rpq.readers.parsing import parse_exact, parse_plain
-from rpq.readers.quotes import quotes_of, records
+from rpq.readers import open_reader
 from rpq.readers.source import Block
+from rpq.readers.text import quotes
+from rpq.readers.text.line_layout import Layout
+from rpq.readers.text.parsing import parse_exact, parse_plain
+from rpq.readers.text.quotes import quotes_of, records
 
 EDGES = ("source", "target", "label", "timestamp", "op")
 COMMAS = Layout(separator=",", fields=EDGES, optional=1)

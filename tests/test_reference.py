@@ -7,7 +7,6 @@ import pytest
 from tests.drawn import counted, explicit, push, query, shown
 from tests.reference import INT64_MAX, INT64_MIN, ReferenceEngine, Rejected
 
-
 # --- time: 2.3 ------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ import pytest
 from tests.drawn import graph, pairs
 from tests.reference import evaluate
 
-
 #   x --a--> y --a--> z --b--> w
 LINE = graph("x a y", "y a z", "z b w")
 

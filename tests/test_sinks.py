@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpq import sinks
-from rpq.files import Borrowed
-from rpq.lines import JSON_LINES
+from rpq.cli.outputs import sinks
+from rpq.files.destinations import Borrowed
+from rpq.files.lines import JSON_LINES
 
 
 def changes(rows, vertex_type=None):

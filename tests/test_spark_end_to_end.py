@@ -27,7 +27,7 @@ from rpq.readers import open_reader  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.java import check_java  # noqa: E402
 from rpq.spark.preparing import files_of, read_statistics  # noqa: E402
-from rpq.spark.running import records_of  # noqa: E402
+from rpq.spark.stream_run import records_of  # noqa: E402
 from tests.real import DATA  # noqa: E402
 
 try:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from rpq.readers import open_reader  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.java import check_java, java_version  # noqa: E402
-from rpq.spark.parsing import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
+from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
 from rpq.spark.splits import Split, blocks, splits_of  # noqa: E402
 
 

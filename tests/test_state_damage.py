@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.sealed import HEADER_BYTES
+from rpq.files.sealed import HEADER_BYTES
 from tests.damaging import as_version_1, states
 from tests.test_cli_checkpoint import call, command, make_stream
 
@@ -110,7 +110,7 @@ def test_a_million_edges_are_saved_and_read_in_well_under_a_second(tmp_path: Pat
         timestamp=np.arange(count),
     )
     engine.save(tmp_path / "state")  # collects
-    from rpq.state import read_state
+    from rpq.state.engine_state import read_state
 
     seconds = []
     for _ in range(3):

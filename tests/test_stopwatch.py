@@ -15,8 +15,8 @@ import pytest
 from numba import njit
 
 import rpq
-from rpq.evaluation import Evaluation
-from rpq.index.delta import DeltaIndex
+from rpq.paths.index.delta import DeltaIndex
+from rpq.running.evaluation import Evaluation
 
 ROOT = Path(__file__).parents[1]
 

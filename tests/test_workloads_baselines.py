@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 import rpq
-from rpq.workloads import queries
+from rpq.workloads import named_queries
 from rpq.workloads.baselines.confined import Confined, TimeIsUpError
-from rpq.workloads.baselines.search import ProductSearch
-from rpq.workloads.baselines.window import WindowEdges
+from rpq.workloads.baselines.product_search import ProductSearch
+from rpq.workloads.baselines.window_edges import WindowEdges
 
 
 def random_edges(seed: int, count: int = 25) -> list[tuple[str, str, str]]:
@@ -26,7 +26,7 @@ def engine_pairs(expression: str, edges: list[tuple[str, str, str]]) -> set[tupl
     return engine.answers().pairs()
 
 
-@pytest.mark.parametrize("expression", [*queries.TEMPLATES.values(), "a/^b*", "!a/b", "^(a|b)+"])
+@pytest.mark.parametrize("expression", [*named_queries.TEMPLATES.values(), "a/^b*", "!a/b", "^(a|b)+"])
 def test_the_search_finds_the_engines_answers(expression):
     for seed in range(5):
         edges = random_edges(seed)
@@ -39,18 +39,18 @@ def test_the_search_finds_the_engines_answers(expression):
         assert search.pairs() == engine_pairs(expression, [edge for edge in edges if edge not in gone])
 
 
-@pytest.mark.parametrize("name", queries.TEMPLATES)
+@pytest.mark.parametrize("name", named_queries.TEMPLATES)
 def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
     pytest.importorskip("pyoxigraph")
     from rpq.workloads.baselines.sparql import SparqlStore
 
     for seed in range(3):
         edges = random_edges(seed, 12)
-        store = SparqlStore(queries.TEMPLATES[name], ("a", "b", "c"))
+        store = SparqlStore(named_queries.TEMPLATES[name], ("a", "b", "c"))
         store.change(edges, [])
         pairs = store.pairs()
-        wanted = engine_pairs(queries.TEMPLATES[name], edges)
-        query = rpq.Query(queries.TEMPLATES[name], window=rpq.Window(size=1, slide=1))
+        wanted = engine_pairs(named_queries.TEMPLATES[name], edges)
+        query = rpq.Query(named_queries.TEMPLATES[name], window=rpq.Window(size=1, slide=1))
         assert store.count() == len(pairs)
         if query.dfa.accepts_empty:
             vertices = {end for source, _, target in edges for end in (source, target)}

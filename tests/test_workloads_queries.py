@@ -8,12 +8,12 @@ from importlib.metadata import entry_points
 import pytest
 
 from rpq import automata
-from tests.real import DATA
-from rpq.workloads import queries
+from rpq.workloads import named_queries
 from rpq.workloads.generate.kinds import KINDS
 from rpq.workloads.gmark.random_queries import random_queries
 from rpq.workloads.gmark.schema import SOCIAL, SchemaError, read_schema
 from rpq.workloads.gmark.workload import read_workload
+from tests.real import DATA
 
 GMARK = DATA / "gmark"
 
@@ -24,26 +24,26 @@ SCHEMA = """<generator><predicates><alias symbol="0">knows</alias><alias symbol=
 <outdistribution type="uniform"><min>1</min><max>3</max></outdistribution></target></source></schema></generator>"""
 
 
-@pytest.mark.parametrize("dataset", [*queries.BINDINGS, "wikidata"])
+@pytest.mark.parametrize("dataset", [*named_queries.BINDINGS, "wikidata"])
 def test_every_named_query_is_an_expression_without_letters_left(dataset):
-    for name in queries.names(dataset):
-        expression = queries.named_query(name, dataset)
+    for name in named_queries.names(dataset):
+        expression = named_queries.named_query(name, dataset)
         assert not automata.compile(expression).is_empty
         assert not re.search(r"\b[abc]\b", expression)
 
 
 def test_the_papers_queries_over_stack_overflow():
-    expressions = [queries.named_query(name, "stackoverflow") for name in queries.TEMPLATES]
+    expressions = [named_queries.named_query(name, "stackoverflow") for name in named_queries.TEMPLATES]
     assert expressions[2:5] == ["a2q/c2a*/c2q*", "(a2q|c2a|c2q)*", "a2q/c2a*/c2q"] and len(expressions) == 11
 
 
 def test_unknown_names_are_refused_with_a_hint():
-    with pytest.raises(queries.UnknownQueryError, match="did you mean 'stackoverflow'"):
-        queries.named_query("Q2", "stackoverflw")
-    with pytest.raises(queries.UnknownQueryError, match="expected one of Q1"):
-        queries.named_query("Q12", "ldbc")
-    with pytest.raises(queries.UnknownQueryError, match="cannot be asked"):
-        queries.named_query("Q4", "ldbc")
+    with pytest.raises(named_queries.UnknownQueryError, match="did you mean 'stackoverflow'"):
+        named_queries.named_query("Q2", "stackoverflw")
+    with pytest.raises(named_queries.UnknownQueryError, match="expected one of Q1"):
+        named_queries.named_query("Q12", "ldbc")
+    with pytest.raises(named_queries.UnknownQueryError, match="cannot be asked"):
+        named_queries.named_query("Q4", "ldbc")
 
 
 def test_the_command_line_can_find_them_without_an_import():
@@ -55,8 +55,8 @@ def test_the_command_line_can_find_them_without_an_import():
 @pytest.mark.parametrize(("dataset", "kind"), [("stackoverflow",) * 2, ("ldbc",) * 2, ("yago",) * 2, ("gmark",) * 2])
 def test_generated_streams_have_the_labels_of_their_queries(dataset, kind):
     (labels,) = [{*batch.column("label").to_pylist()} for batch in KINDS[kind](edges=20_000, seed=1)]
-    for name in queries.names(dataset):
-        assert {*queries.BINDINGS[dataset].labels_of(name)} <= labels
+    for name in named_queries.names(dataset):
+        assert {*named_queries.BINDINGS[dataset].labels_of(name)} <= labels
 
 
 def test_a_schema_is_read(tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli.settings import WrittenFile
-from rpq.files import STANDARD_OUTPUT
+from rpq.files.destinations import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ def demo(edges: int, seed: int, output: str | None) -> None:
     from rich.console import Console
 
     import rpq
-    from rpq.cli.paths import check_files
+    from rpq.cli.named_files import check_files
     from rpq.cli.progress import compiling_notice, notice_after
     from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
@@ -160,7 +160,7 @@ def command_name() -> str:
 
 def write_edges(stream: pa.Table, path: str) -> None:
     """Write a stream in the format `edges`, as the ending of the name says; `click.UsageError` for another."""
-    from rpq.files import WriteError
+    from rpq.files.destinations import WriteError
     from rpq.workloads.generate.writing import OutputError, write_stream
 
     try:

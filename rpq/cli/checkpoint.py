@@ -11,8 +11,8 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rpq.described import Damage, Described
 from rpq.errors import RpqError
+from rpq.files.described import Damage, Described
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -29,7 +29,7 @@ class CheckpointError(RpqError):
 class Position:
     """How far a run has come: `tuples` of the input are consumed, of which `last` was the last one.
 
-    `output` is the position of the output (see `rpq.sinks`), by name where there are several, and `late_bytes` the
+    `output` is the position of the output (see `rpq.cli.outputs.sinks`), by name where there are several, and `late_bytes` the
     length of the file of late tuples, None where there is no such output, or nothing in it yet.  `rejected` counts the
     tuples that the engine, not the reader, rejected.
     """
@@ -114,7 +114,7 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         if new.get(name) == value:
             continue
         if isinstance(before, dict) and isinstance(now, dict) and name == "--queries":
-            from rpq.cli.queries import differences
+            from rpq.cli.asked_queries import differences
 
             found += differences(before, now)
         else:

@@ -10,7 +10,7 @@ from rpq.cli.settings import WrittenFile
 
 if TYPE_CHECKING:
     from rpq import automata
-    from rpq.query_file import AskedQuery
+    from rpq.queries.query_file import AskedQuery
 
 
 @click.command("explain", short_help="Show how a path expression is understood.")
@@ -29,7 +29,7 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
     """
     from rpq import automata
-    from rpq.cli.paths import check_files
+    from rpq.cli.named_files import check_files
 
     if queries is not None:
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None])
@@ -63,8 +63,8 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
 def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
     """Show all queries of a file; their automata in Graphviz's language, one behind the other, only where asked for."""
     from rpq import automata
-    from rpq.cli.paths import check_files
-    from rpq.cli.queries import printable, read_asked
+    from rpq.cli.asked_queries import printable, read_asked
+    from rpq.cli.named_files import check_files
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
@@ -164,13 +164,13 @@ def _remarks(dfa: automata.DFA) -> list[str]:
 
 
 def _has_conflicts(dfa: automata.DFA) -> bool:
-    from rpq.program import Compiled
+    from rpq.paths.program import Compiled
 
     return len(Compiled(dfa).program.later_state) > 0
 
 
 def _write(path: str, data: bytes) -> None:
-    from rpq.files import replacing
+    from rpq.files.destinations import replacing
 
     try:
         with replacing(path) as file:

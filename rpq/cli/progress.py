@@ -37,7 +37,7 @@ def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Ite
 
 def compiling_notice() -> str:
     """That kernels are being compiled, why, and where they will be found the next time."""
-    from rpq.kernel_cache import why_compiled
+    from rpq.compiled.kernel_cache import why_compiled
 
     why = why_compiled()
     return "loading kernels …" if why is None else f"compiling kernels ({why}) …"

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.input_options import input_options, open_input
-from rpq.cli.queries import (
+from rpq.cli.asked_queries import (
     deletions_of,
     figures_of,
     identity_of,
@@ -24,17 +23,18 @@ from rpq.cli.queries import (
     queries_of,
     read_asked,
 )
+from rpq.cli.input_options import input_options, open_input
 from rpq.cli.settings import ByteSize, RunSettings, WrittenFile
 from rpq.cli.several import SeveralValuesCommand
 
 if TYPE_CHECKING:
     import rpq
     from rpq.cli.checkpoint import Position, Resumed
-    from rpq.cli.query_outputs import QueryOutputs
+    from rpq.cli.outputs.query_outputs import QueryOutputs
+    from rpq.cli.outputs.sinks import Sink
     from rpq.cli.session import Outputs, Session
-    from rpq.query_file import AskedQuery
+    from rpq.queries.query_file import AskedQuery
     from rpq.readers import Batch, Reader
-    from rpq.sinks import Sink
 
 EPILOG = """\b
 --input, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
@@ -361,9 +361,9 @@ def _check(settings: RunSettings, asked: list[AskedQuery]) -> None:
 
 def _check_files(settings: RunSettings, asked: list[AskedQuery]) -> None:
     """Refuse files that cannot be written, and one file for two purposes, before any is opened."""
-    from rpq.cli.paths import check_files
-    from rpq.files import is_regular
-    from rpq.sinks import SinkError, check_suffix, rows_beside
+    from rpq.cli.named_files import check_files
+    from rpq.cli.outputs.sinks import SinkError, check_suffix, rows_beside
+    from rpq.files.destinations import is_regular
 
     outputs = output_options(asked) if asked else [("--output", settings.output)]
     written = [*outputs, *((f"--{name}", getattr(settings, name)) for name in ("late", "checkpoint", "stats"))]
@@ -403,7 +403,7 @@ def _queries(
 
 def _lengths(settings: RunSettings, unit: str | None) -> dict[str, int]:
     """Window and slide, as far as they are given, in the stream's unit."""
-    from rpq.durations import DurationError, parse_duration
+    from rpq.stream.durations import DurationError, parse_duration
 
     lengths = {}
     for name in ("window", "slide"):
@@ -474,9 +474,9 @@ def _raising(error: Exception) -> Iterator[Batch]:
 
 
 def _open_outputs(settings: RunSettings, asked: list[AskedQuery], position: Position | None) -> Outputs:
-    from rpq.cli.late import LateFile
+    from rpq.cli.outputs.late import LateFile
+    from rpq.cli.outputs.sinks import open_sink
     from rpq.cli.session import Outputs
-    from rpq.sinks import open_sink
 
     has_checkpoint = settings.checkpoint is not None
     is_followed = has_checkpoint or not all(map(_is_file, settings.inputs))

@@ -20,14 +20,14 @@ import pyarrow as pa
 from rpq import __version__
 from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
 from rpq.cli.interrupts import Interrupted, Interrupts
-from rpq.cli.late import LateFile
+from rpq.cli.outputs.late import LateFile
+from rpq.cli.outputs.query_outputs import QueryOutputs
+from rpq.cli.outputs.sinks import Sink
 from rpq.cli.progress import ProgressLine, Reading
-from rpq.cli.query_outputs import QueryOutputs
 from rpq.cli.settings import RunSettings
 from rpq.cli.summary import ENGINE_FIGURES, peak_memory_bytes
-from rpq.deletions import Deletions
 from rpq.errors import ConflictBudgetError, InputError, MemoryLimitError
-from rpq.sinks import Sink
+from rpq.readers.deletions import Deletions
 
 if TYPE_CHECKING:
     from rpq.engine import Changes, Engine

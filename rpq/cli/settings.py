@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import click
 
-from rpq.files import STANDARD_OUTPUT, STANDARD_STREAM
+from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from rpq.cli.progress import readable_bytes
-from rpq.files import replacing
+from rpq.files.destinations import replacing
 
 ENGINE_FIGURES = (
     "tuples",
@@ -47,7 +47,7 @@ def peak_memory_bytes() -> int:
 
 
 def write_stats(path: str, figures: dict[str, Any]) -> None:
-    """Write the figures as JSON; the file is replaced as a whole.  Raises `rpq.files.WriteError`."""
+    """Write the figures as JSON; the file is replaced as a whole.  Raises `rpq.files.destinations.WriteError`."""
     text = json.dumps(figures, indent=2, ensure_ascii=False)
     with replacing(path) as file:
         file.write(f"{text}\n".encode())
@@ -59,7 +59,7 @@ def summary_text(figures: dict[str, Any]) -> str:
     counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
     tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
     if "queries" in figures:
-        from rpq.cli.queries import summary_lines
+        from rpq.cli.asked_queries import summary_lines
 
         queries = summary_lines(figures["queries"])
     else:

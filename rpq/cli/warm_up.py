@@ -36,7 +36,7 @@ def warm_up(cpu: str | None, jobs: int | None) -> None:
         os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = cpu, ""
     from numba import config
 
-    from rpq import kernel_cache
+    from rpq.compiled import kernel_cache
 
     if config.DISABLE_JIT:
         raise click.UsageError("NUMBA_DISABLE_JIT is set: nothing is compiled then")
@@ -55,7 +55,7 @@ def warm_up(cpu: str | None, jobs: int | None) -> None:
 
 
 def _check_processor(name: str) -> None:
-    from rpq.processors import NEEDS, features_here, is_known
+    from rpq.compiled.processors import NEEDS, features_here, is_known
 
     if not is_known(name):
         raise click.UsageError(
@@ -69,7 +69,7 @@ def _check_processor(name: str) -> None:
 
 
 def _how_to_use(cpu: str | None) -> str:
-    from rpq.processors import NEEDS
+    from rpq.compiled.processors import NEEDS
 
     if cpu is None or cpu in NEEDS:
         return ""
@@ -112,7 +112,7 @@ def _compiled(variants: tuple[Variant, ...], jobs: int) -> Iterator[Variant]:
 
 def _compile(variant: Variant) -> None:
     """Compile a variant in a process of its own: numba compiles one kernel at a time, and code may not run here."""
-    from rpq.kernel_cache import PACKAGE
+    from rpq.compiled.kernel_cache import PACKAGE
 
     script = "import sys; from rpq.warmup import *; warm_up_variant(Variant(int(sys.argv[1]), sys.argv[2]))"
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH"))))

@@ -3,7 +3,7 @@
 Text: separated by tabs, commas or blanks, compressed or not, with or without a header.  The first line that is neither
 blank nor a comment decides for its file:
 
-* An object of JSON makes it JSON lines (`rpq.readers.jsonlines`), which the format `jsonl` takes for granted.
+* An object of JSON makes it JSON lines (`rpq.readers.text.jsonlines`), which the format `jsonl` takes for granted.
 * It is a **header** if, cut at tabs, else at commas, else at blanks, its fields include each of `source`, `target`,
   `label` and `timestamp` once (in any order, upper or lower case), or the names that were given for them.  `op` is read
   if it is there, further columns are not, unless a condition names them.
@@ -27,12 +27,12 @@ from dataclasses import dataclass
 
 from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.detection import Detection, detect
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, check_arguments
 from rpq.readers.merge import merge_by_heads
 from rpq.readers.parquet import ParquetInput, is_typed
 from rpq.readers.source import STANDARD_INPUT
-from rpq.readers.textfile import TextFile
+from rpq.readers.text.detection import Detection, detect
+from rpq.readers.text.textfile import TextFile
 from rpq.readers.where import Where
 
 __all__ = ["detect", "open_edges", "open_json_lines"]

@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from rpq.durations import NANOSECONDS, TIME_UNITS
 from rpq.readers.field_errors import FieldError, shown
+from rpq.stream.durations import NANOSECONDS, TIME_UNITS
 
 TimeKind = Literal["naive", "aware"]
 

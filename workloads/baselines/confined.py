@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
-from rpq.workloads.baselines.window import Edge
+from rpq.workloads.baselines.window_edges import Edge
 
 Pairs = set[tuple[str, str]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
-from rpq.workloads.baselines.window import Edge
+from rpq.workloads.baselines.window_edges import Edge
 
 _VERTEX, _LABEL = "urn:v:", "urn:l:"
 
@@ -23,7 +23,7 @@ class SparqlStore:
     def __init__(self, template: str, labels: tuple[str, ...]) -> None:
         import pyoxigraph
 
-        from rpq.workloads.queries import bind
+        from rpq.workloads.named_queries import bind
 
         self._package = pyoxigraph
         self._store = pyoxigraph.Store()

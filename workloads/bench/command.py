@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rpq.workloads.bench.experiment import Experiment
 
 EXPERIMENTS = {
-    "mathoverflow": ("rpq.workloads.bench.mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
-    "ldbc": ("rpq.workloads.bench.ldbc", "Speed on LDBC's updates, beside other engines'."),
+    "mathoverflow": ("rpq.workloads.bench.speed_mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
+    "ldbc": ("rpq.workloads.bench.speed_ldbc", "Speed on LDBC's updates, beside other engines'."),
     "latency": ("rpq.workloads.bench.latency", "Latency of the public API: one tuple at a time, small batches."),
     "throughput": ("rpq.workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
     "index": ("rpq.workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),
@@ -22,7 +22,7 @@ EXPERIMENTS = {
     "states": ("rpq.workloads.bench.states", "Throughput against states and index size (Fig. 8, 9)."),
     "deletes": ("rpq.workloads.bench.deletes", "Explicit deletes of 2 to 10 % (Fig. 10)."),
     "reevaluation": ("rpq.workloads.bench.reevaluation", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
-    "simple": ("rpq.workloads.bench.simple", "Simple path semantics (Table 4)."),
+    "simple": ("rpq.workloads.bench.simple_paths", "Simple path semantics (Table 4)."),
 }
 """Name → module with an `EXPERIMENT`, and a line of help."""
 
@@ -68,9 +68,9 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
     <!-- bench mathoverflow columns=query,engine_seconds where=query:Q1 -->   … a table …   <!-- /bench -->
     <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench -->
     """
-    from rpq.files import WriteError, replacing
+    from rpq.files.destinations import WriteError, replacing
     from rpq.workloads.bench.report import ReportError, filled
-    from rpq.workloads.bench.results import default_directory
+    from rpq.workloads.bench.result_files import default_directory
 
     for file in files or (Path("README.md"),):
         try:
@@ -117,13 +117,13 @@ def _command(name: str, help_text: str) -> click.Command:
 def _run(name: str, values: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from rpq.cli.paths import check_files
-    from rpq.files import WriteError
+    from rpq.cli.named_files import check_files
+    from rpq.files.destinations import WriteError
     from rpq.workloads.bench.experiment import Settings
     from rpq.workloads.bench.measure import RowsDifferError
-    from rpq.workloads.bench.results import default_directory
+    from rpq.workloads.bench.result_files import default_directory
     from rpq.workloads.bench.streams import StreamError
-    from rpq.workloads.queries import UnknownQueryError
+    from rpq.workloads.named_queries import UnknownQueryError
 
     values["output"] = values["output"] or default_directory()
     values["queries"] = tuple(filter(None, values["queries"].replace(" ", "").split(",")))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.files import replacing
-from rpq.workloads import queries
+from rpq.files.destinations import replacing
+from rpq.workloads import named_queries
 from rpq.workloads.bench.streams import Stream, open_streams
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Experiment:
     def run(self, settings: Settings, say: Say) -> dict[str, Any]:
         """Measure, write NAME.json and NAME.png, and return what the JSON holds."""
         from rpq.workloads.bench.machine import describe_machine
-        from rpq.workloads.bench.results import write_result
+        from rpq.workloads.bench.result_files import write_result
 
         machine = describe_machine()
         outcome = self.measure(settings, say)
@@ -168,9 +168,9 @@ def queries_of(
     settings: Settings, stream: Stream, *, only: Sequence[str] = (), window: rpq.Window | None = None
 ) -> Iterator[tuple[str, rpq.Query]]:
     """The named queries of a stream that the settings want, in the order of `only` or of the paper."""
-    available = queries.names(stream.queries)
+    available = named_queries.names(stream.queries)
     wanted = {name.upper() for name in settings.queries} or {*available}
     for name in only or available:
         if name in wanted and name in available:
-            yield name, rpq.Query(queries.named_query(name, stream.queries), window=window or stream.window)
+            yield name, rpq.Query(named_queries.named_query(name, stream.queries), window=window or stream.window)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 
 PACKAGES = ("numba", "numpy", "pyarrow", "pyoxigraph", "matplotlib")
 _BLOCKS, _LANES, _STEPS = 64, 64, 400_000

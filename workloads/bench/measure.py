@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 import rpq
-from rpq.deletions import Deletions
-from rpq.index import layout
-from rpq.program import Compiled
+from rpq.paths.index import layout
+from rpq.paths.program import Compiled
+from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
 SAMPLES = 64

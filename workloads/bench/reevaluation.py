@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rpq
-from rpq.program import Compiled
-from rpq.workloads import queries
+from rpq.paths.program import Compiled
+from rpq.workloads import named_queries
 from rpq.workloads.baselines.confined import Baseline, Confined, TimeIsUpError
-from rpq.workloads.baselines.search import ProductSearch
+from rpq.workloads.baselines.product_search import ProductSearch
 from rpq.workloads.baselines.sparql import SparqlStore
-from rpq.workloads.baselines.window import Edge, WindowEdges
+from rpq.workloads.baselines.window_edges import Edge, WindowEdges
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
@@ -57,8 +57,8 @@ def baselines(name: str, query: rpq.Query, stream: Stream, say: Say) -> dict[str
     except ImportError:
         say("no SPARQL store: pyoxigraph is not installed; pip install 'streaming-rpq[bench]' brings it")
         return found
-    labels = queries.BINDINGS[stream.queries].labels_of(name)
-    return found | {"pyoxigraph": partial(SparqlStore, queries.TEMPLATES[name], labels)}
+    labels = named_queries.BINDINGS[stream.queries].labels_of(name)
+    return found | {"pyoxigraph": partial(SparqlStore, named_queries.TEMPLATES[name], labels)}
 
 
 def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], settings: Settings) -> Record:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rpq.workloads.bench.experiment import Column, Experiment
-from rpq.workloads.bench.results import read_result
+from rpq.workloads.bench.result_files import read_result
 
 _BLOCK = re.compile(r"(<!-- bench (?P<name>\w+)(?P<options>[^>]*?) -->)(?P<body>.*?)(<!-- /bench -->)", re.DOTALL)
 _PLACES = {"machine": "machine", "fact": "facts", "setting": "settings"}

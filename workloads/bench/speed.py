@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import rpq
-from rpq.workloads import queries
+from rpq.workloads import named_queries
 from rpq.workloads.bench import measure
 from rpq.workloads.bench.experiment import Column, Outcome, Record, Say, Settings
 from rpq.workloads.bench.memory import cold_seconds, resident_memory, start_seconds
-from rpq.workloads.bench.results import figures_of_others
+from rpq.workloads.bench.result_files import figures_of_others
 from rpq.workloads.bench.streams import DATA_SETS, Stream, generate, load_files
 
 DELETE_PERCENT = 5
@@ -62,7 +62,7 @@ def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> O
         if wanted and known["name"] not in wanted:
             continue
         say(f"{known['name']} …")
-        query = rpq.Query(queries.named_query(known["name"], stream.queries), window=stream.window)
+        query = rpq.Query(named_queries.named_query(known["name"], stream.queries), window=stream.window)
         record = {"query": known["name"], **measure_query(query, stream, settings)}
         records.append(record | (_beside(record, known, others) if is_whole else {}))
     expected = [record["rows_as_expected"] for record in records if record.get("rows_as_expected") is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import rpq
-from rpq.workloads import queries
+from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
@@ -38,7 +38,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
             )
         if not settings.queries:
             done = {record["query"] for record in records if record["data"] == stream.name}
-            checks[f"all queries of {stream.name} are there"] = done == {*queries.names(stream.queries)}
+            checks[f"all queries of {stream.name} are there"] = done == {*named_queries.names(stream.queries)}
     checks["rows given equal the rows that the engine counts"] = all(r["rows_given"] == r["rows_counted"] for r in records)
     return Outcome(records=records, streams=streams, checks=checks)
 

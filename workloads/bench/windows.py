@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import rpq
-from rpq.workloads import queries
+from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, queries_of, streams_of
@@ -48,7 +48,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
                 )
     checks = {"rows do not depend on whether time moves by a tuple or before it": agree}
     if not settings.queries and records:
-        checks["all queries are there"] = {r["query"] for r in records} == {*queries.names(stream.queries)}
+        checks["all queries are there"] = {r["query"] for r in records} == {*named_queries.names(stream.queries)}
     return Outcome(records=records, streams=streams, checks=checks)
 
 

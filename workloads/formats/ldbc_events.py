@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers.layout import FieldError, check_integer, shown, split_line
-from rpq.readers.parsing import LineError, Rows, column_of, data_lines
 from rpq.readers.source import Block
+from rpq.readers.text.line_layout import FieldError, check_integer, shown, split_line
+from rpq.readers.text.parsing import LineError, Rows, column_of, data_lines
 
 _HEAD = ("time", "dependency time", "event type")
 NO_MESSAGE = "-1"

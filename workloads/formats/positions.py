@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from rpq.readers.inputs import InputsReader, check_arguments
-from rpq.readers.layout import Layout
-from rpq.readers.textfile import TextFile, always
+from rpq.readers.text.line_layout import Layout
+from rpq.readers.text.textfile import TextFile, always
 
 
 def open_by_position(paths: Sequence[str], layout: Layout, *, on_error: str, batch_rows: int) -> InputsReader[TextFile]:

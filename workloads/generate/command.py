@@ -50,7 +50,7 @@ def generate(
     yago           facts of a hundred labels; timestamps are positions
     gmark          a graph of a gMark schema; timestamps are positions
     """
-    from rpq.cli.paths import check_files
+    from rpq.cli.named_files import check_files
 
     if (schema or workload) and kind != "gmark":
         raise click.UsageError("--schema and --workload are for gmark only")
@@ -64,7 +64,7 @@ def generate(
     options = _schema_option(schema)
     if workload:
         return _write_workload(output, workload, seed, options)
-    from rpq.files import WriteError
+    from rpq.files.destinations import WriteError
     from rpq.workloads.generate.kinds import KINDS
     from rpq.workloads.generate.writing import OutputError, write_stream
 
@@ -87,7 +87,7 @@ def _schema_option(path: str | None) -> dict[str, Any]:
 
 
 def _write_workload(output: str, count: int, seed: int, options: dict[str, Any]) -> None:
-    from rpq.files import WriteError, replacing
+    from rpq.files.destinations import WriteError, replacing
     from rpq.workloads.gmark.random_queries import random_queries
     from rpq.workloads.gmark.schema import SOCIAL
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
-from rpq.workloads.generate.gmark import like_gmark
+from rpq.workloads.generate.gmark_graphs import like_gmark
 from rpq.workloads.generate.interactions import like_stackoverflow
-from rpq.workloads.generate.ldbc import like_ldbc
-from rpq.workloads.generate.yago import like_yago
+from rpq.workloads.generate.ldbc_updates import like_ldbc
+from rpq.workloads.generate.yago_triples import like_yago
 
 KINDS: Mapping[str, Callable[..., Iterator[pa.RecordBatch]]] = {
     "stackoverflow": like_stackoverflow,

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from rpq.compression import Frame, GzipFrame
-from rpq.files import is_regular, replacing
+from rpq.files.compression import Frame, GzipFrame
+from rpq.files.destinations import is_regular, replacing
 
 _OPS = pa.array(["+", "-"])
 
@@ -23,7 +23,7 @@ class OutputError(ValueError):
 def write_stream(batches: Iterable[pa.RecordBatch], path: str) -> int:
     """Write the stream, `op` as the fifth column where it has deletes; the tuples written.
 
-    Raises `OutputError` for a name that does not say what to write, `rpq.files.WriteError` for a file that cannot be.
+    Raises `OutputError` for a name that does not say what to write, `rpq.files.destinations.WriteError` for a file that cannot be.
     """
     opened = _writer_of(path)
     written = 0

@@ -1,0 +1,323 @@
+"""Operations on a block of 64 cells, one root a cell, as single vector instructions.
+
+A block is 64 neighbouring entries of a flat array of cells (`values`, any integer type), named by its
+number: block `p` is `values[64 * p : 64 * p + 64]`. A cell holds the expiry slide up to which a root
+reaches a product node, relative to a moving base; a cell at or below `now` is dead, which is the same as
+absent. Beside it `hops` (uint8, the same shape) holds the hop count that makes supports well founded.
+
+numba vectorises loops over 64 bytes only when they happen to be written in the right way, and cannot turn
+a comparison of 64 lanes into a 64-bit mask at all. So the operations are written as vector IR in
+`@intrinsic`s: LLVM lowers a `<64 x i8>` to one register where there is AVX-512 and to a few elsewhere, and
+every result is a mask with one bit a lane. They take pointers, which is what arrays are in a view
+(`views.py`). Each has a twin in plain Python for `NUMBA_DISABLE_JIT=1`.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 64
+SATURATED = 255
+"""The hop count that no longer counts: it supports nothing."""
+
+_I8 = ir.IntType(8)
+_I64 = ir.IntType(64)
+_MASK = ir.VectorType(ir.IntType(1), LANES)
+
+
+def _splat(builder, scalar, lanes):
+    """A vector all of whose lanes are `scalar`."""
+    vector_type = ir.VectorType(scalar.type, lanes)
+    one = builder.insert_element(ir.Constant(vector_type, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    return builder.shuffle_vector(one, ir.Constant(vector_type, ir.Undefined), zeros)
+
+
+class _Cells:
+    """A pointer argument of an intrinsic, read and written a block at a time."""
+
+    def __init__(self, context, builder, pointer_type, array):
+        self.builder = builder
+        self.element = context.get_data_type(pointer_type.dtype)
+        self.bytes = self.element.width // 8
+        self.vector_type = ir.VectorType(self.element, LANES)
+        self.data = array
+
+    def pointer(self, block):
+        offset = self.builder.shl(block, ir.Constant(block.type, 6))
+        pointer = self.builder.gep(self.data, [offset])
+        return self.builder.bitcast(pointer, self.vector_type.as_pointer())
+
+    def load(self, block):
+        vector = self.builder.load(self.pointer(block))
+        vector.align = self.bytes
+        return vector
+
+    def store(self, vector, block):
+        self.builder.store(vector, self.pointer(block)).align = self.bytes
+
+    def splat(self, scalar):
+        """A 64-bit scalar, cut to the width of a cell, in all lanes."""
+        if self.element.width < 64:
+            scalar = self.builder.trunc(scalar, self.element)
+        return _splat(self.builder, scalar, LANES)
+
+    def constant(self, number):
+        return ir.Constant(self.vector_type, [number] * LANES)
+
+
+def _mask(builder, vector):
+    return builder.bitcast(vector, _I64)
+
+
+def _is_cells(*arrays):
+    return all(isinstance(a, types.CPointer) and isinstance(a.dtype, types.Integer) for a in arrays)
+
+
+@intrinsic
+def _raise_block(typingctx, values, target, source, slide, now):
+    """values[target] = max(values[target], min(values[source], slide)); masks of the lanes that grew, that were dead."""
+    if not _is_cells(values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        old = cells.load(args[1])
+        carried = cells.load(args[2])
+        cut = cells.splat(args[3])
+        dead = cells.splat(args[4])
+        offered = builder.select(builder.icmp_unsigned("<", carried, cut), carried, cut)
+        floor = builder.select(builder.icmp_unsigned(">", old, dead), old, dead)
+        grew = builder.icmp_unsigned(">", offered, floor)
+        grew_mask = _mask(builder, grew)
+        any_grew = builder.icmp_unsigned("!=", grew_mask, ir.Constant(_I64, 0))
+        with builder.if_then(any_grew):
+            cells.store(builder.select(grew, offered, old), args[1])
+        was_dead = _mask(builder, builder.icmp_unsigned("<=", old, dead))
+        return context.make_tuple(builder, signature.return_type, [grew_mask, builder.and_(was_dead, grew_mask)])
+
+    result = types.UniTuple(types.uint64, 2)
+    return result(values, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _raise_block_with_hops(typingctx, values, hops, target, source, slide, now):
+    """As `_raise_block`, and the lanes that grew get their hop count."""
+    if not _is_cells(values, hops):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        counts = _Cells(context, builder, signature.args[1], args[1])
+        old = cells.load(args[2])
+        carried = cells.load(args[3])
+        cut = cells.splat(args[4])
+        dead = cells.splat(args[5])
+        larger = builder.icmp_unsigned(">", carried, cut)
+        offered = builder.select(larger, cut, carried)
+        floor = builder.select(builder.icmp_unsigned(">", old, dead), old, dead)
+        grew = builder.icmp_unsigned(">", offered, floor)
+        grew_mask = _mask(builder, grew)
+        any_grew = builder.icmp_unsigned("!=", grew_mask, ir.Constant(_I64, 0))
+        with builder.if_then(any_grew):
+            cells.store(builder.select(grew, offered, old), args[2])
+            carried_hops = counts.load(args[3])
+            saturated = builder.icmp_unsigned("==", carried_hops, counts.constant(SATURATED))
+            next_hops = builder.select(saturated, carried_hops, builder.add(carried_hops, counts.constant(1)))
+            next_hops = builder.select(larger, counts.constant(0), next_hops)
+            counts.store(builder.select(grew, next_hops, counts.load(args[2])), args[2])
+        was_dead = _mask(builder, builder.icmp_unsigned("<=", old, dead))
+        return context.make_tuple(builder, signature.return_type, [grew_mask, builder.and_(was_dead, grew_mask)])
+
+    result = types.UniTuple(types.uint64, 2)
+    return result(values, hops, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _supported(typingctx, values, hops, target, source, slide):
+    """Mask of the lanes of `target` that an edge of that slide out of `source` supports (dead lanes included)."""
+    if not _is_cells(values, hops):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        counts = _Cells(context, builder, signature.args[1], args[1])
+        held = cells.load(args[2])
+        carried = cells.load(args[3])
+        lasting = builder.icmp_unsigned(">=", cells.splat(args[4]), held)
+        larger = builder.icmp_unsigned(">", carried, held)
+        fewer = builder.icmp_unsigned("<", counts.load(args[3]), counts.load(args[2]))
+        nearer = builder.and_(builder.icmp_unsigned("==", carried, held), fewer)
+        return _mask(builder, builder.and_(lasting, builder.or_(larger, nearer)))
+
+    return types.uint64(values, hops, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _live(typingctx, values, block, now):
+    """Mask of the lanes above `now`."""
+    if not _is_cells(values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        return _mask(builder, builder.icmp_unsigned(">", cells.load(args[1]), cells.splat(args[2])))
+
+    return types.uint64(values, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _reaching(typingctx, values, target, source, slide, now):
+    """Mask of the live lanes of `target` that hold no more than an edge of that slide out of `source` gives."""
+    if not _is_cells(values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        held = cells.load(args[1])
+        alive = builder.icmp_unsigned(">", held, cells.splat(args[4]))
+        lasting = builder.icmp_unsigned(">=", cells.splat(args[3]), held)
+        fed = builder.icmp_unsigned(">=", cells.load(args[2]), held)
+        return _mask(builder, builder.and_(alive, builder.and_(lasting, fed)))
+
+    return types.uint64(values, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _lowest(typingctx, values, block, now):
+    """The smallest cell above `now`; the largest number of the cell's type where there is none."""
+    if not _is_cells(values):
+        return None
+    unsigned = types.Integer.from_bitwidth(values.dtype.bitwidth, False)
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        held = cells.load(args[1])
+        alive = builder.icmp_unsigned(">", held, cells.splat(args[2]))
+        kept = builder.select(alive, held, cells.constant(signature.args[0].dtype.maxval))
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(cells.element, [cells.vector_type]),
+            f"llvm.vector.reduce.umin.v{LANES}i{cells.element.width}",
+        )
+        return context.cast(builder, builder.call(function, [kept]), unsigned, types.int64)
+
+    return types.int64(values, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _clear(typingctx, values, block, mask):
+    """Set the lanes of `mask` to zero."""
+    if not _is_cells(values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        lanes = builder.bitcast(args[2], _MASK)
+        cells.store(builder.select(lanes, cells.constant(0), cells.load(args[1])), args[1])
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def _prefetch(typingctx, values, block):
+    """Ask for the first cache line of a block; changes nothing."""
+    if not _is_cells(values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        pointer_type = _I8.as_pointer()
+        flag = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [pointer_type, flag, flag, flag]), "llvm.prefetch.p0"
+        )
+        address = builder.bitcast(cells.pointer(args[1]), pointer_type)
+        builder.call(function, [address, ir.Constant(flag, 0), ir.Constant(flag, 3), ir.Constant(flag, 1)])
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64), codegen
+
+
+# --- the same in plain Python, for NUMBA_DISABLE_JIT=1 ---------------------------------------------------
+
+def _block(array, number):
+    return array[LANES * number : LANES * number + LANES]
+
+
+def _bits(lanes):
+    return np.uint64(int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little"))
+
+
+def _lanes(mask):
+    return np.unpackbits(np.frombuffer(int(mask).to_bytes(8, "little"), np.uint8), bitorder="little").astype(bool)
+
+
+def _python_raise_block(values, target, source, slide, now):
+    old = _block(values, target)
+    offered = np.minimum(_block(values, source), values.dtype.type(slide))
+    grew = offered > np.maximum(old, values.dtype.type(now))
+    fresh = grew & (old <= now)
+    old[grew] = offered[grew]
+    return _bits(grew), _bits(fresh)
+
+
+def _python_raise_block_with_hops(values, hops, target, source, slide, now):
+    carried = _block(values, source).copy()
+    carried_hops = _block(hops, source).astype(np.int64)
+    grew, fresh = _python_raise_block(values, target, source, slide, now)
+    counted = np.where(carried > slide, 0, np.minimum(carried_hops + 1, SATURATED)).astype(np.uint8)
+    lanes = _lanes(grew)
+    _block(hops, target)[lanes] = counted[lanes]
+    return grew, fresh
+
+
+def _python_supported(values, hops, target, source, slide):
+    held, carried = _block(values, target), _block(values, source)
+    nearer = (carried == held) & (_block(hops, source) < _block(hops, target))
+    return _bits((held <= slide) & ((carried > held) | nearer))
+
+
+def _python_live(values, block, now):
+    return _bits(_block(values, block) > now)
+
+
+def _python_reaching(values, target, source, slide, now):
+    held = _block(values, target)
+    return _bits((held > now) & (held <= slide) & (_block(values, source) >= held))
+
+
+def _python_lowest(values, block, now):
+    held = _block(values, block)
+    return np.int64(np.min(held, where=held > now, initial=np.iinfo(values.dtype).max))
+
+
+def _python_clear(values, block, mask):
+    _block(values, block)[_lanes(mask)] = 0
+
+
+def _python_prefetch(values, block):
+    pass
+
+
+if config.DISABLE_JIT:
+    raise_block = _python_raise_block
+    raise_block_with_hops = _python_raise_block_with_hops
+    supported = _python_supported
+    live = _python_live
+    reaching = _python_reaching
+    lowest = _python_lowest
+    clear = _python_clear
+    prefetch = _python_prefetch
+else:
+    raise_block = _raise_block
+    raise_block_with_hops = _raise_block_with_hops
+    supported = _supported
+    live = _live
+    reaching = _reaching
+    lowest = _lowest
+    clear = _clear
+    prefetch = _prefetch

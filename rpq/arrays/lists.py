@@ -1,0 +1,144 @@
+"""Many short lists of 64-bit entries in one flat array.
+
+The out-edges of a vertex and the blocks of a row are lists that grow and shrink one entry at a time, and
+there are hundreds of thousands of them. Each lies in one piece in the pool `entries`, in a region whose size
+is a power of two; a list that outgrows its region moves to one twice as large, and its old region waits in a
+chain of free regions of that size. Appending is amortised O(1); walking a list is a walk over memory.
+
+Kernels never allocate: where the pool is full `reserve` answers False and leaves everything as it was, the
+kernel returns to Python, `Lists.grown` makes a larger pool (closing the gaps), and the kernel goes on.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+
+_NONE = -1
+
+
+class Lists(NamedTuple):
+    """Lists over one pool; list `i` is `entries[start[i] : start[i] + length[i]]`."""
+
+    entries: np.ndarray  # int64, the pool
+    start: np.ndarray  # int64 a list
+    length: np.ndarray  # int32 a list
+    size_class: np.ndarray  # int8 a list: its region holds 1 << size_class entries, -1 no region
+    free: np.ndarray  # int64 a size class: first free region, chained through its first entry
+    top: np.ndarray  # int64[2]: the pool is unused from here on, its capacity
+
+
+def new_lists(count: int, capacity: int) -> Lists:
+    """`count` empty lists over a pool of `capacity` entries."""
+    return Lists(
+        entries=np.zeros(capacity, np.int64),
+        start=np.zeros(count, np.int64),
+        length=np.zeros(count, np.int32),
+        size_class=np.full(count, _NONE, np.int8),
+        free=np.full(40, _NONE, np.int64),
+        top=np.array([0, capacity], np.int64),
+    )
+
+
+def with_count(lists: Lists, count: int) -> Lists:
+    """The same lists followed by new empty ones, `count` in all."""
+    more = count - len(lists.start)
+    return lists._replace(
+        start=np.concatenate([lists.start, np.zeros(more, np.int64)]),
+        length=np.concatenate([lists.length, np.zeros(more, np.int32)]),
+        size_class=np.concatenate([lists.size_class, np.full(more, _NONE, np.int8)]),
+    )
+
+
+def grown(lists: Lists, room: int) -> Lists:
+    """The same lists, packed, in a pool with room for at least `room` entries more than they occupy."""
+    regions = lists.size_class[lists.size_class >= 0].astype(np.int64)
+    occupied = int((np.int64(1) << regions).sum())
+    capacity = occupied + max(room, occupied // 2)
+    packed = lists._replace(
+        entries=np.zeros(capacity, np.int64),
+        start=lists.start.copy(),
+        size_class=lists.size_class.copy(),
+        free=np.full(40, _NONE, np.int64),
+        top=np.array([0, capacity], np.int64),
+    )
+    _repack(lists, packed)
+    return packed
+
+
+def lists_bytes(lists: Lists) -> int:
+    """Bytes held by the lists and their pool."""
+    return sum(array.nbytes for array in lists)
+
+
+@njit(cache=True, nogil=True)
+def _repack(old, new):
+    for i in range(len(old.start)):
+        if old.size_class[i] < 0:
+            continue
+        source = old.start[i]
+        target = new.top[0]
+        new.start[i] = target
+        new.top[0] = target + (1 << old.size_class[i])
+        for j in range(old.length[i]):
+            new.entries[target + j] = old.entries[source + j]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _release_region(lists, start, size_class):
+    lists.entries[start] = lists.free[size_class]
+    lists.free[size_class] = start
+
+
+@njit(cache=True, nogil=True)
+def _take_region(lists, size_class):
+    """The start of a free region, or -1 where the pool is full."""
+    start = lists.free[size_class]
+    if start >= 0:
+        lists.free[size_class] = lists.entries[start]
+        return start
+    start = lists.top[0]
+    if start + (1 << size_class) > lists.top[1]:
+        return np.int64(-1)
+    lists.top[0] = start + (1 << size_class)
+    return start
+
+
+@njit(cache=True, nogil=True)
+def reserve(lists, i, extra):
+    """Make room for `extra` more entries in list `i`; False, and nothing changed, where the pool is full."""
+    needed = lists.length[i] + extra
+    held = np.int64(lists.size_class[i])
+    if held >= 0 and needed <= (1 << held):
+        return True
+    wanted = held + 1
+    while (1 << wanted) < needed:
+        wanted += 1
+    region = _take_region(lists, wanted)
+    if region < 0:
+        return False
+    start = lists.start[i]
+    for j in range(lists.length[i]):
+        lists.entries[region + j] = lists.entries[start + j]
+    if held >= 0:
+        _release_region(lists, start, held)
+    lists.start[i] = region
+    lists.size_class[i] = wanted
+    return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def append(lists, i, entry):
+    """Add an entry to list `i`, in which room was reserved."""
+    lists.entries[lists.start[i] + lists.length[i]] = entry
+    lists.length[i] += 1
+
+
+@njit(cache=True, nogil=True)
+def truncate(lists, i, length):
+    """Keep the first `length` entries of list `i`; an empty list gives its region back."""
+    lists.length[i] = length
+    if length == 0 and lists.size_class[i] >= 0:
+        _release_region(lists, lists.start[i], lists.size_class[i])
+        lists.size_class[i] = -1

@@ -1,0 +1,500 @@
+"""Where the rows of a result go: files of text and Parquet files, standard output.
+
+A sink takes tables of answer changes and writes their columns `source,target,timestamp,op` and, with witnesses,
+`path`.  Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a crash: after
+`commit()` everything written is on disk, and a later sink that is opened at the position which `commit` returned throws
+away what was written behind it.
+
+==================  ============================================  ==================================================
+sink                 written                                       position
+==================  ============================================  ==================================================
+`TextSink`           to a file that is put in place at the end,    the length of the file in bytes; of a compressed
+                     or as rows come (resumable, growing)          one up to the end of a frame, which `commit` makes
+`ParquetSink`        to a file that is put in place at the end     none: an unfinished Parquet file is no file
+`ResumableParquet`   to `FILE.rows`, turned into FILE at the end   the number of rows
+==================  ============================================  ==================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rpq.errors import RpqError
+from rpq.files import destinations
+from rpq.files.compression import FRAMES, Frame
+from rpq.files.lines import CSV, JSON_LINES, Lines
+
+COLUMNS = ("source", "target", "timestamp", "op")
+"""The columns of every output, in this order."""
+
+QUERY_COLUMN = "query"
+"""The first column of outputs of several queries."""
+
+WITNESS_COLUMN = "path"
+"""The further column of outputs with witnesses."""
+
+ROW_GROUP_ROWS = 1 << 20
+"""Rows of a Parquet row group, and so about the most that is held back in memory."""
+
+TEXT_FORMS = {".csv": CSV, ".jsonl": JSON_LINES}
+ENDINGS = (*(form + packed for form in TEXT_FORMS for packed in ("", *FRAMES)), ".parquet")
+"""The endings of the names of outputs."""
+
+_FRAME = np.dtype("<u8")
+_FRAME_WORDS = 2  # rows, bytes
+
+
+class SinkError(RpqError):
+    """An output that cannot be opened, or not be gone on with."""
+
+
+class Sink(Protocol):
+    """Where rows go.  `rows` have been written to it."""
+
+    rows: int
+
+    def write(self, rows: pa.Table) -> None:
+        """Write the rows of a table that has at least the sink's columns."""
+
+    def commit(self) -> int | None:
+        """Put everything written so far on disk, and return the position behind it; None if nothing has been begun."""
+
+    def close(self) -> None:
+        """Write what is held back and put the output in place: from here on it is whole.
+
+        Where a `write` failed or was broken off, an output that is put in place at the end is not, and one that was
+        written in place ends behind the last rows that are whole.
+        """
+
+    def discard(self) -> None:
+        """Leave the output as if this sink had never been, where nothing has been written in place yet."""
+
+
+def columns_of(*, witness: bool, several: bool = False) -> tuple[str, ...]:
+    """The columns of an output: of `several` queries, and with witnesses.
+
+    >>> columns_of(witness=True, several=True)
+    ('query', 'source', 'target', 'timestamp', 'op', 'path')
+    """
+    return (*(QUERY_COLUMN,) * several, *COLUMNS, *(WITNESS_COLUMN,) * witness)
+
+
+def open_sink(
+    path: str,
+    *,
+    witness: bool = False,
+    several: bool = False,
+    resumable: bool = False,
+    grows: bool = False,
+    position: int | None = None,
+) -> Sink:
+    """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
+
+    Rows of `several` queries begin with the query's name.  A `resumable` sink goes on at `position`, or begins anew if
+    that is None.  One that `grows` is written in place where the format allows it (text), for those who follow it;
+    without either, a file is put in place by `close`.  Devices and FIFOs take CSV if their names do not tell a format.
+    Raises `SinkError` for another ending, a file that cannot be written, and one that is shorter than the position.
+    """
+    columns = columns_of(witness=witness, several=several)
+    ending = check_suffix(path)
+    if resumable and (path == destinations.STANDARD_STREAM or not destinations.is_regular(path)):
+        raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")
+    if ending == ".parquet":
+        with _opening():
+            return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
+    form, packed = os.path.splitext(ending) if ending.endswith(tuple(FRAMES)) else (ending, "")
+    file = destination(path, grows=grows or resumable, position=position)
+    return TextSink(file, columns, lines=TEXT_FORMS[form], packed=packed, position=position)
+
+
+def check_suffix(path: str) -> str:
+    """Return the ending of an output's name, in lower case; raise `SinkError` if it is not a known one."""
+    ending = next((ending for ending in ENDINGS if path.lower().endswith(ending)), None)
+    if ending is not None:
+        return ending
+    if path == destinations.STANDARD_STREAM or not (destinations.is_regular(path) or os.path.isdir(path)):
+        return ".csv"
+    raise SinkError(
+        f"{path}: the ending tells the format: expected a name that ends in .csv or .parquet or .jsonl "
+        "(.csv and .jsonl also with .gz or .zst behind), or -"
+    )
+
+
+def destination(path: str, *, grows: bool, position: int | None = None) -> destinations.Destination:
+    """What to write the text at a path to, as `open_sink` decides it.  Raises `SinkError`."""
+    if path == destinations.STANDARD_STREAM:
+        return destinations.Borrowed(sys.stdout.buffer)
+    with _opening():
+        if grows and destinations.is_regular(path):
+            return destinations.Growing(path, position=position)
+        return destinations.Replacement(path)
+
+
+@contextmanager
+def _opening() -> Iterator[None]:
+    try:
+        yield
+    except destinations.WriteError as error:
+        raise SinkError(str(error)) from error
+
+
+class TextSink:
+    """Rows as lines, CSV with a header unless told otherwise, and compressed if `packed` is an ending such as `.gz`.
+
+    Without compression, whatever `write` was given has reached the operating system when it returns; compressed, it has
+    when `commit` or `close` ends the frame.  `position` tells that the destination goes on behind that many bytes.
+    """
+
+    def __init__(
+        self,
+        destination: destinations.Destination,
+        columns: Sequence[str],
+        *,
+        lines: Lines = CSV,
+        packed: str = "",
+        position: int | None = None,
+    ) -> None:
+        self.rows = 0
+        self._destination = destination
+        self._columns = list(columns)
+        self._lines = lines
+        self._new_frame = FRAMES.get(packed)
+        self._frame: Frame | None = None
+        self._goes_on = self._has_begun = position is not None
+        self._bytes = self._whole = position or 0
+        self._is_broken = False
+        if destination.begins_at_once:
+            try:
+                with self._unbroken():
+                    self._begin()
+            except BaseException:
+                self.discard()
+                raise
+
+    def write(self, rows: pa.Table) -> None:
+        if rows.num_rows == 0:
+            return
+        with self._unbroken():
+            self._begin()
+            for lines in self._lines.of(rows.select(self._columns)):
+                self._pack(lines)
+            if self._frame is None:
+                self._hand_over()
+        self.rows += rows.num_rows
+
+    def commit(self) -> int | None:
+        if not self._has_begun:
+            return None
+        with self._unbroken():
+            self._end_frame()
+            destinations.synchronise(self._destination.file)
+        return self._bytes
+
+    def close(self) -> None:
+        if self._is_broken:
+            self.discard()
+            return
+        try:
+            with self._unbroken():
+                self._begin()
+                self._end_frame()
+                self._destination.put_in_place()
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        self._destination.discard(whole=self._whole if self.rows or self._goes_on else 0)
+
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        try:
+            with destinations.failures_named(self._destination.path):
+                yield
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._pack(self._lines.header(self._columns))
+            if self._frame is None:
+                self._hand_over()
+
+    def _pack(self, data: bytes | pa.Buffer) -> None:
+        if self._new_frame is None:
+            self._put(data)
+            return
+        self._frame = self._frame or self._new_frame()
+        self._put(self._frame.compress(data))
+
+    def _end_frame(self) -> None:
+        if self._frame is not None:
+            self._put(self._frame.end())
+            self._frame = None
+        self._hand_over()
+
+    def _put(self, data: bytes | pa.Buffer) -> None:
+        view = memoryview(data)
+        while view:  # an unbuffered file may take less than it is given
+            written = self._destination.file.write(view)
+            view = view[written:] if written else view
+        self._bytes += len(memoryview(data))
+
+    def _hand_over(self) -> None:
+        self._destination.file.flush()
+        self._whole = self._bytes
+
+
+class ParquetSink:
+    """Rows as one Parquet file, in row groups of about `ROW_GROUP_ROWS`; the name exists once the file is whole.
+
+    The first rows tell the types of the columns, those of the input's vertices; without any rows they are text.
+    """
+
+    def __init__(self, path: str, columns: Sequence[str], *, row_group_rows: int = ROW_GROUP_ROWS) -> None:
+        self.rows = 0
+        self._path = path
+        self._columns = columns
+        self._row_group_rows = row_group_rows
+        self._destination = destinations.Replacement(path)
+        self._writer: pq.ParquetWriter | None = None
+        self._held = _Held()
+        self._is_broken = False
+
+    def write(self, rows: pa.Table) -> None:
+        self._held.add(plain(rows, self._columns))
+        self.rows += rows.num_rows
+        if self._held.rows >= self._row_group_rows:
+            self._write_group(self._held.take())
+
+    def _write_group(self, rows: pa.Table) -> None:
+        try:
+            if self._writer is None:
+                file = _Counted(self._destination.file)
+                self._writer = pq.ParquetWriter(file, rows.schema, compression="zstd", compression_level=1)
+            self._writer.write_table(rows, row_group_size=self._row_group_rows)
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def commit(self) -> int:
+        raise SinkError(f"{self._path}: this output cannot be gone on with")
+
+    def close(self) -> None:
+        try:
+            if self._is_broken:
+                return
+            if self._held.rows or self._writer is None:
+                self._write_group(self._held.take() if self._held.rows else _no_rows(self._columns))
+            assert self._writer is not None
+            self._writer.close()
+            self._destination.put_in_place()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        if self._writer is not None and self._writer.is_open:
+            with suppress(Exception):  # the end of a file that is thrown away
+                self._writer.close()
+            self._writer.is_open = False  # or it tries again when it is forgotten
+        self._destination.discard()
+
+
+class _Counted:
+    """A file that knows how much was written to it, which a FIFO does not."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._bytes = 0
+
+    def write(self, data: Any) -> int:
+        self._bytes += len(memoryview(data))
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._bytes
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        pass
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+class _Held:
+    """Tables that wait to be written together."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._tables: list[pa.Table] = []
+
+    def add(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._tables.append(rows)
+            self.rows += rows.num_rows
+
+    def take(self) -> pa.Table:
+        rows = pa.concat_tables(self._tables)
+        self._tables, self.rows = [], 0
+        return rows
+
+
+def _no_rows(columns: Sequence[str]) -> pa.Table:
+    return pa.schema([(name, pa.int64() if name == "timestamp" else pa.string()) for name in columns]).empty_table()
+
+
+class ResumableParquet:
+    """Rows that become a Parquet file at the end, and until then stand in `FILE.rows`, which survives a crash.
+
+    A Parquet file without its end cannot be read, and one that is finished cannot be written on.  So the rows are
+    collected in a file of frames, each a header (rows, bytes) and an Arrow stream, which can be cut at any frame.
+    `close` writes the Parquet file, gives it its name and then removes the frames; opened again at a position, the
+    frames are made from the Parquet file where they are gone.  Whenever the process is killed, one of the two holds
+    all rows up to the last `commit`.  Costs the rows' compressed size on disk, and one more pass over them.
+    """
+
+    def __init__(self, path: str, columns: Sequence[str], *, position: int | None = None) -> None:
+        destinations.check_writable(path)
+        self.rows = 0
+        self._path = path
+        self._columns = columns
+        self._frames_path = rows_beside(path)
+        self._held = _Held()
+        self._before = position or 0
+        self._is_broken = self._is_kept = False
+        if not self._before:
+            self._frames = destinations.Growing(self._frames_path)
+            return
+        if not os.path.exists(self._frames_path):
+            self._restore_frames(self._before)
+        self._frames = destinations.Growing(self._frames_path, position=self._frames_end(self._before))
+        self._is_kept = True
+
+    def write(self, rows: pa.Table) -> None:
+        self._held.add(plain(rows, self._columns))
+        self.rows += rows.num_rows
+        if self._held.rows >= ROW_GROUP_ROWS:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        try:
+            _write_frame(self._frames.file, self._held.take())
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def commit(self) -> int | None:
+        if self._held.rows:
+            self._write_held()
+        if not self._before + self.rows:
+            return None
+        try:
+            destinations.synchronise(self._frames.file)
+        except BaseException:
+            self._is_broken = True
+            raise
+        self._is_kept = True
+        return self._before + self.rows
+
+    def close(self) -> None:
+        if self._is_broken:
+            self.discard()
+            return
+        self.commit()
+        self._frames.put_in_place()
+        finished = ParquetSink(self._path, self._columns)
+        try:
+            for rows in _read_frames(self._frames_path):
+                finished.write(rows)
+            finished.close()
+        finally:
+            finished.discard()
+        os.remove(self._frames_path)
+
+    def discard(self) -> None:
+        """Leave what a checkpoint may go on from; opened at a position it is cut there."""
+        self._frames.discard(whole=os.path.getsize(self._frames_path) if self._is_kept else 0)
+
+    def _restore_frames(self, rows: int) -> None:
+        """Write the first rows of the finished file as frames again."""
+        if not os.path.exists(self._path):
+            raise SinkError(f"{self._path}: is missing, but the checkpoint goes on from {rows:,} rows in it")
+        left = rows
+        with destinations.replacing(self._frames_path) as file:
+            for batch in pq.ParquetFile(self._path).iter_batches(batch_size=ROW_GROUP_ROWS):
+                part = batch.slice(0, left)
+                _write_frame(file, pa.Table.from_batches([part]))
+                left -= part.num_rows
+                if not left:
+                    break
+            else:
+                raise SinkError(
+                    f"{self._path}: has fewer rows than the {rows:,} that the checkpoint goes on from; it was changed"
+                )
+
+    def _frames_end(self, rows: int) -> int:
+        """The position in the file of frames behind this many rows."""
+        with open(self._frames_path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            position = counted = 0
+            while counted < rows:
+                header = np.frombuffer(file.read(_FRAME_WORDS * _FRAME.itemsize), dtype=_FRAME)
+                if len(header) < _FRAME_WORDS:
+                    break
+                counted += int(header[0])
+                position = file.seek(int(header[1]), os.SEEK_CUR)
+        if counted != rows or position > size:
+            raise SinkError(
+                f"{self._frames_path}: does not have the {rows:,} rows that the checkpoint goes on from; it was changed"
+            )
+        return position
+
+
+def _write_frame(file: IO[bytes], rows: pa.Table) -> None:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(rows)
+    data = out.getvalue()
+    file.write(np.array([rows.num_rows, data.size], dtype=_FRAME).tobytes())
+    file.write(memoryview(data))
+
+
+def _read_frames(path: str) -> Iterator[pa.Table]:
+    with open(path, "rb") as file:
+        while header := file.read(_FRAME_WORDS * _FRAME.itemsize):
+            yield pa.ipc.open_stream(file.read(int(np.frombuffer(header, dtype=_FRAME)[1]))).read_all()
+
+
+def rows_beside(path: str) -> str:
+    """The file in which the rows of a resumable Parquet output stand until its end."""
+    return f"{path}.rows"
+
+
+def plain(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return these columns, in this order, without dictionaries."""
+    rows = rows.select(list(columns))
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            rows = rows.set_column(index, field.name, rows.column(index).cast(field.type.value_type))
+    return rows

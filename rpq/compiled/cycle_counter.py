@@ -1,0 +1,24 @@
+"""The rate of the processor's cycle counter, with which kernels time single tuples."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+from rpq.compiled.intrinsics import cycles
+from rpq.compiled.kernel_cache import njit
+
+
+@njit(cache=True)
+def _read():
+    return cycles()
+
+
+@cache
+def ticks_per_second() -> float:
+    """Ticks of `cycles` a second, measured once over a fiftieth of a second; 0 where the processor has no counter."""
+    _read()
+    started, ticks = time.perf_counter(), _read()
+    while (elapsed := time.perf_counter() - started) < 0.02:
+        pass
+    return (_read() - ticks) / elapsed

@@ -1,0 +1,371 @@
+"""Where compiled kernels are kept between runs: `njit(cache=True)` of this module is numba's, with another cache.
+
+numba decides when a kernel is defined which one directory holds its compiled forms, and refuses to define it where it
+can write none; it does not notice when a kernel that is called by another one changes in another file; and two
+processes that compile two variants of one kernel at a time can each take the other's file for their own. Here
+
+* there are several *places*, in this order: NUMBA_CACHE_DIR where it is set, `__pycache__` beside the package, the
+  user's cache directory, a directory of the user's own in the temporary one. All are read up to the first that can be
+  written, and that one is written. So the cache of an installation that only root may write serves everybody, and what
+  it lacks is added elsewhere. Where nothing can be written kernels are compiled and not kept, without an error;
+* a file holds one variant of one kernel for one processor, and its name says which: there is no index that two
+  writers could mix up, and a file appears whole or not at all;
+* its first line says what it was made from: numba's version, the processor, and a digest of the kernel's module and of
+  all modules of this package that it imports;
+* what was made for processors in general (`processors.py`) is taken where nothing was made for this one;
+* when a kernel must be compiled all the same, `why_compiled` says why: the engine logs it, the command shows it.
+
+Nothing of numba is changed: kernels of other packages are cached as ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import pickle
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
+from hashlib import sha256
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import numba
+from numba import config
+from numba.core import sigutils
+from numba.core.caching import CompileResultCacheImpl, _Cache, _CacheLocator
+from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
+
+from rpq.compiled.kernel_sources import digest
+from rpq.compiled.processors import common_names_here, difference
+
+PACKAGE = Path(__file__).parent
+_log = logging.getLogger("rpq")
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """numba's `njit(**options)`; with `cache=True` compiled kernels are kept as this module says."""
+    is_cached = options.pop("cache", False)
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        kernel = numba.njit(**options)(function)
+        if is_cached and not config.DISABLE_JIT:
+            kernel._cache = KernelCache(function)
+        return kernel
+
+    return decorate
+
+
+class Place(NamedTuple):
+    """A directory for the kernels of one folder of the package, and the one that people know it by."""
+
+    directory: Path
+    known_as: Path
+
+
+class Key(NamedTuple):
+    """What a compiled kernel was made from and for; all of it must fit."""
+
+    numba: str
+    sources: str
+    signature: str
+    triple: str
+    processor: str
+    features: str
+
+
+class KernelCache(_Cache):
+    """The compiled variants of one kernel, in every place where some may be."""
+
+    def __init__(self, function: Any) -> None:
+        self._function: FunctionType = function
+        self._format = _Format(function)
+        self._is_enabled = True
+
+    # --- what numba calls ------------------------------------------------------------------------------------
+
+    @property
+    def cache_path(self) -> str | None:
+        """Where the next variant is written, if it can be written anywhere."""
+        place = writable_place(self._file)
+        return None if place is None else str(place.directory)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled variant for these argument types, or None; why there is none is told."""
+        target_context.refresh()
+        if not self._is_enabled or not places(self._file):
+            return None
+        key = self._key(sig, target_context.codegen())
+        for fitting in _fitting(key):
+            for place in places(self._file):
+                content = self._read(place, fitting)
+                if content is not None:
+                    return self._format.rebuild(target_context, content)
+        _tell(self._reason(key), self._function)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a variant in the first place that can be written; nowhere, if there is none."""
+        if not self._is_enabled or not places(self._file) or not self._format.check_cachable(data):
+            return
+        key = self._key(sig, data.codegen)
+        content = json.dumps(key).encode() + b"\n" + dumps(self._format.reduce(data))
+        while (place := writable_place(self._file)) is not None:
+            try:
+                _write(place.directory / self._name(key), content)
+                return
+            except OSError as error:
+                _log.warning("kernels cannot be kept in %s: %s", place.directory, error.strerror or error)
+                _refused.add(place.directory)
+                places.cache_clear()
+
+    def enable(self) -> None:
+        """Read and write again."""
+        self._is_enabled = True
+
+    def disable(self) -> None:
+        """Neither read nor write."""
+        self._is_enabled = False
+
+    def flush(self) -> None:
+        """Forget the variants of this kernel that can be removed."""
+        for place in places(self._file):
+            for path in self._kept(place):
+                try:
+                    path.unlink()
+                except OSError:
+                    continue
+
+    # --- whether it will be compiled -------------------------------------------------------------------------
+
+    def reason_to_compile(self, sig: Any, target_context: Any) -> str | None:
+        """Why the variant for these argument types is not at hand; None if it is. Reads one line of a file."""
+        if not places(self._file):
+            return "a function that is in no file of this package is kept nowhere"
+        target_context.refresh()
+        key = self._key(sig, target_context.codegen())
+        for fitting in _fitting(key):
+            for place in places(self._file):
+                try:
+                    if _key_of(place.directory / self._name(fitting)) == fitting:
+                        return None
+                except OSError:
+                    continue
+        return self._reason(key)
+
+    # --- files -----------------------------------------------------------------------------------------------
+
+    @property
+    def _file(self) -> str:
+        return self._function.__code__.co_filename
+
+    @cached_property
+    def _stem(self) -> str:
+        version = f"py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
+        return f"{Path(self._file).stem}.{self._function.__qualname__}.{version}".replace("<", "").replace(">", "")
+
+    def _key(self, sig: Any, codegen: Any) -> Key:
+        arguments, _ = sigutils.normalize_signature(sig)
+        triple, processor, features = codegen.magic_tuple()
+        sources = digest(self._function.__module__)
+        return Key(numba.__version__, sources, ", ".join(map(str, arguments)), triple, processor, features)
+
+    def _name(self, key: Key) -> str:
+        # What is out of date is overwritten: neither the versions nor the sources are in the name.
+        variant = sha256(json.dumps(key[2:]).encode()).hexdigest()[:20]
+        return f"{self._stem}.{variant}.nbc"
+
+    def _read(self, place: Place, key: Key) -> Any:
+        """What was kept in a place for a key, or None. A file that is damaged counts as none."""
+        try:
+            with open(place.directory / self._name(key), "rb") as file:
+                if _parsed(file.readline()) != key:
+                    return None
+                return pickle.loads(file.read())
+        except Exception:  # of whatever kind: a damaged pickle may raise anything
+            return None
+
+    def _kept(self, place: Place) -> list[Path]:
+        try:
+            return sorted(place.directory.glob(f"{self._stem}.*.nbc"))
+        except OSError:
+            return []
+
+    def _reason(self, wanted: Key) -> str:
+        """Why nothing that is kept fits: of all files of this kernel, the one that comes nearest tells."""
+        found: list[tuple[int, str]] = []
+        for place in places(self._file):
+            where = f"the cache in {place.known_as}"
+            for path in self._kept(place):
+                try:
+                    key = _key_of(path)
+                except OSError as error:
+                    found.append((4, f"{where} cannot be read: {error.strerror or error}"))
+                    continue
+                if key is None:
+                    found.append((0, f"{where} is damaged"))
+                elif key.numba != wanted.numba:
+                    found.append((1, f"{where} was made by numba {key.numba}, this is {wanted.numba}"))
+                elif key.sources != wanted.sources:
+                    found.append((2, f"{where} was made from another version of the kernels"))
+                elif key.triple != wanted.triple:
+                    found.append((3, f"{where} was made for {key.triple}, this is {wanted.triple}"))
+                elif key[4:] != wanted[4:]:
+                    found.append((3, f"{where} was {difference(key[4:], wanted[4:])}"))
+                elif key.signature != wanted.signature:
+                    found.append((5, f"{where} has no kernels for such a query yet"))
+                else:
+                    found.append((0, f"{where} is damaged"))
+            if place.directory.is_dir() and not os.access(place.directory, os.R_OK | os.X_OK):
+                found.append((4, f"{where} cannot be read: {os.strerror(errno.EACCES)}"))
+        return max(found)[1] if found else "there is no cache yet"
+
+
+class _Format(CompileResultCacheImpl):
+    """numba's way of turning compiled code into bytes, without its way of finding a directory."""
+
+    def __init__(self, function: Any) -> None:
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = SimpleNamespace(_py_file=function.__code__.co_filename)  # for the text of a warning
+
+
+def _parsed(line: bytes) -> Key | None:
+    try:
+        return Key(*json.loads(line))
+    except (ValueError, TypeError):
+        return None
+
+
+def _key_of(path: Path) -> Key | None:
+    """The first line of a file; None if there is no such file, or it says nothing."""
+    try:
+        with open(path, "rb") as file:
+            return _parsed(file.readline())
+    except FileNotFoundError:
+        return None
+
+
+def _fitting(key: Key) -> Iterator[Key]:
+    """The key itself, and those of code for processors in general that runs on this one."""
+    yield key
+    if config.CPU_NAME is None and config.CPU_FEATURES is None:
+        for name in common_names_here():
+            yield key._replace(processor=name, features="")
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.tmp.{uuid.uuid4().hex[:16]}")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+_refused: set[Path] = set()
+"""Directories that looked writable and were not: the disk is full, say."""
+
+
+@cache
+def places(file: str) -> tuple[Place, ...]:
+    """Where compiled kernels of a source file may be, up to the first that can be written (or all, if none can be)."""
+    found = []
+    for place in _all_places(file):
+        found.append(place)
+        if _is_writable(place):
+            break
+    return tuple(found)
+
+
+def writable_place(file: str) -> Place | None:
+    """Where compiled kernels of a source file are put; None where nothing can be written."""
+    return next((place for place in places(file) if _is_writable(place)), None)
+
+
+def _all_places(file: str) -> Iterator[Place]:
+    if not file.startswith(f"{PACKAGE}{os.sep}"):  # typed in, not read from a file
+        return
+    # Beside the package, not in it: an uninstall would leave a folder `rpq` of kernels, which could still be imported.
+    roots = [PACKAGE.parent / "__pycache__" / PACKAGE.name]
+    # Elsewhere each installation has its own.
+    installation = _CacheLocator.get_suitable_cache_subpath(__file__)
+    if config.CACHE_DIR:
+        roots.insert(0, Path(config.CACHE_DIR) / installation)
+    user = Path(AppDirs(appname="streaming-rpq", appauthor=False).user_cache_dir)
+    if user.is_absolute():  # "~/.cache" where it is not known whose home that would be
+        roots.append(user / installation)
+    folder = Path(file).parent.relative_to(PACKAGE)
+    for root in roots:
+        yield Place(root / folder, root)
+    private = _private_temporary()
+    if private is not None:
+        yield Place(private / installation / folder, private / installation)
+
+
+def _private_temporary() -> Path | None:
+    """A directory among the temporary files that is this user's alone: what lies in it will be run."""
+    if not hasattr(os, "getuid"):
+        return None
+    try:
+        path = Path(tempfile.gettempdir(), f"streaming-rpq-{os.getuid()}")
+        path.mkdir(mode=0o700, exist_ok=True)
+        status = path.lstat()
+    except OSError:
+        return None
+    is_private = status.st_uid == os.getuid() and status.st_mode & 0o077 == 0
+    return path if is_private and path.is_dir() and not path.is_symlink() else None
+
+
+def _is_writable(place: Place) -> bool:
+    if place.directory in _refused:
+        return False
+    there = next(path for path in (place.directory, *place.directory.parents) if os.path.exists(path))
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+_told: list[str] = []
+"""The reason for the first kernel that was compiled in this process; the others follow from it."""
+
+
+def _tell(reason: str, function: FunctionType) -> None:
+    if not _told:
+        _told.append(reason)
+    _log.debug("compiling %s.%s: %s", function.__module__, function.__qualname__, reason)
+
+
+def _where_kept(file: str) -> str:
+    place = writable_place(file)
+    if place is not None:
+        return f"kept in {place.known_as}"
+    tried = ", ".join(str(place.known_as) for place in places(file))
+    return f"not kept, since none of these can be written: {tried}"
+
+
+def why_compiled() -> str | None:
+    """Why kernels were compiled in this process, and where they are kept; None if all so far came from the cache."""
+    return f"{_told[0]}; {_where_kept(__file__)}" if _told else None
+
+
+def reason_to_compile(kernel: Any, *arguments: Any) -> str | None:
+    """Why calling a kernel with these arguments will compile it first; None if it is loaded, or can be.
+
+    Compiles nothing and loads no code: well under a millisecond, once numba is ready.
+    """
+    if config.DISABLE_JIT:
+        return None
+    types = tuple(kernel.typeof_pyval(argument) for argument in arguments)
+    if types in kernel.overloads or not isinstance(kernel._cache, KernelCache):
+        return None
+    return kernel._cache.reason_to_compile(types, kernel.targetctx)

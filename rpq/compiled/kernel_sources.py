@@ -1,0 +1,81 @@
+"""What a kernel is made from: the text of its module, and of every module of this package that it imports.
+
+A compiled kernel contains the kernels that it calls and the constants that it reads, whichever module they are in.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+
+VIEWS = "rpq.compiled.views"
+"""How kernels get at their arguments: part of each, though they import nothing of it."""
+NOT_COMPILED = {"rpq", "rpq.compiled.kernel_cache"}
+"""What kernels import and is no part of them."""
+_IMPORT = re.compile(r"^from\s+(rpq[\w.]*)\s+import\s+(\([^)]*\)|.*)|^import\s+(rpq[\w.]*)", re.MULTILINE)
+_NAME = re.compile(r"\w+")
+
+
+@cache
+def digest(module: str) -> str:
+    """A digest of the sources of a module and of those that it imports, directly or not. Milliseconds, once."""
+    known: dict[str, bytes] = {}
+    waiting = [module, VIEWS]
+    while waiting:
+        name = waiting.pop()
+        if name not in known:
+            known[name] = _source(name)
+            waiting += imported(known[name].decode("utf-8", "replace"))
+    whole = sha256()
+    for name in sorted(known):
+        whole.update(f"{name}\n{len(known[name])}\n".encode())
+        whole.update(known[name])
+    return whole.hexdigest()
+
+
+def imported(source: str) -> set[str]:
+    """The modules of this package that a module imports at its top, by their full names.
+
+    >>> sorted(imported("import numpy\\nfrom rpq.paths.index import apply, layout\\nfrom rpq.paths.index.layout import DONE\\n"))
+    ['rpq.paths.index.apply', 'rpq.paths.index.layout']
+    """
+    found = set()
+    for origin, names, plain in _IMPORT.findall(source):
+        if plain:
+            found.add(plain)
+            continue
+        # A name is a module, or something out of one.
+        inside = {f"{origin}.{name}" for name in _NAME.findall(names)}
+        modules = {name for name in inside if _is_module(name)}
+        found |= modules
+        if modules != inside:
+            found.add(origin)
+    return found - NOT_COMPILED
+
+
+@cache
+def _is_module(name: str) -> bool:
+    if name in sys.modules:
+        return True
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+@cache
+def _source(module: str) -> bytes:
+    """The text of a module; where only its code is there, the code."""
+    spec = find_spec(module)
+    if spec is None or spec.loader is None:
+        return b""
+    paths = [path for path in (spec.origin, spec.cached) if path]
+    for path in paths:
+        try:
+            return bytes(spec.loader.get_data(path))  # type: ignore[attr-defined]
+        except (OSError, AttributeError):
+            continue
+    return b""

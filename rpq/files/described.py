@@ -1,0 +1,143 @@
+"""Values that were read as JSON, taken out with their types and ranges checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+_Text = TypeVar("_Text", bound=str)
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Damage(ValueError):
+    """What is wrong with content that was read; whoever knows the file turns it into an error that names it."""
+
+
+class Described:
+    """A value and its place in the whole.
+
+    >>> content = Described.parsed(b'{"queries": [{"size": 30}]}')
+    >>> content["queries"][0]["size"].whole(1)
+    30
+    >>> content["queries"][0]["size"].text()
+    Traceback (most recent call last):
+    rpq.files.described.Damage: queries[0].size is 30, not text
+    """
+
+    def __init__(self, value: Any, place: str = "") -> None:
+        self._value = value
+        self._place = place
+
+    @property
+    def value(self) -> Any:
+        """The value, whatever it is."""
+        return self._value
+
+    @classmethod
+    def parsed(cls, text: bytes | str, place: str = "") -> Described:
+        """The value of a JSON text; `Damage` if it is none."""
+        try:
+            return cls(json.loads(text), place)
+        except (ValueError, RecursionError) as problem:
+            raise Damage(f"{place or 'its description'} is not readable: {problem}") from problem
+
+    def __getitem__(self, key: str | int) -> Described:
+        """A field of an object, or an element of a list that is long enough."""
+        if isinstance(key, int):
+            return Described(self._list()[key], f"{self._place}[{key}]")
+        if not isinstance(self._value, dict):
+            raise self._wrong("fields with names")
+        if key not in self._value:
+            raise Damage(f"{self._named(key)} is missing")
+        return Described(self._value[key], self._named(key))
+
+    def __contains__(self, key: str) -> bool:
+        return isinstance(self._value, dict) and key in self._value
+
+    def __iter__(self) -> Iterator[Described]:
+        """The elements of a list."""
+        return (Described(value, f"{self._place}[{i}]") for i, value in enumerate(self._list()))
+
+    def items(self) -> Iterator[tuple[str, Described]]:
+        """Names and values of an object."""
+        if not isinstance(self._value, dict):
+            raise self._wrong("fields with names")
+        return ((name, Described(value, self._named(name))) for name, value in self._value.items())
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it is null."""
+        return self._value is None
+
+    def tuple_of(self, count: int) -> list[Described]:
+        """The elements of a list of that length."""
+        if len(self._list()) != count:
+            raise self._wrong(f"a list of {count}")
+        return list(self)
+
+    def whole(self, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
+        """A whole number in a range, both ends included."""
+        if type(self._value) is not int or not least <= self._value <= most:
+            raise self._wrong(f"a whole number from {least} to {most}")
+        return self._value
+
+    def number(self) -> float:
+        """A finite number that is not negative."""
+        if type(self._value) not in (int, float) or not 0 <= self._value < math.inf:
+            raise self._wrong("a number from 0 on")
+        try:
+            return float(self._value)
+        except OverflowError:
+            raise self._wrong("a number of 64 bits") from None
+
+    def flag(self) -> bool:
+        """True or false."""
+        if not isinstance(self._value, bool):
+            raise self._wrong("true or false")
+        return self._value
+
+    def text(self) -> str:
+        """Text."""
+        if not isinstance(self._value, str):
+            raise self._wrong("text")
+        return self._value
+
+    def unicode(self) -> str:
+        """Text that can be written as UTF-8."""
+        text = self.text()
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise self._wrong("text that can be written as UTF-8") from None
+        return text
+
+    def vertex(self) -> int | str:
+        """A vertex: a whole number, of any size, or text."""
+        if type(self._value) is int:
+            return self._value
+        if not isinstance(self._value, str):
+            raise self._wrong("a vertex, which is a whole number or text")
+        return self.unicode()
+
+    def one_of(self, *known: _Text) -> _Text:
+        """One of some texts."""
+        for text in known:
+            if self._value == text:
+                return text
+        raise self._wrong(" or ".join(known))
+
+    def _list(self) -> list[Any]:
+        if not isinstance(self._value, list):
+            raise self._wrong("a list")
+        return self._value
+
+    def _named(self, name: str) -> str:
+        return f"{self._place}.{name}" if self._place else name
+
+    def _wrong(self, expected: str) -> Damage:
+        shown = repr(self._value)
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}…"
+        return Damage(f"{self._place or 'its description'} is {shown}, not {expected}")

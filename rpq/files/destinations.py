@@ -1,0 +1,445 @@
+"""Files that are written for users: the one place that opens them.
+
+=====================================================  ==============================================================
+what stands at the path                                how it is written
+=====================================================  ==============================================================
+nothing, or a regular file                             beside it, and put in its place as a whole (`replacing`)
+a symbolic link                                        as what it points to; the link stays
+a device, a FIFO, a descriptor such as `/dev/stdout`   in place
+=====================================================  ==============================================================
+
+What is written beside has no name where the system can do that (Linux), so that nothing is left of it however a process
+ends; elsewhere it is a hidden file in the same folder.  A file that is replaced keeps its mode, a new one follows the
+umask.  Where a folder takes no new file, or a file cannot be renamed to (one that is mounted on its own), the file is
+copied into instead, at the end as well.
+
+Outputs that someone may follow (`tail -f`, of a stream that need not end) or that go on where an earlier run ended are
+`Growing`: written in place from their first byte on.  A command asks `check_writable`, and `rpq.files.distinct.check_distinct`,
+about all its paths before it opens any.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Protocol
+
+from rpq.errors import RpqError
+
+STANDARD_STREAM = "-"
+"""Where a command takes this for a path, it is standard input or standard output."""
+
+STANDARD_OUTPUT = "/dev/stdout"
+"""A path that is standard output here, on every system."""
+
+BUFFER_BYTES = 1 << 17
+
+_DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_MOST_LINKS = 40
+_NAME_IS_KEPT = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
+_UNNAMED = getattr(os, "O_TMPFILE", 0)
+
+
+class WriteError(RpqError, OSError):
+    """A file that cannot be written, or that a command may not write; the message names it."""
+
+    def __init__(self, message: str, *, number: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = number
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yield a binary file whose content is at `path` once the block ends; an exception leaves there what was there.
+
+    Raises `WriteError` if it cannot be opened, written or put in place.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(folder + "/a.txt") as file:
+    ...         _ = file.write(b"whole")
+    ...     open(folder + "/a.txt").read()
+    'whole'
+    """
+    replacement = Replacement(path)
+    try:
+        yield replacement.file
+        replacement.put_in_place()
+    finally:
+        replacement.discard()
+
+
+class Destination(Protocol):
+    """What a writer writes to: `file`, until `put_in_place` or `discard` ends it.  `path` is its name in messages.
+
+    `begins_at_once` tells whether `file` may be used before there is something to write: nothing is lost by that.
+    """
+
+    path: str
+    begins_at_once: bool
+
+    @property
+    def file(self) -> IO[bytes]: ...
+
+    def put_in_place(self) -> None: ...
+
+    def discard(self, *, whole: int = 0) -> None: ...
+
+
+class Replacement:
+    """A file on its way, as `replacing` without the block: `put_in_place` or `discard` ends it.
+
+    `file` can be written and, where the path is no device or FIFO, moved in and truncated.  Raises `WriteError`.
+    """
+
+    begins_at_once = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._temporary: str | None = None
+        self._is_copied = False
+        check_writable(self.path)
+        with failures_named(self.path):
+            self._is_in_place = _is_written_in_place(self.path)
+            if self._is_in_place:
+                descriptor = _open_in_place(self.path)
+            else:
+                self._target = os.path.realpath(self.path)
+                descriptor = self._open_beside()
+        self._file = _buffered(descriptor, self.path)
+
+    @property
+    def file(self) -> IO[bytes]:
+        """What to write to."""
+        return self._file
+
+    def put_in_place(self) -> None:
+        """Give the file its name, on disk when this returns.  Raises `WriteError`, and then nothing has changed."""
+        synchronise(self.file)
+        with failures_named(self.path):
+            if self._is_copied:
+                self._copy()
+            elif not self._is_in_place:
+                self._rename()
+        self.file.close()
+
+    def discard(self, *, whole: int = 0) -> None:
+        """Forget what was written and is not in place; nothing happens after `put_in_place`."""
+        _close_unwritten(self.file)
+        if self._temporary is not None:
+            with suppress(OSError):
+                os.unlink(self._temporary)
+            self._temporary = None
+
+    def _open_beside(self) -> int:
+        folder = os.path.dirname(self._target)
+        try:
+            before = os.stat(self._target)
+        except FileNotFoundError:
+            before = None
+        mode = 0o666 if before is None else stat.S_IMODE(before.st_mode) & 0o777
+        try:
+            descriptor, self._temporary = _open_new(folder, mode)
+        except PermissionError:
+            if before is None:
+                raise
+            self._is_copied = True
+            with tempfile.TemporaryFile() as file:
+                return os.dup(file.fileno())
+        if before is not None:
+            _take_over(descriptor, before)
+        return descriptor
+
+    def _rename(self) -> None:
+        folder = os.path.dirname(self._target)
+        if self._temporary is None:
+            name = _unused_name(folder)
+            at = os.open(folder, os.O_RDONLY)
+            try:  # with a folder's descriptor Python calls linkat, which follows the name in /proc
+                os.link(f"/proc/self/fd/{self.file.fileno()}", name, src_dir_fd=at, follow_symlinks=True)
+            finally:
+                os.close(at)
+            self._temporary = name
+        try:
+            os.replace(self._temporary, self._target)
+        except OSError as error:
+            if error.errno not in _NAME_IS_KEPT or not os.path.isfile(self._target):
+                raise
+            self._copy()
+            return
+        self._temporary = None
+        synchronise_folder(folder)
+
+    def _copy(self) -> None:
+        with open(os.dup(self.file.fileno()), "rb") as source, open(self._target, "r+b") as target:
+            source.seek(0)
+            shutil.copyfileobj(source, target, 1 << 20)
+            target.truncate()
+            synchronise(target)
+
+
+class Growing:
+    """A file that is written in place: what is there is emptied at the first use of `file`, not before.
+
+    With a `position` it is gone on with behind that many bytes, and cut there at once.  Raises `WriteError` if it cannot
+    be written, is missing though there is a position, or has fewer bytes than that.
+    """
+
+    begins_at_once = False
+
+    def __init__(self, path: str | os.PathLike[str], *, position: int | None = None) -> None:
+        self.path = os.fspath(path)
+        self._file: IO[bytes] | None = None
+        check_writable(self.path)
+        if position is not None:
+            with failures_named(self.path):
+                self._file = self._reopen(position)
+
+    @property
+    def file(self) -> IO[bytes]:
+        """What to write to."""
+        if self._file is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+            with failures_named(self.path):
+                self._file = _buffered(os.open(os.path.realpath(self.path), flags, 0o666), self.path)
+        return self._file
+
+    def put_in_place(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def discard(self, *, whole: int = 0) -> None:
+        """Close the file, cut behind its first `whole` bytes; without any it is removed.  Raises nothing."""
+        if self._file is None or self._file.closed:
+            return
+        _close_unwritten(self._file)
+        with suppress(OSError):
+            if whole:
+                os.truncate(self.path, whole)
+            else:
+                os.unlink(os.path.realpath(self.path))
+
+    def _reopen(self, position: int) -> IO[bytes]:
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        except FileNotFoundError as error:
+            raise WriteError(f"{self.path}: is missing, but the checkpoint goes on from what was written to it") from error
+        file = _buffered(descriptor, self.path)
+        size = file.seek(0, os.SEEK_END)
+        if size < position:
+            file.close()
+            raise WriteError(
+                f"{self.path}: has {size:,} bytes, but the checkpoint goes on behind byte {position:,}; it was changed"
+            )
+        file.truncate(position)
+        file.seek(position)
+        return file
+
+
+class Borrowed:
+    """An open file that stays open, such as standard output."""
+
+    begins_at_once = True
+
+    def __init__(self, file: IO[bytes], *, path: str = "standard output") -> None:
+        self.path = path
+        self._file = file
+
+    @property
+    def file(self) -> IO[bytes]:
+        """What to write to."""
+        return self._file
+
+    def put_in_place(self) -> None:
+        """Hand over what is held back."""
+        self._file.flush()
+
+    def discard(self, *, whole: int = 0) -> None:
+        """Do nothing: what was written cannot be taken back."""
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise `WriteError` if a file cannot be written; what is there is neither opened nor changed."""
+    name = os.fspath(path)
+    if not name:
+        raise WriteError("the name of a file to write is empty")
+    with failures_named(name):
+        descriptor = descriptor_of(name)
+        if descriptor is not None:
+            os.fstat(descriptor)
+            return
+        try:
+            mode = os.stat(name).st_mode
+        except FileNotFoundError:
+            _check_folder(name)
+            return
+        if stat.S_ISDIR(mode):
+            raise WriteError(f"{name}: is a folder; expected the name of a file")
+        if not _may(name, os.W_OK):
+            raise WriteError(f"{name}: cannot be written: it is write-protected")
+
+
+def check_folder_writable(path: str | os.PathLike[str]) -> None:
+    """Raise `WriteError` if there can be no folder of files at a path; makes none."""
+    name = os.fspath(path)
+    folder = os.path.realpath(name)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise WriteError(f"{name}: cannot be made: {folder} is no folder")
+    if not _may(folder, os.W_OK | os.X_OK):
+        raise WriteError(f"{name}: cannot be made: the folder {folder} is write-protected")
+
+
+def is_regular(path: str | os.PathLike[str]) -> bool:
+    """Whether what is written to a path makes a regular file: there is one, or nothing yet."""
+    return not _is_written_in_place(os.fspath(path))
+
+
+def synchronise(file: IO[bytes]) -> None:
+    """Put what was written to a file on disk; what is no file on a disk (a pipe) is flushed."""
+    file.flush()
+    try:
+        descriptor = file.fileno()
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except OSError:  # in memory
+        return
+    if is_file:
+        with failures_named(getattr(getattr(file, "raw", None), "path", None) or str(file.name)):
+            os.fsync(descriptor)
+
+
+def synchronise_folder(folder: str) -> None:
+    """Put names that were given in a folder on disk, where the system can do that."""
+    with suppress(OSError):
+        descriptor = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def failures_named(path: str) -> Iterator[None]:
+    """Turn what the system refuses into a `WriteError` that names the file; a pipe that nobody reads stays what it is."""
+    try:
+        yield
+    except (WriteError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror or error}", number=error.errno) from error
+
+
+class _NamedFile(io.FileIO):
+    """An open file whose errors say its name."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        super().__init__(descriptor, "wb")
+        self.path = path
+
+    def write(self, data, /) -> int:  # type: ignore[no-untyped-def, override]
+        with failures_named(self.path):
+            return super().write(data)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        with failures_named(self.path):
+            return super().truncate(size)
+
+    def close(self) -> None:
+        with failures_named(self.path):
+            super().close()
+
+
+def _buffered(descriptor: int, path: str) -> IO[bytes]:
+    return io.BufferedWriter(_NamedFile(descriptor, path), BUFFER_BYTES)
+
+
+def _close_unwritten(file: IO[bytes]) -> None:
+    """Close a file without what its buffer holds: writing that may be what failed."""
+    with suppress(OSError):
+        getattr(file, "raw", file).close()
+
+
+def _take_over(descriptor: int, before: os.stat_result) -> None:
+    """Give a file the owner, where we may, and the mode of the one that it replaces."""
+    if hasattr(os, "fchown"):
+        for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
+            with suppress(OSError):
+                os.fchown(descriptor, owner, group)
+        with suppress(OSError):
+            os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+
+
+def _open_new(folder: str, mode: int) -> tuple[int, str | None]:
+    """Open a new file in a folder, without a name where that can be: its descriptor and its name."""
+    if _UNNAMED and os.path.isdir("/proc/self/fd"):
+        with suppress(OSError):  # not every file system has files without a name
+            return os.open(folder, _UNNAMED | os.O_RDWR | os.O_CLOEXEC, mode), None
+    name = _unused_name(folder)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    return os.open(name, flags, mode), name
+
+
+def _unused_name(folder: str) -> str:
+    return os.path.join(folder, f".rpq-{secrets.token_hex(8)}.tmp")
+
+
+def descriptor_of(path: str) -> int | None:
+    """The open file that a name such as `/dev/stdout` or `/dev/fd/3` stands for; None for other names."""
+    for _ in range(_MOST_LINKS):
+        path = os.path.abspath(path)
+        if path in _STANDARD:
+            return _STANDARD[path]
+        if match := _DESCRIPTORS.fullmatch(path):
+            return int(match[1])
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError:
+            return None
+    return None
+
+
+def _is_written_in_place(path: str) -> bool:
+    if descriptor_of(path) is not None:
+        return True
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:  # nothing there, or nothing that can be reached
+        return False
+
+
+def _open_in_place(path: str) -> int:
+    descriptor = descriptor_of(path)
+    return os.open(path, os.O_WRONLY) if descriptor is None else os.dup(descriptor)
+
+
+def _check_folder(path: str) -> None:
+    """Raise if no file can be made at a path where there is none."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if path.endswith(os.sep):
+        raise WriteError(f"{path}: is the name of a folder; expected the name of a file")
+    if os.path.islink(target):
+        raise WriteError(f"{path}: cannot be written: the symbolic links lead in a circle")
+    if not os.path.exists(folder):
+        raise WriteError(f"{path}: cannot be written: there is no folder {folder}")
+    if not os.path.isdir(folder):
+        raise WriteError(f"{path}: cannot be written: {folder} is no folder")
+    if not _may(folder, os.W_OK | os.X_OK):
+        raise WriteError(f"{path}: cannot be written: the folder {folder} is write-protected")
+    descriptor, name = _open_new(folder, 0o600)  # permissions do not tell whether there can be files in a folder
+    os.close(descriptor)
+    if name is not None:
+        os.unlink(name)
+
+
+def _may(path: str, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)

@@ -1,0 +1,355 @@
+"""The loop over the tuples of a chunk."""
+
+import numpy as np
+
+from rpq.arrays.lists import append, reserve, truncate
+from rpq.compiled.intrinsics import cycles
+from rpq.compiled.kernel_cache import njit
+from rpq.paths.index.conflicts import concerns_doubt
+from rpq.paths.index.delete import refill, report_lost, suspect_step, take_out
+from rpq.paths.index.events import end_event
+from rpq.paths.index.expiry import cross, expire
+from rpq.paths.index.insert import fixpoint, raise_step
+from rpq.paths.index.layout import (
+    ABSENT,
+    BASE,
+    CONFLICTED,
+    DELETED,
+    DONE,
+    ENTERED,
+    EVENT_CAPACITY,
+    EVENT_OUT,
+    EVENTS,
+    EXPLICIT,
+    HAS_TIME,
+    IDLE,
+    INSERTED,
+    INSERTING,
+    IRRELEVANT,
+    JUDGED,
+    JUDGING,
+    LATE,
+    LATENCY_BUCKETS,
+    LOSING,
+    NEED_CROSSING,
+    NEED_JUDGE,
+    NEED_LINKS,
+    NEED_OUTPUT,
+    NEED_PATHS,
+    NEED_SUPPORTS,
+    NEXT_BOUNDARY,
+    NOW,
+    OUT,
+    PATH_CAPACITY,
+    PATH_END_CAPACITY,
+    PATHS,
+    PHASE,
+    POINTER,
+    QUIET,
+    REFILLING,
+    REFRESHED,
+    RESUME,
+    SIMPLE,
+    SIZE,
+    SLIDE,
+    STARTED,
+    SUPPORTS,
+    SWEPT,
+    TIME,
+    TUPLE,
+    WITNESS,
+    WITNESSING,
+)
+from rpq.paths.index.witness import STEP, erase_loops, walk_back
+
+
+@njit(cache=True, nogil=True)
+def start_clock(index, time):
+    """The first tuple: set the stream time, cross nothing."""
+    fields, settings = index.state, index.settings
+    fields[HAS_TIME] = 1
+    fields[TIME] = time
+    fields[BASE] = time // settings[SLIDE]
+    fields[SWEPT] = fields[BASE]
+    cross(index, fields[BASE])
+
+
+@njit(cache=True, nogil=True)
+def cross_to(index, slide, order):
+    """Make an absolute slide the current one, reporting what leaves if that is asked for."""
+    if index.settings[EXPLICIT]:
+        return expire(index, slide, order)
+    cross(index, slide)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def move_clock(index, time, order):
+    """Make `time` the stream time if it is larger, crossing boundaries, whose events have this place in the chunk."""
+    fields, settings = index.state, index.settings
+    if not fields[HAS_TIME]:
+        start_clock(index, time)
+    elif time > fields[TIME]:
+        if time >= fields[NEXT_BOUNDARY]:
+            slide = time // settings[SLIDE]
+            if fields[CONFLICTED] > 0:
+                return np.int64(NEED_CROSSING)
+            code = cross_to(index, slide, order)
+            if code != DONE:
+                return code
+        fields[TIME] = time
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def link(index, edge, u, v, forward, inverse):
+    """Enter an edge in the adjacency lists; NEED_LINKS and nothing done where a pool is full."""
+    graph, classes = index.graph, index.program.classes[0]
+    both = 2 if u == v and forward == inverse else 1
+    backward = index.state[SUPPORTS] != 0
+    if forward >= 0:
+        if not reserve(graph.out, u * classes + forward, both):
+            return np.int64(NEED_LINKS)
+        if backward and not reserve(graph.into, v * classes + forward, both):
+            return np.int64(NEED_LINKS)
+    if inverse >= 0:
+        if not reserve(graph.out, v * classes + inverse, both):
+            return np.int64(NEED_LINKS)
+        if backward and not reserve(graph.into, u * classes + inverse, both):
+            return np.int64(NEED_LINKS)
+    if forward >= 0:
+        append(graph.out, u * classes + forward, v << 32 | edge << 1)
+        if backward:
+            append(graph.into, v * classes + forward, u << 32 | edge << 1)
+    if inverse >= 0:
+        append(graph.out, v * classes + inverse, u << 32 | edge << 1 | 1)
+        if backward:
+            append(graph.into, u * classes + inverse, v << 32 | edge << 1 | 1)
+    graph.linked[edge] = 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _drop_link(lists, i, edge):
+    first = lists.start[i]
+    kept = np.int64(0)
+    for place in range(first, first + np.int64(lists.length[i])):
+        if (lists.entries[place] >> 1) & POINTER != edge:
+            lists.entries[first + kept] = lists.entries[place]
+            kept += 1
+    truncate(lists, i, kept)
+
+
+@njit(cache=True, nogil=True)
+def unlink(index, edge, u, v, forward, inverse):
+    """Take an edge out of the adjacency lists."""
+    graph, classes = index.graph, index.program.classes[0]
+    backward = index.state[SUPPORTS] != 0
+    if forward >= 0:
+        _drop_link(graph.out, u * classes + forward, edge)
+        if backward:
+            _drop_link(graph.into, v * classes + forward, edge)
+    if inverse >= 0:
+        _drop_link(graph.out, v * classes + inverse, edge)
+        if backward:
+            _drop_link(graph.into, u * classes + inverse, edge)
+    graph.linked[edge] = 0
+
+
+@njit(cache=True, nogil=True)
+def raise_edge(index, u, v, forward, inverse, slide):
+    """Follow an edge in both its directions, to the fixpoint."""
+    code = np.int64(DONE)
+    if forward >= 0:
+        code = raise_step(index, u, v, forward, slide)
+    if code == DONE and inverse >= 0:
+        code = raise_step(index, v, u, inverse, slide)
+    if code == DONE:
+        code = fixpoint(index)
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _begin_insert(index, chunk, i, u, v, forward, inverse):
+    fields, settings, graph = index.state, index.settings, index.graph
+    edge = np.int64(chunk.edge[i])
+    slide = -((-(chunk.timestamp[i] + settings[SIZE])) // settings[SLIDE])
+    if edge < 0 or slide <= fields[BASE] + fields[NOW]:
+        fields[LATE] += 1
+        return np.int64(DONE)
+    held = np.int64(graph.expiry[edge])
+    if settings[JUDGED] and graph.linked[edge] and held <= fields[NOW]:
+        # Among its fellows it is the youngest again, whether or not a sweep came first: searches follow this order.
+        unlink(index, edge, u, v, forward, inverse)
+    if not graph.linked[edge]:
+        code = link(index, edge, u, v, forward, inverse)
+        if code != DONE:
+            return code
+    if held > fields[NOW]:
+        fields[REFRESHED] += 1
+        fields[ENTERED] = 0
+    else:
+        fields[INSERTED] += 1
+        fields[ENTERED] = 1
+    slide -= fields[BASE]
+    if slide > held:
+        graph.expiry[edge] = slide
+        fields[RESUME] = slide
+        fields[PHASE] = INSERTING
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _begin_delete(index, chunk, i, u, v, forward, inverse):
+    fields, graph = index.state, index.graph
+    edge = np.int64(chunk.edge[i])
+    held = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
+    if held <= fields[NOW]:
+        fields[ABSENT] += 1
+        return np.int64(DONE)
+    if not fields[SUPPORTS]:
+        return np.int64(NEED_SUPPORTS)
+    fields[DELETED] += 1
+    graph.expiry[edge] = 0
+    waiting = np.int64(0)
+    if forward >= 0:
+        waiting = suspect_step(index, waiting, u, v, forward, held)
+    if inverse >= 0:
+        waiting = suspect_step(index, waiting, v, u, inverse, held)
+    take_out(index, waiting)
+    refill(index)
+    fields[PHASE] = REFILLING
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _go_on(index, u, v, forward, inverse):
+    """Bring the current tuple to its end, from whatever phase it is in."""
+    fields = index.state
+    if fields[PHASE] == INSERTING:
+        code = raise_edge(index, u, v, forward, inverse, fields[RESUME])
+        if code != DONE:
+            return code
+        fields[RESUME] = fields[EVENT_OUT]
+        fields[PHASE] = WITNESSING if index.settings[WITNESS] else IDLE
+        if index.settings[JUDGED] and fields[ENTERED] and fields[CONFLICTED] > 0:
+            if concerns_doubt(index, u, v, forward, inverse):
+                fields[PHASE] = JUDGING
+    if fields[PHASE] == REFILLING:
+        quiet = fields[QUIET]
+        fields[QUIET] = 1
+        code = fixpoint(index)
+        fields[QUIET] = quiet
+        if code != DONE:
+            return code
+        fields[RESUME] = 0
+        fields[PHASE] = LOSING
+    if fields[PHASE] == LOSING:
+        code = report_lost(index)
+        if code != DONE:
+            return code
+        fields[PHASE] = JUDGING if fields[CONFLICTED] > 0 else IDLE
+    if fields[PHASE] == JUDGING:
+        return np.int64(NEED_JUDGE)
+    if fields[PHASE] == WITNESSING:
+        code = write_paths(index)
+        if code != DONE:
+            return code
+        fields[PHASE] = IDLE
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def write_paths(index):
+    """A witness for each row of the current event, from row RESUME on."""
+    fields, output = index.state, index.output
+    steps = np.empty(64, np.int64)
+    while fields[RESUME] < fields[OUT]:
+        pair = output.pairs[fields[RESUME]]
+        length, steps = walk_back(index, pair >> 32, pair & STEP, steps)
+        if index.settings[SIMPLE]:
+            length = erase_loops(pair & STEP, steps, length)
+        if fields[PATHS] + length > fields[PATH_CAPACITY] or fields[RESUME] >= fields[PATH_END_CAPACITY]:
+            return np.int64(NEED_PATHS)
+        for j in range(length):
+            output.paths[fields[PATHS] + j] = steps[j] & STEP
+        fields[PATHS] += length
+        output.path_end[fields[RESUME]] = fields[PATHS]
+        fields[RESUME] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _count_latency(index):
+    spent = cycles() - index.state[STARTED]
+    # 16 buckets an octave.
+    octave = 0
+    scaled = max(spent, 1)
+    while scaled >= 32:
+        scaled >>= 1
+        octave += 1
+    index.latency[min(octave * 16 + scaled, LATENCY_BUCKETS - 1)] += 1
+
+
+@njit(cache=True, nogil=True)
+def apply_tuples(index, chunk, count):
+    """Apply the tuples of a chunk from TUPLE on; DONE, or what Python must do before the next call."""
+    fields, program = index.state, index.program
+    while fields[TUPLE] < count:
+        i = fields[TUPLE]
+        label = np.int64(chunk.label[i])
+        forward = np.int64(program.forward[label])
+        inverse = np.int64(program.inverse[label])
+        if fields[PHASE] == IDLE:
+            relevant = forward >= 0 or inverse >= 0
+            if relevant:
+                if fields[EVENTS] >= fields[EVENT_CAPACITY]:
+                    return np.int64(NEED_OUTPUT)
+                fields[STARTED] = cycles()
+            code = move_clock(index, chunk.timestamp[i], 2 * i)
+            if code != DONE:
+                return code
+            if not relevant:
+                fields[IRRELEVANT] += 1
+                fields[TUPLE] += 1
+                continue
+            u = np.int64(chunk.source[i])
+            v = np.int64(chunk.target[i])
+            if chunk.delete[i]:
+                code = _begin_delete(index, chunk, i, u, v, forward, inverse)
+            else:
+                code = _begin_insert(index, chunk, i, u, v, forward, inverse)
+            if code != DONE:
+                return code
+        if fields[PHASE] != IDLE:
+            code = _go_on(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
+            if code != DONE:
+                return code
+            end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
+        _count_latency(index)
+        fields[TUPLE] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def load_tuples(index, chunk, slides, count):
+    """Enter edges with their relative slides (largest first is cheapest), without crossing or counting."""
+    fields, program, graph = index.state, index.program, index.graph
+    while fields[TUPLE] < count:
+        i = fields[TUPLE]
+        edge = np.int64(chunk.edge[i])
+        forward = np.int64(program.forward[chunk.label[i]])
+        inverse = np.int64(program.inverse[chunk.label[i]])
+        if forward >= 0 or inverse >= 0:
+            u = np.int64(chunk.source[i])
+            v = np.int64(chunk.target[i])
+            if not graph.linked[edge]:
+                code = link(index, edge, u, v, forward, inverse)
+                if code != DONE:
+                    return code
+            graph.expiry[edge] = slides[i]
+            code = raise_edge(index, u, v, forward, inverse, slides[i])
+            if code != DONE:
+                return code
+        fields[TUPLE] += 1
+    return np.int64(DONE)

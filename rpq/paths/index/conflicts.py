@@ -1,0 +1,305 @@
+"""Simple paths in the index: no walk comes back to its root, and what a conflict puts in doubt is marked.
+
+A simple path from x never visits x again, so under simple path semantics the cells (x, t) of root x stay empty: the
+table holds the *walks that do not come back to their root*. That alone makes it exact where every cycle can be left
+out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`).
+
+State t *makes a conflict after* state r if a non-empty word leads from r to t, and [r] ⊉ [t]. A root *meets a
+conflict* at v while its cell (v, r) is alive and a live cell (u, s) steps to (v, t), where t makes a conflict after r and
+a walk may visit (v, r) and then (u, s): a non-empty word leads from r to s, or they are the same cell. (v, t) is the
+*later* cell. So in `a/b/c*` an edge b is the last of no conflict, unless it leads from a vertex to itself. A cell is *in doubt* while a walk of
+its root may come to it through the later cell of a conflict, or it is one.
+
+**Why it is exact.** Let a walk of x end in an accepting cell that is not in doubt: then none of its cells is the later
+one of a conflict, so where it visits w in s and again in t, [s] ⊇ [t]. Leave out its cycles from the front: at each
+vertex, go on from where the walk leaves it for the last time. The state r in which the path so made comes to a vertex
+of the walk, and the state q in which the walk does, keep [r] ⊇ [q]: [r] ⊇ [q] ⊇ [q'] where a cycle from q to q' is left
+out, and a step keeps it. At the end q accepts, hence r does. So such a pair has a simple path, and the table answers
+it. Of every other pair (`doubted`: some live accepting cell of it is in doubt) the table only says that there is a walk.
+
+**How it is kept.** `Table.doubt` has a bit a cell, none for dead cells (between tuples), and is closed: an edge in
+the window takes the doubt of a cell to every cell that it leads to. A push takes the doubt of its source along, and
+marks the conflicts of its step; when a cell comes alive, the steps into the other cells of its vertex are looked at
+again. A block that doubt was added to is pushed on as one that grew. An edge refreshed and an edge deleted make no
+doubt. A cell keeps its doubt until it dies or the slide changes, when all doubt is found anew from the conflicts that are
+left (`mark_conflicts`): a bit may be out of date for a while, which costs a search and no answer. Accepting cells that
+come into doubt are listed while an insert goes on, since a pair that was an answer till then is to be searched.
+
+All of it is 64 roots at a time, and costs nothing where no state makes a conflict.
+"""
+
+import numpy as np
+
+from rpq.arrays.lanes import live
+from rpq.compiled.intrinsics import population
+from rpq.compiled.kernel_cache import njit
+from rpq.paths.index.layout import CONFLICTED, CONFLICTS, EVENT_OUT, NOW, OUT, PHASE, POINTER, REFILLING, ROWS, SIMPLE, TAKEN
+from rpq.paths.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, row_at
+
+_NUMBER = (1 << 32) - 1
+EVERY = np.uint64(2**64 - 1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def own_slot(index, vertex):
+    """The slot of which a row of the vertex must not hold a cell, or -1."""
+    return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def doubted(index, vertex, number):
+    """The lanes with a live accepting cell of the vertex that is in doubt."""
+    program, table = index.program, index.table
+    lanes = ZERO
+    for i in range(program.classes[2]):
+        row = row_at(index, vertex, np.int64(program.accepting_states[i]))
+        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        if block >= 0 and table.doubt[block] != ZERO:
+            lanes |= table.doubt[block] & live(table.values, block, index.state[NOW])
+    return lanes
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_bit(words, slot):
+    """Whether a root is among some, which are given as uint64 a block number; one without a slot is not."""
+    return slot >= 0 and (words[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True)
+def in_doubt(index, slot, target):
+    """Whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
+    return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def makes_conflicts(index, vertex, state, from_vertex, from_state):
+    """Whether a step between two product nodes may be the last one to the later cell of a conflict."""
+    program = index.program
+    step = from_state * program.classes[1] + state
+    return program.earlier_first[step + 1] > program.earlier_first[step] or (
+        vertex == from_vertex and program.earlier_loop[step] != 0
+    )
+
+
+@njit(cache=True, nogil=True)
+def _earlier(index, vertex, state, from_vertex, from_state, number):
+    """The lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
+    program, table = index.program, index.table
+    step = from_state * program.classes[1] + state
+    if vertex == from_vertex and program.earlier_loop[step]:
+        return EVERY
+    lanes = ZERO
+    for i in range(program.earlier_first[step], program.earlier_first[step + 1]):
+        row = row_at(index, vertex, np.int64(program.earlier_state[i]))
+        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        if block >= 0:
+            lanes |= live(table.values, block, index.state[NOW])
+    return lanes
+
+
+@njit(cache=True, nogil=True)
+def _later(index, vertex, state, number, lanes):
+    """Those of some live lanes of a product node that are the later cell of a conflict."""
+    program, graph, table = index.program, index.graph, index.table
+    classes, now = program.classes[0], index.state[NOW]
+    found = ZERO
+    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+        from_state = np.int64(program.enter_source[enter])
+        if from_state == 0:
+            continue
+        passed = _earlier(index, vertex, state, np.int64(-1), from_state, number)
+        loops = program.earlier_loop[from_state * program.classes[1] + state] != 0
+        if passed & lanes & ~found == ZERO and not loops:
+            continue
+        links = vertex * classes + program.enter_class[enter]
+        first = graph.into.start[links]
+        for place in range(first, first + np.int64(graph.into.length[links])):
+            link = graph.into.entries[place]
+            wanted = lanes & ~found
+            if link >> 32 != vertex or not loops:
+                wanted &= passed
+            if wanted != ZERO and np.int64(graph.expiry[(link >> 1) & POINTER]) > now:
+                row = row_at(index, link >> 32, from_state)
+                block = find(table, row, number) if row >= 0 else np.int64(-1)
+                if block >= 0:
+                    found |= wanted & live(table.values, block, now)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _doubt(index, row, number, block, lanes):
+    """Mark live cells, and list them if they accept."""
+    table, fields = index.table, index.state
+    table.doubt[block] |= lanes
+    # Refilling what a delete took out makes no doubt, and uses the list itself.
+    if index.program.accepting[node_of(table, row)[1]] and fields[PHASE] != REFILLING:
+        if table.taken[block] == ZERO:
+            index.queue.taken[fields[TAKEN]] = row << 32 | number
+            fields[TAKEN] += 1
+        table.taken[block] |= lanes
+
+
+@njit(cache=True, nogil=True)
+def _push_doubt(index, row, number):
+    """Let a row wait, behind all that grew, to push the doubt of a block."""
+    program, table = index.program, index.table
+    _, state = node_of(table, row)
+    if program.leave_first[state + 1] > program.leave_first[state]:
+        table.pending[row] |= ONE << np.uint64(number & 63)
+        enqueue(index.queue, index.state, row, np.int64(0))
+
+
+@njit(cache=True, nogil=True)
+def _meet(index, number, lanes):
+    """Note the roots that meet a conflict."""
+    table, fields = index.table, index.state
+    lanes &= ~table.conflicted[number]
+    table.conflicted[number] |= lanes
+    fields[CONFLICTED] += population(lanes)
+    fields[CONFLICTS] += population(lanes)
+
+
+@njit(cache=True, nogil=True)
+def bring_doubt(index, row, count, from_vertex, from_state):
+    """Bring a row the doubt of the blocks in the queue's scratch, which were just pushed into it, and that of the step
+    itself; the pending bits of the blocks that it added any to."""
+    table, queue, now = index.table, index.queue, index.state[NOW]
+    vertex, state = node_of(table, row)
+    may_meet = makes_conflicts(index, vertex, state, from_vertex, from_state)
+    pending = ZERO
+    for i in range(count):
+        number, source = queue.number[i], queue.block[i]
+        if table.doubt[source] == ZERO and not may_meet:
+            continue
+        block = find(table, row, number)
+        if block < 0:
+            continue
+        # What the source reaches is alive, but for the cell of a root at itself.
+        open_lanes = ~table.doubt[block] & live(table.values, block, now)
+        lanes = table.doubt[source] & open_lanes
+        if may_meet:
+            met = open_lanes & live(table.values, source, now)
+            if met != ZERO:
+                met &= _earlier(index, vertex, state, from_vertex, from_state, number)
+                _meet(index, number, met)
+                lanes |= met
+        if lanes != ZERO:
+            _doubt(index, row, number, block, lanes)
+            pending |= ONE << np.uint64(number & 63)
+    return pending
+
+
+@njit(cache=True, nogil=True)
+def note_conflicts(index, vertex, state, number, lanes):
+    """Mark the cells of a vertex that are the later ones of a conflict now that others of it have come alive."""
+    program, table = index.program, index.table
+    for i in range(program.later_first[state], program.later_first[state + 1]):
+        later_state = np.int64(program.later_state[i])
+        row = row_at(index, vertex, later_state)
+        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        if block >= 0:
+            met = lanes & live(table.values, block, index.state[NOW]) & ~table.doubt[block]
+            if met != ZERO:
+                met = _later(index, vertex, later_state, number, met)
+            if met != ZERO:
+                _meet(index, number, met)
+                _doubt(index, row, number, block, met)
+                _push_doubt(index, row, number)
+
+
+@njit(cache=True, nogil=True)
+def unblocking(index, number, held):
+    """The lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
+    table = index.table
+    if table.blocked[number] == ZERO:
+        return ZERO
+    return table.blocked[number] & ~table.aside[number] & live(table.values, held, index.state[NOW])
+
+
+@njit(cache=True, nogil=True)
+def _may_unblock(index, u, transition_class):
+    program, table = index.program, index.table
+    slot = np.int64(table.slot_of[u])
+    if program.start_target[transition_class] >= 0 and has_bit(table.blocked, slot):
+        return True
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        row = row_at(index, u, np.int64(program.step_source[step]))
+        if row >= 0:
+            for i in range(block_count(table, row)):
+                number, held = nth_block(table, row, i)
+                if unblocking(index, number, held) != ZERO:
+                    return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def concerns_doubt(index, u, v, forward, inverse):
+    """Whether the insert that goes on, of an edge u -> v, changes or may change anything of which the table is not sure."""
+    table, fields = index.table, index.state
+    if fields[TAKEN] > 0:
+        return True
+    for row in range(fields[EVENT_OUT], fields[OUT]):
+        slot = np.int64(table.slot_of[index.output.pairs[row] >> 32])
+        if has_bit(table.conflicted, slot):
+            if has_bit(table.aside, slot) or in_doubt(index, slot, index.output.pairs[row] & _NUMBER):
+                return True
+    if forward >= 0 and _may_unblock(index, u, forward):
+        return True
+    return inverse >= 0 and _may_unblock(index, v, inverse)
+
+
+@njit(cache=True, nogil=True)
+def live_conflicts(index, found):
+    """Set in `found` (uint64 a block number) the bits of the roots that meet a conflict now. O(size of the index)."""
+    table = index.table
+    for row in range(index.state[ROWS]):
+        if table.node[row] >= 0:
+            vertex, state = node_of(table, row)
+            for i in range(block_count(table, row)):
+                number, block = nth_block(table, row, i)
+                lanes = live(table.values, block, index.state[NOW]) & ~found[number]
+                if lanes != ZERO:
+                    found[number] |= _later(index, vertex, state, number, lanes)
+
+
+@njit(cache=True, nogil=True)
+def mark_conflicts(index, found):
+    """As `live_conflicts`; and put in doubt the later cells of the conflicts there are now, and no others.
+
+    The caller pushes what is pending. O(size of the index).
+    """
+    table = index.table
+    for row in range(index.state[ROWS]):
+        if table.node[row] >= 0:
+            vertex, state = node_of(table, row)
+            for i in range(block_count(table, row)):
+                number, block = nth_block(table, row, i)
+                table.doubt[block] = ZERO
+                lanes = live(table.values, block, index.state[NOW])
+                if lanes != ZERO:
+                    lanes = _later(index, vertex, state, number, lanes)
+                if lanes != ZERO:
+                    found[number] |= lanes
+                    _doubt(index, row, number, block, lanes)
+                    _push_doubt(index, row, number)
+
+
+@njit(cache=True, nogil=True)
+def drop_doubt(index, roots):
+    """Let no cell of the roots in `roots` (uint64 a block number) be in doubt. O(blocks of the index)."""
+    table = index.table
+    for row in range(index.state[ROWS]):
+        if table.node[row] >= 0:
+            for i in range(block_count(table, row)):
+                number, block = nth_block(table, row, i)
+                table.doubt[block] &= ~roots[number]
+
+
+@njit(cache=True, nogil=True)
+def empty_list(index):
+    """Forget which accepting cells came into doubt."""
+    table, fields = index.table, index.state
+    for i in range(fields[TAKEN]):
+        entry = index.queue.taken[i]
+        table.taken[find(table, entry >> 32, entry & _NUMBER)] = ZERO
+    fields[TAKEN] = 0

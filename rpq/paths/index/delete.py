@@ -1,0 +1,254 @@
+"""Deleting an edge: taking out the cells that lost their support, and filling them again.
+
+A cell is supported by a predecessor (w, s) through an edge if min(row(w, s), slide(edge)) is no less than the
+cell, and the predecessor is larger, or equal with fewer hops. That order is well founded, so a cell with a
+support has a path from its root; no parent pointer is needed. (The paper keeps one and searches the subtree
+below a deleted tree edge; here a cell may have any number of supports and falls only when it has none.)
+
+1. Mark as suspect every cell that the deleted edge may have supported.
+2. Look at suspect cells: one without any support left is taken out, and every cell that it may have
+   supported becomes suspect. That *every* such cell is looked at makes it safe that a saturated hop count
+   supports nothing.
+3. Fill the cells taken out from the predecessors that are left, and push what grew, to the fixpoint. No cell
+   ends higher than it was, so nothing is allocated.
+4. Report the pairs of the cells that stayed empty and that no other accepting state holds.
+
+The steps 1 and 2 run to their end before 3: a cell that is still waiting to be looked at must not fill another.
+"""
+
+import numpy as np
+
+from rpq.arrays.lanes import LANES, clear, live, raise_block_with_hops, reaching, supported
+from rpq.compiled.kernel_cache import njit
+from rpq.paths.index.conflicts import own_slot
+from rpq.paths.index.layout import (
+    DONE,
+    JUDGED,
+    NEED_OUTPUT,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    POINTER,
+    QUIET,
+    RESUME,
+    STATE_BITS,
+    STEPS,
+    TAKEN,
+)
+from rpq.paths.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, rank_of, row_at, write_pairs
+
+_NUMBER = (1 << 32) - 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _suspect(index, waiting, row, number, block, lanes):
+    """Let cells wait to be looked at; the new height of the stack."""
+    if lanes != ZERO:
+        if index.table.suspect[block] == ZERO:
+            index.queue.suspects[waiting] = row << 32 | number
+            waiting += 1
+        index.table.suspect[block] |= lanes
+    return waiting
+
+
+@njit(cache=True, nogil=True)
+def suspect_step(index, waiting, u, v, transition_class, slide):
+    """Step 1 for one direction of a deleted edge that lasted to `slide`; the new height of the stack."""
+    program, table = index.program, index.table
+    now = index.state[NOW]
+    start_target = np.int64(program.start_target[transition_class])
+    slot = np.int64(table.slot_of[u])
+    if start_target >= 0 and slot >= 0:
+        row = row_at(index, v, start_target)
+        if row >= 0:
+            block = find(table, row, slot >> 6)
+            if block >= 0:
+                lane = ONE << np.uint64(slot & (LANES - 1))
+                waiting = _suspect(index, waiting, row, slot >> 6, block, lane)
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        source = row_at(index, u, np.int64(program.step_source[step]))
+        target = row_at(index, v, np.int64(program.step_target[step]))
+        if source < 0 or target < 0:
+            continue
+        for i in range(block_count(table, source)):
+            number, carried = nth_block(table, source, i)
+            block = find(table, target, number)
+            if block >= 0:
+                lanes = reaching(table.values, block, carried, slide, now)
+                waiting = _suspect(index, waiting, target, number, block, lanes)
+    return waiting
+
+
+@njit(cache=True, nogil=True)
+def _unsupported(index, vertex, state, number, block, lanes):
+    """The lanes of a block that no predecessor supports."""
+    program, graph, table = index.program, index.graph, index.table
+    classes, now = program.classes[0], index.state[NOW]
+    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+        links = vertex * classes + program.enter_class[enter]
+        source_state = np.int64(program.enter_source[enter])
+        first = graph.into.start[links]
+        for place in range(first, first + np.int64(graph.into.length[links])):
+            link = graph.into.entries[place]
+            slide = np.int64(graph.expiry[(link >> 1) & POINTER])
+            if slide <= now:
+                continue
+            source = link >> 32
+            index.state[STEPS] += 1
+            if source_state == 0:
+                slot = np.int64(table.slot_of[source])
+                if slot >= 0 and slot >> 6 == number:
+                    lane = slot & (LANES - 1)
+                    if np.int64(table.values[block * LANES + lane]) <= slide:
+                        lanes &= ~(ONE << np.uint64(lane))
+            else:
+                row = row_at(index, source, source_state)
+                carried = find(table, row, number) if row >= 0 else np.int64(-1)
+                if carried >= 0:
+                    lanes &= ~supported(table.values, table.hops, block, carried, slide)
+            if lanes == ZERO:
+                return lanes
+    return lanes
+
+
+@njit(cache=True, nogil=True)
+def take_out(index, waiting):
+    """Step 2: look at suspect cells until none is left."""
+    program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
+    classes = program.classes[0]
+    now = fields[NOW]
+    while waiting > 0:
+        waiting -= 1
+        entry = queue.suspects[waiting]
+        row = entry >> 32
+        number = entry & _NUMBER
+        block = find(table, row, number)
+        lanes = table.suspect[block] & live(table.values, block, now)
+        table.suspect[block] = ZERO
+        vertex, state = node_of(table, row)
+        if lanes != ZERO:
+            lanes = _unsupported(index, vertex, state, number, block, lanes)
+        if lanes == ZERO:
+            continue
+        if table.taken[block] == ZERO:
+            queue.taken[fields[TAKEN]] = entry
+            fields[TAKEN] += 1
+        table.taken[block] |= lanes
+        for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+            links = vertex * classes + program.leave_class[leave]
+            first = graph.out.start[links]
+            for place in range(first, first + np.int64(graph.out.length[links])):
+                link = graph.out.entries[place]
+                slide = np.int64(graph.expiry[(link >> 1) & POINTER])
+                if slide <= now:
+                    continue
+                target = row_at(index, link >> 32, np.int64(program.leave_target[leave]))
+                fed = find(table, target, number) if target >= 0 else np.int64(-1)
+                if fed >= 0:
+                    fields[STEPS] += 1
+                    looked_at = lanes & reaching(table.values, fed, block, slide, now)
+                    waiting = _suspect(index, waiting, target, number, fed, looked_at)
+        clear(table.values, block, lanes)
+
+
+@njit(cache=True, nogil=True)
+def _refill_block(index, row, number):
+    """Raise the block from all its predecessors; the largest rank that came in, or -1."""
+    program, graph, table, fields = index.program, index.graph, index.table, index.state
+    classes = program.classes[0]
+    now = fields[NOW]
+    block = find(table, row, number)
+    vertex, state = node_of(table, row)
+    own = own_slot(index, vertex)
+    rank = np.int64(-1)
+    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+        links = vertex * classes + program.enter_class[enter]
+        source_state = np.int64(program.enter_source[enter])
+        first = graph.into.start[links]
+        for place in range(first, first + np.int64(graph.into.length[links])):
+            link = graph.into.entries[place]
+            slide = np.int64(graph.expiry[(link >> 1) & POINTER])
+            if slide <= now:
+                continue
+            source = link >> 32
+            fields[STEPS] += 1
+            low = slide
+            grew = False
+            if source_state == 0:
+                slot = np.int64(table.slot_of[source])
+                if slot >= 0 and slot >> 6 == number and slot != own:
+                    cell = block * LANES + (slot & (LANES - 1))
+                    if slide > np.int64(table.values[cell]):
+                        table.values[cell] = slide
+                        table.hops[cell] = 0
+                        grew = True
+            else:
+                from_row = row_at(index, source, source_state)
+                carried = find(table, from_row, number) if from_row >= 0 else np.int64(-1)
+                if carried >= 0:
+                    lanes, _ = raise_block_with_hops(table.values, table.hops, block, carried, slide, now)
+                    low = min(slide, table.low[from_row])
+                    if number == own >> 6:
+                        lanes &= ~(ONE << np.uint64(own & (LANES - 1)))
+                        table.values[block * LANES + (own & (LANES - 1))] = 0
+                    grew = lanes != ZERO
+            if grew:
+                rank = max(rank, rank_of(index, slide))
+                table.low[row] = min(table.low[row], low)
+    return rank
+
+
+@njit(cache=True, nogil=True)
+def refill(index):
+    """Step 3 up to the fixpoint, which the caller computes."""
+    program, table, queue, fields = index.program, index.table, index.queue, index.state
+    for i in range(fields[TAKEN]):
+        row = queue.taken[i] >> 32
+        number = queue.taken[i] & _NUMBER
+        rank = _refill_block(index, row, number)
+        state = table.node[row] & STATE_BITS
+        if rank >= 0 and program.leave_first[state + 1] > program.leave_first[state]:
+            table.pending[row] |= ONE << np.uint64(number & 63)
+            enqueue(queue, fields, row, rank)
+
+
+@njit(cache=True, nogil=True)
+def _report_lost(index, row, number):
+    """Write the pairs of a block that are no answers any more."""
+    program, table, fields = index.program, index.table, index.state
+    vertex, state = node_of(table, row)
+    if not program.accepting[state] or not table.is_target[vertex] or fields[QUIET]:
+        return
+    block = find(table, row, number)
+    lanes = table.taken[block] & ~live(table.values, block, fields[NOW])
+    for i in range(program.classes[2]):
+        other = np.int64(program.accepting_states[i])
+        if other != state and lanes != ZERO:
+            other_row = row_at(index, vertex, other)
+            other_block = find(table, other_row, number) if other_row >= 0 else np.int64(-1)
+            if other_block >= 0:
+                lanes &= ~live(table.values, other_block, fields[NOW])
+                if other < state:
+                    # Taken out there as well: reported there.
+                    lanes &= ~table.taken[other_block]
+    write_pairs(index, vertex, number, lanes)
+
+
+@njit(cache=True, nogil=True)
+def report_lost(index):
+    """Step 4."""
+    table, queue, fields = index.table, index.queue, index.state
+    while fields[RESUME] < fields[TAKEN]:
+        if fields[OUT] + LANES > fields[OUT_CAPACITY]:
+            return np.int64(NEED_OUTPUT)
+        entry = queue.taken[fields[RESUME]]
+        _report_lost(index, entry >> 32, entry & _NUMBER)
+        fields[RESUME] += 1
+    for i in range(fields[TAKEN]):
+        block = find(table, queue.taken[i] >> 32, queue.taken[i] & _NUMBER)
+        if index.settings[JUDGED]:
+            # Cells that stay keep their doubt, whether or not they were taken out meanwhile.
+            table.doubt[block] &= ~table.taken[block] | live(table.values, block, fields[NOW])
+        table.taken[block] = ZERO
+    fields[TAKEN] = 0
+    return np.int64(DONE)

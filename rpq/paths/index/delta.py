@@ -1,0 +1,306 @@
+"""The Δ index of one query, or of one partition of its roots: calls the kernels, gives them memory, hands out rows.
+
+The layout is explained in `layout.py`, the memory is that of `growth.py`; inserting is in `insert.py`, deleting in
+`delete.py`, slides in `expiry.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.stopwatch import compiling_seconds
+from rpq.compiled.views import bound, view
+from rpq.errors import QueryError
+from rpq.paths.index import kernels, layout
+from rpq.paths.index.check import check_index
+from rpq.paths.index.growth import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
+from rpq.paths.index.layout import Index
+from rpq.paths.index.witness import STEP
+from rpq.paths.program import Program
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import Edges
+from rpq.stream.window import Window
+
+_CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
+
+_OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.RESUME])
+
+Guard = Callable[[int, int], None]
+"""Called with the bytes that the index is about to need and its place in the chunk; raises where that is too much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Answer changes of one chunk, as vertex ids.
+
+    Rows `ends[i - 1] : ends[i]` of `pairs` (int64, source << 32 | target) belong to event i, which has a time, a
+    kind (1 added, -1 removed) and a place in the order of the chunk. With witnesses, row r's path is
+    `paths[path_ends[r - 1] : path_ends[r]]`, last step first, a step being edge << 1 | against.
+    """
+
+    pairs: np.ndarray
+    times: np.ndarray
+    ends: np.ndarray
+    kinds: np.ndarray
+    orders: np.ndarray
+    paths: np.ndarray
+    path_ends: np.ndarray
+
+    def counts(self) -> np.ndarray:
+        """Rows added and rows removed."""
+        if not len(self.ends):
+            return np.zeros(2, np.int64)
+        lengths = self.ends.copy()
+        lengths[1:] -= self.ends[:-1]
+        removed = lengths[self.kinds < 0].sum()
+        return np.array([self.ends[-1] - removed, removed], np.int64)
+
+
+class DeltaIndex:
+    """Spanning trees of one query for the roots that `is_root` admits.
+
+    `capacity` is the initial number of rows and blocks: small ones make every growth path run. Not
+    thread-safe; several indexes may run in several threads, kernels release the GIL.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        window: Window,
+        *,
+        explicit: bool = False,
+        witness: bool = False,
+        simple: bool = False,
+        capacity: int = 256,
+        guard: Guard | None = None,
+    ) -> None:
+        self.window = window
+        self.guard: Guard = guard if guard is not None else lambda size, place: None
+        span = -(-window.size // window.slide) + 1
+        cell = next((t for t in _CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
+        if cell is None:
+            raise QueryError(
+                f"a window of {window.size} has too many slides of {window.slide}; take a larger slide"
+            )
+        self.cell = np.dtype(cell)
+        ceiling = int(np.iinfo(cell).max)
+        settings = np.zeros(layout.SETTINGS_FIELDS, np.int64)
+        settings[layout.SIZE] = window.size
+        settings[layout.SLIDE] = window.slide
+        settings[layout.RANGE] = span
+        settings[layout.CEILING] = ceiling
+        settings[layout.RANK_SHIFT] = max(0, span.bit_length() - 8)
+        settings[layout.EXPLICIT] = explicit
+        settings[layout.SWEEP_EVERY] = max(1, span // 8)
+        settings[layout.WITNESS] = witness
+        settings[layout.SIMPLE] = simple
+        settings[layout.JUDGED] = simple and len(program.later_state) > 0
+        supports = witness or bool(settings[layout.JUDGED])
+        self._apply_chunk: Any = None  # bound when the first chunk comes
+        self.index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
+
+    # --- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> Index:
+        """The arrays; to replace some is to replace the whole."""
+        return self._index
+
+    @index.setter
+    def index(self, index: Index) -> None:
+        self._index = index
+        self._held_view: Any = None
+
+    @property
+    def _view(self) -> Any:
+        if self._held_view is None:
+            note_capacities(self._index)
+            self._held_view = view(self._index)
+        return self._held_view
+
+    @property
+    def state(self) -> np.ndarray:
+        """The counters and positions named in `layout`."""
+        return self.index.state
+
+    @property
+    def keeps_supports(self) -> bool:
+        """Whether hop counts and in-edges are kept."""
+        return len(self.index.table.hops) > 0
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Of `nbytes`, those of the buffer for the rows of one chunk."""
+        return sum(array.nbytes for array in self.index.output)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return index_bytes(self.index)
+
+    def live(self) -> tuple[int, int, int]:
+        """Cells, answers and edges that are alive now. O(size of the index)."""
+        cells, answers = kernels.count_live(self._view)
+        return int(cells), int(answers), int((self.index.graph.expiry > self.state[layout.NOW]).sum())
+
+    def answers(self) -> np.ndarray:
+        """The current answers, source << 32 | target. O(size of the index)."""
+        return kernels.live_pairs(self._view)
+
+    # --- what it does ----------------------------------------------------------------------------------------
+
+    def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
+        """The transition classes of every label id (int16, -1 none); the engine's own arrays, which it goes on filling."""
+        program = self.index.program._replace(forward=forward, inverse=inverse)
+        self.index = self.index._replace(program=program)
+
+    def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
+        """Let vertex and edge ids up to these numbers be used; the flags are the engine's own arrays."""
+        index = with_room(self.index, vertices, edges, is_root, is_target)
+        if index is not self.index:
+            self.index = index
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `part` has the answer changes."""
+        self._begin_output()
+        self.state[layout.TUPLE] = 0
+        if self._apply_chunk is None:
+            self._apply_chunk = bound(kernels.apply_chunk, self._view, tuples, 1)
+        while (code := self._apply_chunk(self._view, tuples, len(chunk.timestamp))) != layout.DONE:
+            compiled = compiling_seconds()
+            if code == layout.NEED_SUPPORTS:
+                self.keep_supports(edges)
+            elif code == layout.NEED_CROSSING:
+                i = int(self.state[layout.TUPLE])
+                self._cross(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
+            elif code == layout.NEED_JUDGE:
+                self._judge(chunk, int(self.state[layout.TUPLE]))
+            else:
+                self._provide(code)
+            if compiling_seconds() > compiled:  # a kernel that was called for the first time: not this tuple's doing
+                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `part` is not empty."""
+        return bool(self.state[layout.EVENTS])
+
+    def part(self, *, before: int | None = None) -> Part:
+        """The answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        output, state = self.index.output, self.state
+        events = int(state[layout.EVENTS])
+        if before is not None:
+            events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
+        rows = int(output.event_end[events - 1]) if events else 0
+        return Part(
+            pairs=output.pairs[:rows],
+            times=output.event_time[:events],
+            ends=output.event_end[:events],
+            kinds=output.event_kind[:events],
+            orders=output.event_tuple[:events],
+            paths=output.paths[: state[layout.PATHS]],
+            path_ends=output.path_end[:rows],
+        )
+
+    def advance(self, time: int) -> Part:
+        """Move the stream time without a tuple."""
+        self._begin_output()
+        while (code := int(kernels.advance(self._view, time))) != layout.DONE:
+            if code == layout.NEED_CROSSING:
+                self._cross(time // self.window.slide, 0)
+            else:
+                self._provide(code)
+        return self.part()
+
+    def load(self, chunk: Chunk, slides: np.ndarray, *, quiet: bool = False) -> Part:
+        """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
+        self._begin_output()
+        self._load(chunk, slides - self.state[layout.BASE], quiet=quiet)
+        self._loaded(quiet=quiet)
+        if self.index.settings[layout.WITNESS] and not quiet:
+            self._write_paths(0)
+        kernels.end_event(self._view, self.state[layout.TIME], 1, 1)
+        return self.part()
+
+    def slides(self, edges: np.ndarray) -> np.ndarray:
+        """The absolute expiry slides of edges; at or below the current slide where the index does not hold them."""
+        return self.index.graph.expiry[edges].astype(np.int64) + self.state[layout.BASE]
+
+    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
+        """The steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
+        if not self.keeps_supports:
+            self.keep_supports(edges)
+        length, steps = kernels.walk_back(self._view, source, target)
+        if length > 0 and self.index.settings[layout.SIMPLE]:
+            length = kernels.erase_loops(target, steps, length)
+        return steps[:length][::-1] & STEP if length > 0 else None
+
+    def sweep(self) -> None:
+        """Let go of everything that has left the window."""
+        kernels.sweep(self._view)
+
+    def keep_supports(self, edges: Edges) -> None:
+        """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
+        graph, state = self.index.graph, self.state
+        self.guard(self.nbytes + self.nbytes // 4, int(state[layout.TUPLE]))
+        held = np.flatnonzero(graph.expiry > state[layout.NOW])
+        relative = graph.expiry[held].astype(np.int64)
+        saved = state[[layout.TUPLE, layout.RESUME]]
+        self.index = without_cells(self.index, len(held))
+        chunk = Chunk(
+            source=edges.source[held],
+            target=edges.target[held],
+            label=edges.label[held],
+            timestamp=np.zeros(len(held), np.int64),
+            delete=np.zeros(len(held), np.uint8),
+            edge=held.astype(np.int32),
+        )
+        self._load(chunk, relative, quiet=True)
+        state[[layout.TUPLE, layout.RESUME]] = saved
+
+    # --- memory ----------------------------------------------------------------------------------------------
+
+    def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
+        order = np.argsort(-relative, kind="stable")
+        ordered = Chunk(*(array[order] for array in chunk))
+        self.state[layout.TUPLE] = 0
+        self.state[layout.QUIET] = quiet
+        tuples = view(ordered)
+        while (code := int(kernels.load_edges(self._view, tuples, relative[order]))) != layout.DONE:
+            self._provide(code)
+        self.state[layout.QUIET] = 0
+
+    def _begin_output(self) -> None:
+        self.state[_OF_OUTPUT] = 0
+
+    def _cross(self, slide: int, order: int) -> None:
+        """Make an absolute slide the current one, with the events of that order."""
+        while (code := int(kernels.cross(self._view, slide, order))) != layout.DONE:
+            self._provide(code)
+
+    def _judge(self, chunk: Chunk, i: int) -> None:
+        """Let a tuple's rows be those of simple paths: see `rpq.paths.simple`."""
+        raise AssertionError("this index has no roots with conflicts")
+
+    def _loaded(self, *, quiet: bool) -> None:
+        """Let the rows of a load be those of simple paths."""
+
+    def _write_paths(self, first: int) -> None:
+        """Write the witnesses of the current event, whose rows begin at `first`."""
+        self.state[layout.RESUME] = first
+        while (code := int(kernels.write_paths(self._view))) != layout.DONE:
+            self._provide(code)
+
+    def _provide(self, code: int) -> None:
+        """Give a kernel the memory that it asked for; the guard may refuse."""
+        self.guard(self.nbytes + self.nbytes // 4, int(self.state[layout.TUPLE]))
+        self.index = with_more(self.index, code)
+
+    def _check(self) -> None:
+        """Assert every structural invariant, between tuples. O(size of the index × degree)."""
+        check_index(self.index)

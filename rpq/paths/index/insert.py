@@ -1,0 +1,302 @@
+"""Inserting an edge: row operations, pushed along out-edges to the fixpoint.
+
+Pacaci et al. (2020), section 3.1, with bottleneck timestamps (the largest over paths of the smallest over
+edges) and for 64 roots at once. Every function here can be called again after a `NEED_` code: raising a
+cell twice changes nothing, and a pair is reported when its cell comes alive, which happens once.
+"""
+
+import numpy as np
+
+from rpq.arrays.lanes import LANES, live, prefetch, raise_block, raise_block_with_hops
+from rpq.compiled.intrinsics import trailing_zeros
+from rpq.compiled.kernel_cache import njit
+from rpq.paths.index.conflicts import bring_doubt, note_conflicts, own_slot
+from rpq.paths.index.layout import (
+    DONE,
+    JUDGED,
+    NEED_OUTPUT,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    POINTER,
+    QUEUED,
+    SIMPLE,
+    STEPS,
+    SUPPORTS,
+)
+from rpq.paths.index.rows import (
+    ONE,
+    ZERO,
+    dequeue,
+    enqueue,
+    find,
+    make_block,
+    make_row,
+    node_of,
+    nth_block,
+    rank_of,
+    report_new,
+    root_slot,
+    row_at,
+)
+
+EVERY = np.uint64(2**64 - 1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_out(index, vertex, state):
+    """Whether an edge leads on from a product node."""
+    program, out = index.program, index.graph.out
+    for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+        if out.length[vertex * program.classes[0] + program.leave_class[leave]] > 0:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _await(index, row, vertex, state, pending, low, rank):
+    """Let a row whose blocks grew, to no less than `low`, wait for its turn to be pushed on."""
+    table = index.table
+    table.low[row] = min(table.low[row], low)
+    if has_out(index, vertex, state):
+        table.pending[row] |= pending
+        enqueue(index.queue, index.state, row, rank)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _raise_dense(index, vertex, state, row, slide, count):
+    """What `_raise_row` does to a row that has all the blocks, where paths may be walks: the bits of those that grew.
+
+    Nearly all steps are of this kind, so nothing is looked at here that they do not need.
+    """
+    table, queue = index.table, index.queue
+    now = index.state[NOW]
+    supports = index.state[SUPPORTS] != 0
+    accepts = index.program.accepting[state] != 0
+    base = table.base[row]
+    pending = ZERO
+    for i in range(count):
+        number = queue.number[i]
+        if supports:
+            grew, fresh = raise_block_with_hops(table.values, table.hops, base + number, queue.block[i], slide, now)
+        else:
+            grew, fresh = raise_block(table.values, base + number, queue.block[i], slide, now)
+        if grew != ZERO:
+            pending |= ONE << np.uint64(number & 63)
+            if accepts and fresh != ZERO:
+                report_new(index, vertex, state, number, fresh)
+    index.state[STEPS] += count
+    return pending
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _raise_row(index, vertex, state, slide, low, rank, count, from_vertex, from_state):
+    """Raise row (vertex, state) from the `count` blocks of another in the queue's scratch, cut to an edge's slide."""
+    program, table, queue, fields = index.program, index.table, index.queue, index.state
+    now = fields[NOW]
+    row = row_at(index, vertex, state)
+    if row < 0:
+        row = make_row(index, vertex, state)
+        if row < 0:
+            return -row
+    accepts = program.accepting[state] != 0
+    judged = index.settings[JUDGED] != 0
+    in_conflict = judged and program.later_first[state + 1] > program.later_first[state]
+    own = own_slot(index, vertex)
+    pending = ZERO
+    code = np.int64(DONE)
+    base, span = table.base[row], np.int64(table.span[row])
+    for i in range(count):
+        number = queue.number[i]
+        source = queue.block[i]
+        block = base + number if number < span else find(table, row, number)
+        if block < 0:
+            if live(table.values, source, now) == ZERO:
+                continue
+            block = make_block(index, row, number)
+            if block < 0:
+                code = -block
+                break
+            base, span = table.base[row], np.int64(table.span[row])
+        if accepts and fields[OUT] + LANES > fields[OUT_CAPACITY]:
+            code = np.int64(NEED_OUTPUT)
+            break
+        if fields[SUPPORTS]:
+            grew, fresh = raise_block_with_hops(table.values, table.hops, block, source, slide, now)
+        else:
+            grew, fresh = raise_block(table.values, block, source, slide, now)
+        if number == own >> 6:
+            # No walk comes back to its root.
+            own_lane = ONE << np.uint64(own & (LANES - 1))
+            if grew & own_lane:
+                table.values[block * LANES + (own & (LANES - 1))] = 0
+                grew &= ~own_lane
+                fresh &= ~own_lane
+        if grew != ZERO:
+            if in_conflict and fresh != ZERO:
+                note_conflicts(index, vertex, state, number, fresh)
+            pending |= ONE << np.uint64(number & 63)
+            if accepts and fresh != ZERO:
+                report_new(index, vertex, state, number, fresh)
+    fields[STEPS] += count
+    if judged and code == DONE:
+        pending |= bring_doubt(index, row, count, from_vertex, from_state)
+    if pending != ZERO:
+        _await(index, row, vertex, state, pending, min(low, slide), rank)
+    return code
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _gather(table, queue, row, pending):
+    """Copy the blocks of a row whose number has its bit set to the scratch; their count."""
+    count = 0
+    span = np.int64(table.span[row])
+    if span > 0:
+        base = table.base[row]
+        while pending != ZERO:
+            number = trailing_zeros(pending)
+            pending &= pending - ONE
+            while number < span:
+                queue.number[count] = number
+                queue.block[count] = base + number
+                count += 1
+                number += 64
+    else:
+        for i in range(np.int64(table.directory.length[row])):
+            number, block = nth_block(table, row, i)
+            if (pending >> np.uint64(number & 63)) & ONE:
+                queue.number[count] = number
+                queue.block[count] = block
+                count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def push_row(index, row, rank):
+    """Push the pending blocks of a row along the out-edges of its vertex."""
+    program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
+    now = fields[NOW]
+    classes = program.classes[0]
+    vertex, state = node_of(table, row)
+    low = table.low[row]
+    pending = table.pending[row]
+    table.pending[row] = ZERO
+    count = _gather(table, queue, row, pending)
+    first_number = queue.number[0]
+    highest = first_number
+    for i in range(1, count):
+        highest = max(highest, queue.number[i])
+    walks = index.settings[SIMPLE] == 0
+    for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+        links = vertex * classes + program.leave_class[leave]
+        target_state = np.int64(program.leave_target[leave])
+        start = graph.out.start[links]
+        end = start + np.int64(graph.out.length[links])
+        # Ask for the target blocks some edges ahead: they are scattered, and the loads would wait one by one.
+        for place in range(start, end):
+            target = row_at(index, graph.out.entries[place] >> 32, target_state)
+            if target >= 0:
+                ahead = table.base[target] + first_number
+                prefetch(table.values, ahead)
+                prefetch(table.values, ahead + 1)
+        for place in range(start, end):
+            link = graph.out.entries[place]
+            slide = np.int64(graph.expiry[(link >> 1) & POINTER])
+            if slide <= now:
+                continue
+            reached = min(rank, rank_of(index, slide))
+            target = row_at(index, link >> 32, target_state)
+            if walks and target >= 0 and highest < table.span[target] and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
+                grew = _raise_dense(index, link >> 32, target_state, target, slide, count)
+                if grew != ZERO:
+                    _await(index, target, link >> 32, target_state, grew, min(low, slide), reached)
+                continue
+            code = _raise_row(index, link >> 32, target_state, slide, low, reached, count, vertex, state)
+            if code != DONE:
+                table.pending[row] |= pending
+                enqueue(queue, fields, row, rank)
+                return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def fixpoint(index):
+    """Push rows until none is pending."""
+    fields = index.state
+    while True:
+        row = dequeue(index.queue, fields)
+        if row < 0:
+            return np.int64(DONE)
+        # The bucket that the row was taken from: `dequeue` leaves it in QUEUED.
+        code = push_row(index, row, fields[QUEUED])
+        if code != DONE:
+            return code
+
+
+@njit(cache=True, nogil=True)
+def _raise_root(index, root, vertex, state, slide):
+    """An edge out of the start state: one cell, the root's own, of row (vertex, state)."""
+    program, table, fields = index.program, index.table, index.state
+    if not table.is_root[root] or (root == vertex and index.settings[SIMPLE]):
+        return np.int64(DONE)
+    if fields[OUT] + LANES > fields[OUT_CAPACITY]:
+        return np.int64(NEED_OUTPUT)
+    slot = root_slot(index, root)
+    row = row_at(index, vertex, state)
+    if row < 0:
+        row = make_row(index, vertex, state)
+        if row < 0:
+            return -row
+    number = slot >> 6
+    block = find(table, row, number)
+    if block < 0:
+        block = make_block(index, row, number)
+        if block < 0:
+            return -block
+    cell = block * LANES + (slot & (LANES - 1))
+    held = np.int64(table.values[cell])
+    if slide <= held:
+        return np.int64(DONE)
+    table.values[cell] = slide
+    if fields[SUPPORTS]:
+        table.hops[cell] = 0
+    table.low[row] = min(table.low[row], slide)
+    fields[STEPS] += 1
+    if held <= fields[NOW]:
+        lane = ONE << np.uint64(slot & (LANES - 1))
+        if program.accepting[state]:
+            report_new(index, vertex, state, number, lane)
+        if index.settings[JUDGED]:
+            note_conflicts(index, vertex, state, number, lane)
+    if has_out(index, vertex, state):
+        table.pending[row] |= ONE << np.uint64(number & 63)
+        enqueue(index.queue, fields, row, rank_of(index, slide))
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def raise_step(index, u, v, transition_class, slide):
+    """Follow an edge u -> v of a transition class from every tree that holds u in a fitting state."""
+    program, table = index.program, index.table
+    if program.start_target[transition_class] >= 0:
+        code = _raise_root(index, u, v, np.int64(program.start_target[transition_class]), slide)
+        if code != DONE:
+            return code
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        row = row_at(index, u, np.int64(program.step_source[step]))
+        if row >= 0:
+            count = _gather(table, index.queue, row, EVERY)
+            code = _raise_row(
+                index,
+                v,
+                np.int64(program.step_target[step]),
+                slide,
+                table.low[row],
+                rank_of(index, slide),
+                count,
+                u,
+                np.int64(program.step_source[step]),
+            )
+            if code != DONE:
+                return code
+    return np.int64(DONE)

@@ -1,0 +1,211 @@
+"""How the Δ index lies in memory.
+
+Observation 1: only the expiry slide of a node matters, not its timestamp, because all edges of one slide
+leave the window together. Observation 2: trees that hold the same node do the same work. So the spanning
+trees of Pacaci et al. (2020, section 3) are stored by node in place of by root, as a table: row = product
+node (v, t), column = root, cell = the expiry slide up to which the root reaches the node. An edge
+(u, l, v) with δ(s, l) = t is one row operation:
+
+    row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))
+
+and the cells that grew are pushed along the out-edges of v, to the fixpoint.
+
+* **Cells** are bytes (wider where the window has more than 250 slides), relative to `BASE`, an absolute slide
+  that moves on from time to time (`expiry.rebase`). A cell at or below `NOW` is dead, which is the same as
+  absent: crossing a slide boundary costs one addition. Blocks without a live cell are collected by a sweep
+  every few slides.
+* **Columns** are slots: a vertex gets the lowest free one when an edge makes it a root, and gives it back when
+  none of its first edges is in the window any more. A slot is 64 * block number + lane.
+* **Rows** are cut into blocks of 64 columns. A row that holds more than a third of all block numbers is
+  *dense*: its blocks lie side by side in one region, block number i at `base + i`, and a lookup is an addition.
+  Any other row stores only the blocks that hold something, listed in its directory as sorted entries
+  `block number << 32 | block`. So a row with one root costs one block and eight bytes of directory, a row with most
+  of them no directory at all, and no row more than three times what a list would take. Block 0 is never given out.
+* **The start state** has no incoming transitions (`program.py` sees to that), so the root's own node needs no
+  row: an edge out of s0 sets one cell.
+* **Supports** are kept from the first delete on (until then `hops` is empty): see `delete.py`.
+* **Queue**: a row has a word of pending bits, one for the block numbers that are equal modulo 64. Rows with pending
+  blocks wait in 256 buckets by the largest slide that may be pending; the row with
+  the largest goes first, which saves a quarter of the steps of first-in-first-out. What a row pushes is never
+  larger than what it received, so the buckets are emptied from above in one pass.
+
+Vertices and edges are the ids of the engine's snapshot graph. The index has its own adjacency lists, by
+(vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
+different windows, and several partitions of the roots of one, can share a snapshot graph.
+
+Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is full they return a `NEED_…` code with everything consistent, Python enlarges it, and the
+same call goes on where it stopped.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.arrays.lists import Lists
+from rpq.paths.program import Program
+
+# What a kernel returns: finished, or what Python must do before it goes on.
+DONE = 0
+NEED_LINKS = 1
+NEED_ROWS = 2
+NEED_BLOCKS = 3
+NEED_DIRECTORY = 4
+NEED_OUTPUT = 5
+NEED_SUPPORTS = 6
+NEED_PATHS = 7
+NEED_JUDGE = 8  # simple paths: the tuple may change an answer that is in doubt
+NEED_CROSSING = 9  # simple paths: a boundary may
+
+# Fields of `Index.state`.
+BASE = 0  # absolute slide of cell value 0
+NOW = 1  # current slide, relative to BASE
+NEXT_BOUNDARY = 2  # stream time at which the next slide begins
+TUPLE = 3  # next tuple of the chunk
+PHASE = 4  # how far that tuple has come
+SLOTS = 5  # slots given out so far (high water)
+FREE_SLOTS = 6  # entries in the stack of free slots
+ROWS = 7
+FREE_ROWS = 8
+BLOCKS = 9
+QUEUED = 11  # highest bucket that may hold a row, -1 none
+OUT = 12  # rows in the output buffer
+EVENTS = 13  # events in the output buffer
+TAKEN = 14  # blocks in `Queue.taken`: the current delete took cells out of them, or the insert brought doubt
+SWEPT = 15  # absolute slide of the last sweep
+STARTED = 16  # cycle counter when the current tuple began
+RESUME = 17  # phase 1: the slide of the edge; phase 3: next entry of `taken`
+PATHS = 18  # entries in the path buffer
+ADDED = 19
+REMOVED = 20
+INSERTED = 21
+REFRESHED = 22
+DELETED = 23
+ABSENT = 24
+LATE = 25
+IRRELEVANT = 26
+TIME = 27  # stream time, if HAS_TIME
+HAS_TIME = 28  # 0 before the first tuple
+QUIET = 29  # 1: do not report answers (a rebuild)
+EVENT_OUT = 30  # rows in the output buffer when the current event began
+STEPS = 31  # block steps so far
+VERTICES = 32  # the capacities of the arrays, as Python made them
+EDGES = 33
+ROW_CAPACITY = 34
+BLOCK_CAPACITY = 35
+OUT_CAPACITY = 36
+EVENT_CAPACITY = 37
+PATH_CAPACITY = 38
+PATH_END_CAPACITY = 39
+SUPPORTS = 40  # 1: hop counts and in-edges are kept
+CONFLICTED = 41  # simple paths: roots in `Table.conflicted`
+CONFLICTS = 42  # simple paths: how often a root came to be one of them
+ENTERED = 43  # 1: the current insert brought an edge that was not in the window
+SWEPT_TUPLES = 44  # inserts when the last sweep was
+STATE_FIELDS = 45
+
+# Fields of `Index.settings`.
+SIZE = 0
+SLIDE = 1
+RANGE = 2  # largest expiry slide of an edge, relative to the current slide
+CEILING = 3  # largest value of a cell
+RANK_SHIFT = 4  # cell value to bucket
+EXPLICIT = 5
+SWEEP_EVERY = 6  # slides
+WITNESS = 7
+SIMPLE = 8  # no walk comes back to its root
+JUDGED = 9  # simple paths, and the automaton has states in conflict
+SETTINGS_FIELDS = 10
+
+# Values of `Index.state[PHASE]`: what is still to do for the current tuple.
+IDLE = 0
+INSERTING = 1
+REFILLING = 2
+LOSING = 3
+WITNESSING = 4
+JUDGING = 5
+
+POINTER = (1 << 31) - 1
+STATE_BITS = (1 << 16) - 1
+REGION_CLASSES = 60
+BUCKETS = 256
+LATENCY_BUCKETS = 1024
+
+
+class Graph(NamedTuple):
+    """The part of the snapshot graph that this index walks."""
+
+    expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted
+    linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
+    out: Lists  # vertex * classes + class -> target << 32 | edge << 1 | against
+    into: Lists  # the same from the target; empty until supports are kept
+
+
+class Table(NamedTuple):
+    """Rows, blocks, slots."""
+
+    values: np.ndarray  # cell type, 64 a block
+    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept
+    suspect: np.ndarray  # uint64 a block: cells to be looked at; length 0 likewise
+    taken: np.ndarray  # uint64 a block: cells taken out, or accepting cells that come into doubt; length 0 likewise
+    doubt: np.ndarray  # uint64 a block: cells in doubt (see `conflicts.py`); length 0 where nothing is judged
+    row_of: np.ndarray  # int32 vertex * states + state -> row or -1
+    node: np.ndarray  # int64 a row: vertex << 16 | state, -1 free
+    low: np.ndarray  # int64 a row: no live cell is below
+    pending: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
+    base: np.ndarray  # int64 a row: first block of its region, if it is dense
+    span: np.ndarray  # int32 a row: blocks in its region, 0 if it is not dense
+    directory: Lists  # row -> its blocks, if it is not dense
+    slot_of: np.ndarray  # int32 a vertex, -1 none
+    slot_vertex: np.ndarray  # int32 a slot, -1 free
+    is_root: np.ndarray  # uint8 a vertex: may be a root (source restriction, partition)
+    is_target: np.ndarray  # uint8 a vertex: answers may end here
+    free_rows: np.ndarray  # int32, stack
+    free_regions: np.ndarray  # int32 a region class: first free region, chained through `chain`
+    chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
+    free_slots: np.ndarray  # int32, stack
+    conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/paths/simple`)
+    aside: np.ndarray  # uint64 a block number: those of them that are set aside
+    blocked: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
+
+
+class Queue(NamedTuple):
+    """Rows with pending blocks, and room for the blocks of the row that is being pushed."""
+
+    head: np.ndarray  # int32 a bucket: first row or -1
+    next: np.ndarray  # int32 a row
+    previous: np.ndarray  # int32 a row: -1 - bucket for the first
+    rank: np.ndarray  # int16 a row: its bucket, -1 not queued
+    number: np.ndarray  # int64 a block number: scratch
+    block: np.ndarray  # int64 a block number: scratch
+    suspects: np.ndarray  # int64 a block: stack of row << 32 | block number with suspect cells
+    taken: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.taken`
+
+
+class Output(NamedTuple):
+    """Answer changes, as they are found."""
+
+    pairs: np.ndarray  # int64: source vertex << 32 | target vertex
+    event_time: np.ndarray  # int64 an event
+    event_end: np.ndarray  # int64 an event: rows up to here
+    event_kind: np.ndarray  # int8 an event: 1 added, -1 removed
+    event_tuple: np.ndarray  # int64 an event: 2 * number of the tuple in the chunk + 1, or 2 * number for a boundary before it
+    paths: np.ndarray  # int64: steps of witnesses, edge << 1 | against, last step first
+    path_end: np.ndarray  # int64 a row (only with witnesses): its path ends here
+
+
+class Index(NamedTuple):
+    """Everything a kernel needs."""
+
+    program: Program
+    graph: Graph
+    table: Table
+    queue: Queue
+    output: Output
+    state: np.ndarray  # int64[STATE_FIELDS]
+    settings: np.ndarray  # int64[SETTINGS_FIELDS]
+    latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
+
+
+def block_numbers(vertices: int) -> int:
+    """Block numbers that a row may have: a dense row has room for up to one and a half times all there are."""
+    return 3 * (vertices // 64 + 1) // 2 + 1

@@ -1,0 +1,345 @@
+"""Rows of the Δ index: finding and making rows, blocks and slots, the queue, and reporting new answers."""
+
+import numpy as np
+
+from rpq.arrays.lanes import LANES, live
+from rpq.arrays.lists import append, reserve, truncate
+from rpq.compiled.intrinsics import trailing_zeros
+from rpq.compiled.kernel_cache import njit
+from rpq.paths.index.layout import (
+    BLOCK_CAPACITY,
+    BLOCKS,
+    BUCKETS,
+    FREE_ROWS,
+    FREE_SLOTS,
+    JUDGED,
+    NEED_BLOCKS,
+    NEED_DIRECTORY,
+    NEED_ROWS,
+    NOW,
+    OUT,
+    POINTER,
+    QUEUED,
+    QUIET,
+    RANK_SHIFT,
+    ROW_CAPACITY,
+    ROWS,
+    SLOTS,
+    STATE_BITS,
+    SUPPORTS,
+)
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+NEVER = np.iinfo(np.int64).max
+DENSE = 3
+"""A row is dense when it holds more than one in DENSE of all block numbers."""
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def find(table, row, number):
+    """Block `number` of a row, or -1."""
+    span = np.int64(table.span[row])
+    if span > 0:
+        return table.base[row] + number if number < span else np.int64(-1)
+    directory = table.directory
+    low = directory.start[row]
+    high = low + np.int64(directory.length[row])
+    while high - low > 4:
+        middle = (low + high) >> 1
+        if directory.entries[middle] >> 32 <= number:
+            low = middle
+        else:
+            high = middle
+    for place in range(low, high):
+        if directory.entries[place] >> 32 == number:
+            return directory.entries[place] & POINTER
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def block_count(table, row):
+    """How many blocks a row has."""
+    span = np.int64(table.span[row])
+    return span if span > 0 else np.int64(table.directory.length[row])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def nth_block(table, row, i):
+    """The number and the block of the i-th block of a row."""
+    if table.span[row] > 0:
+        return np.int64(i), table.base[row] + i
+    entry = table.directory.entries[table.directory.start[row] + i]
+    return entry >> 32, entry & POINTER
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def row_at(index, vertex, state):
+    """The row of a product node, or -1."""
+    return np.int64(index.table.row_of[vertex * index.program.classes[1] + state])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def node_of(table, row):
+    """The vertex and the state of a row."""
+    return table.node[row] >> 16, table.node[row] & STATE_BITS
+
+
+@njit(cache=True, nogil=True)
+def make_row(index, vertex, state):
+    """A new empty row for a product node; minus a `NEED_` code where there is no room."""
+    table, fields = index.table, index.state
+    if fields[FREE_ROWS] > 0:
+        fields[FREE_ROWS] -= 1
+        row = np.int64(table.free_rows[fields[FREE_ROWS]])
+    elif fields[ROWS] < fields[ROW_CAPACITY]:
+        row = fields[ROWS]
+        fields[ROWS] += 1
+    else:
+        return np.int64(-NEED_ROWS)
+    table.node[row] = vertex << 16 | state
+    table.row_of[vertex * index.program.classes[1] + state] = row
+    table.low[row] = NEVER
+    table.span[row] = 0
+    table.pending[row] = ZERO
+    index.queue.rank[row] = -1
+    return row
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def region_size(region_class):
+    """Blocks in a region of a class: 1, (1), 2, 3, 4, 6, 8, 12, …"""
+    return ((2 + (region_class & 1)) << (region_class >> 1)) >> 1
+
+
+@njit(cache=True, nogil=True)
+def _region_class(blocks):
+    """The smallest class whose regions hold that many blocks."""
+    region_class = np.int64(0)
+    while region_size(region_class) < blocks:
+        region_class += 2 if region_class == 0 else 1
+    return region_class
+
+
+@njit(cache=True, nogil=True)
+def take_region(index, region_class):
+    """The first block of an empty region, or -1 where there is none."""
+    table, fields = index.table, index.state
+    size = region_size(region_class)
+    block = np.int64(table.free_regions[region_class])
+    if block >= 0:
+        table.free_regions[region_class] = table.chain[block]
+    elif fields[BLOCKS] + size <= fields[BLOCK_CAPACITY]:
+        block = fields[BLOCKS]
+        fields[BLOCKS] += size
+    else:
+        return np.int64(-1)
+    for cell in range(block * LANES, (block + size) * LANES):
+        table.values[cell] = 0
+    if index.settings[JUDGED]:
+        for taken in range(block, block + size):
+            table.doubt[taken] = ZERO
+            table.taken[taken] = ZERO
+    return block
+
+
+@njit(cache=True, nogil=True)
+def release_region(table, block, region_class):
+    """Give a region back."""
+    table.chain[block] = table.free_regions[region_class]
+    table.free_regions[region_class] = block
+
+
+@njit(cache=True, nogil=True)
+def _copy_block(index, source, target):
+    table = index.table
+    for lane in range(LANES):
+        table.values[target * LANES + lane] = table.values[source * LANES + lane]
+    if index.state[SUPPORTS]:
+        for lane in range(LANES):
+            table.hops[target * LANES + lane] = table.hops[source * LANES + lane]
+    if index.settings[JUDGED]:
+        table.doubt[target] = table.doubt[source]
+        table.taken[target] = table.taken[source]
+
+
+@njit(cache=True, nogil=True)
+def _make_dense(index, row, numbers):
+    """Let the blocks of a row lie side by side, with room for block numbers below `numbers`; False without room."""
+    table = index.table
+    region_class = _region_class(numbers)
+    region = take_region(index, region_class)
+    if region < 0:
+        return False
+    for i in range(block_count(table, row)):
+        number, block = nth_block(table, row, i)
+        _copy_block(index, block, region + number)
+    release_blocks(table, row)
+    table.base[row] = region
+    table.span[row] = region_size(region_class)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def release_blocks(table, row):
+    """Take all blocks from a row."""
+    if table.span[row] > 0:
+        release_region(table, table.base[row], _region_class(np.int64(table.span[row])))
+        table.span[row] = 0
+    else:
+        for i in range(np.int64(table.directory.length[row])):
+            _, block = nth_block(table, row, i)
+            release_region(table, block, np.int64(0))
+        truncate(table.directory, row, 0)
+
+
+@njit(cache=True, nogil=True)
+def make_sparse(index, row, kept):
+    """List the `kept` live blocks of a dense row in its directory, if there is room."""
+    table, directory = index.table, index.table.directory
+    base = table.base[row]
+    span = np.int64(table.span[row])
+    if not reserve(directory, row, kept) or index.state[BLOCKS] + kept > index.state[BLOCK_CAPACITY]:
+        return
+    for number in range(span):
+        if live(table.values, base + number, index.state[NOW]) != ZERO:
+            block = take_region(index, np.int64(0))
+            _copy_block(index, base + number, block)
+            append(directory, row, number << 32 | block)
+    release_region(table, base, _region_class(span))
+    table.span[row] = 0
+
+
+@njit(cache=True, nogil=True)
+def make_block(index, row, number):
+    """Give a row, which has none, an empty block `number`; the block, or minus a `NEED_` code."""
+    table, fields, directory = index.table, index.state, index.table.directory
+    numbers = (fields[SLOTS] + LANES - 1) >> 6
+    length = np.int64(directory.length[row])
+    if table.span[row] > 0 or (length + 1) * DENSE >= numbers:
+        if not _make_dense(index, row, numbers):
+            return np.int64(-NEED_BLOCKS)
+        return table.base[row] + number
+    if not reserve(directory, row, 1):
+        return np.int64(-NEED_DIRECTORY)
+    block = take_region(index, np.int64(0))
+    if block < 0:
+        return np.int64(-NEED_BLOCKS)
+    start = directory.start[row]
+    place = start + length
+    while place > start and directory.entries[place - 1] >> 32 > number:
+        directory.entries[place] = directory.entries[place - 1]
+        place -= 1
+    directory.entries[place] = number << 32 | block
+    directory.length[row] += 1
+    return block
+
+
+@njit(cache=True, nogil=True)
+def root_slot(index, vertex):
+    """The slot of a root, given out now if it has none."""
+    table, fields = index.table, index.state
+    slot = np.int64(table.slot_of[vertex])
+    if slot >= 0:
+        return slot
+    if fields[FREE_SLOTS] > 0:
+        fields[FREE_SLOTS] -= 1
+        slot = np.int64(table.free_slots[fields[FREE_SLOTS]])
+    else:
+        slot = fields[SLOTS]
+        fields[SLOTS] += 1
+    table.slot_of[vertex] = slot
+    table.slot_vertex[slot] = vertex
+    return slot
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def rank_of(index, slide):
+    """The bucket of an expiry slide."""
+    return min(np.int64(BUCKETS - 1), (slide - index.state[NOW]) >> index.settings[RANK_SHIFT])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _unlink(queue, row):
+    following = queue.next[row]
+    previous = queue.previous[row]
+    if previous < 0:
+        queue.head[-1 - previous] = following
+    else:
+        queue.next[previous] = following
+    if following >= 0:
+        queue.previous[following] = previous
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def enqueue(queue, fields, row, rank):
+    """Let a row wait in bucket `rank`, or in its present one if that is higher."""
+    held = queue.rank[row]
+    if held >= rank:
+        return
+    if held >= 0:
+        _unlink(queue, row)
+    first = queue.head[rank]
+    queue.rank[row] = rank
+    queue.next[row] = first
+    queue.previous[row] = -1 - rank
+    if first >= 0:
+        queue.previous[first] = row
+    queue.head[rank] = row
+    if rank > fields[QUEUED]:
+        fields[QUEUED] = rank
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def dequeue(queue, fields):
+    """Take a row out of the highest bucket; -1 where none waits."""
+    rank = fields[QUEUED]
+    while rank >= 0 and queue.head[rank] < 0:
+        rank -= 1
+    fields[QUEUED] = rank
+    if rank < 0:
+        return np.int64(-1)
+    row = np.int64(queue.head[rank])
+    _unlink(queue, row)
+    queue.rank[row] = -1
+    return row
+
+
+@njit(cache=True, nogil=True)
+def without_other_answers(index, vertex, state, number, lanes):
+    """The lanes that no other accepting state of the vertex holds."""
+    program, table = index.program, index.table
+    for i in range(program.classes[2]):
+        other = np.int64(program.accepting_states[i])
+        if other != state:
+            row = row_at(index, vertex, other)
+            if row >= 0:
+                block = find(table, row, number)
+                if block >= 0:
+                    lanes &= ~live(table.values, block, index.state[NOW])
+                    if lanes == ZERO:
+                        break
+    return lanes
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def write_pairs(index, vertex, number, lanes):
+    """Append a row to the output for each lane; there is room for 64."""
+    table, output, fields = index.table, index.output, index.state
+    out = fields[OUT]
+    while lanes != ZERO:
+        slot = number * LANES + trailing_zeros(lanes)
+        lanes &= lanes - ONE
+        output.pairs[out] = np.int64(table.slot_vertex[slot]) << 32 | vertex
+        out += 1
+    fields[OUT] = out
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def report_new(index, vertex, state, number, lanes):
+    """Report the pairs of lanes that came alive in an accepting state, unless they were answers already."""
+    if index.state[QUIET] or not index.table.is_target[vertex]:
+        return
+    if index.program.classes[2] > 1:
+        lanes = without_other_answers(index, vertex, state, number, lanes)
+    write_pairs(index, vertex, number, lanes)

@@ -1,0 +1,143 @@
+"""From a DFA to the flat tables that kernels walk.
+
+Two things change on the way. Symbols with equal columns become one *class*, so that `a|b|c` costs what `a` costs
+and adjacency lists are kept a class, not a label. And a start state with incoming transitions gets a copy that
+has none: the root's own node is then never entered, needs no row, and (x, x) is a cell like any other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq import automata
+from rpq.automata.containment import reached_by_steps, suffix_containment
+
+
+class Program(NamedTuple):
+    """The automaton as flat tables; state 0 is the start and is never entered."""
+
+    classes: np.ndarray  # int64[3]: transition classes, states, accepting states
+    step_first: np.ndarray  # int32 a class + 1: its steps s -> t with s > 0 in step_source, step_target
+    step_source: np.ndarray
+    step_target: np.ndarray
+    start_target: np.ndarray  # int32 a class: δ(0, class) or -1
+    leave_first: np.ndarray  # int32 a state + 1: its transitions in leave_class, leave_target
+    leave_class: np.ndarray
+    leave_target: np.ndarray
+    enter_first: np.ndarray  # int32 a state + 1: the transitions into it in enter_class, enter_source
+    enter_class: np.ndarray
+    enter_source: np.ndarray
+    accepting: np.ndarray  # uint8 a state
+    accepting_states: np.ndarray  # int32
+    forward: np.ndarray  # int16 a label id: class of a step along such an edge, -1 none
+    inverse: np.ndarray  # int16 a label id: class of a step against it
+    earlier_first: np.ndarray  # int32 a step of states s * states + t, + 1: `program.conflicts`, in earlier_state
+    earlier_state: np.ndarray  # int32
+    earlier_loop: np.ndarray  # uint8 a step s * states + t: t makes a conflict after s
+    later_first: np.ndarray  # int32 a state + 1: the states that make a conflict after it, in later_state
+    later_state: np.ndarray  # int32
+
+
+class Compiled:
+    """The tables of a query, and the classes of labels, which become known one by one."""
+
+    def __init__(self, dfa: automata.DFA) -> None:
+        self._dfa = dfa
+        transitions, accepting = _with_fresh_start(dfa)
+        columns, class_of_column = np.unique(transitions, axis=1, return_inverse=True)
+        class_of_column = np.asarray(class_of_column).reshape(-1)
+        useful = [c for c in range(columns.shape[1]) if (columns[:, c] >= 0).any()]
+        renumbered = {old: new for new, old in enumerate(useful)}
+        self._class_of_column = [renumbered.get(int(c), -1) for c in class_of_column]
+        self.table = columns[:, useful].astype(np.int32)
+        """States by classes: the next state, -1 none."""
+        self.accepting = accepting
+        self.program = _flatten(self.table, accepting)
+
+    def classes_of(self, label: str) -> tuple[int, int]:
+        """The classes of a step along and of a step against an edge of that label; -1 where it leads nowhere."""
+        columns = (self._dfa.column(label, False), self._dfa.column(label, True))
+        forward, inverse = (self._class_of_column[c] if c >= 0 else -1 for c in columns)
+        return forward, inverse
+
+    def is_relevant(self, label: str) -> bool:
+        """Whether the label occurs in a word of the language, in either direction."""
+        return self.classes_of(label) != (-1, -1)
+
+
+def _with_fresh_start(dfa: automata.DFA) -> tuple[np.ndarray, np.ndarray]:
+    transitions, accepting = np.array(dfa.transitions), np.array(dfa.accepting)
+    if not (transitions == 0).any():
+        return transitions, accepting
+    # The old start moves to the end; the new one, state 0, has its transitions out and none in.
+    moved = np.where(transitions == 0, len(transitions), transitions)
+    return np.vstack([moved, moved[0]]), np.append(accepting, accepting[0])
+
+
+def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
+    states, classes = table.shape
+    steps = [[(s, int(table[s, c])) for s in range(1, states) if table[s, c] >= 0] for c in range(classes)]
+    leaves = [[(c, int(table[s, c])) for c in range(classes) if table[s, c] >= 0] for s in range(states)]
+    enters = [
+        [(c, s) for c in range(classes) for s in range(states) if table[s, c] == t] for t in range(states)
+    ]
+    step_first, step_source, step_target = _ragged(steps)
+    leave_first, leave_class, leave_target = _ragged(leaves)
+    enter_first, enter_class, enter_source = _ragged(enters)
+    conflicts, earlier_first, earlier_state = _conflicts(table, accepting)
+    later_first, later_state, _ = _ragged([[(int(t), 0) for t in np.flatnonzero(row)] for row in conflicts])
+    # The empty path is never an answer, so whether the start accepts does not matter.
+    accepts = accepting.astype(np.uint8)
+    accepts[0] = 0
+    return Program(
+        classes=np.array([classes, states, accepts.sum()], np.int64),
+        step_first=step_first,
+        step_source=step_source,
+        step_target=step_target,
+        start_target=np.array([table[0, c] for c in range(classes)], np.int32),
+        leave_first=leave_first,
+        leave_class=leave_class,
+        leave_target=leave_target,
+        enter_first=enter_first,
+        enter_class=enter_class,
+        enter_source=enter_source,
+        accepting=accepts,
+        accepting_states=np.flatnonzero(accepts).astype(np.int32),
+        forward=np.full(0, -1, np.int16),
+        inverse=np.full(0, -1, np.int16),
+        earlier_first=earlier_first,
+        earlier_state=earlier_state,
+        earlier_loop=conflicts.astype(np.uint8).ravel(),
+        later_first=later_first,
+        later_state=later_state,
+    )
+
+
+def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whether t makes a conflict after r, at (r, t), and, as `earlier_first` and `earlier_state`, for each step s -> t the
+    states r after which it can be the last step to a conflict.
+
+    t makes a conflict after r if a non-empty word leads from r to t and [r] ⊉ [t]. A walk that visits a vertex in r and
+    comes back to it with the step s -> t, from another vertex, has spelt a non-empty word from r to s before.
+    """
+    states = len(table)
+    reaches = reached_by_steps(table)
+    conflicts = reaches & ~suffix_containment(table, accepting)
+    conflicts[0] = False  # the root is not visited again
+    steps = np.arange(states)[:, None] * states + table
+    steps = np.unique(steps[(table >= 0) & (np.arange(states) > 0)[:, None]])
+    sources, targets = np.divmod(steps, states)
+    earlier = conflicts.T[targets] & reaches.T[sources]
+    first = np.zeros(states * states + 1, np.int32)
+    first[steps + 1] = earlier.sum(axis=1)
+    return conflicts, np.cumsum(first, dtype=np.int32), np.nonzero(earlier)[1].astype(np.int32)
+
+
+def _ragged(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lists of pairs as (first, left, right): list i is first[i] : first[i + 1] of the two."""
+    first = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum([len(pairs) for pairs in lists], out=first[1:])
+    flat = [pair for pairs in lists for pair in pairs]
+    return first, np.array([p[0] for p in flat], np.int32), np.array([p[1] for p in flat], np.int32)

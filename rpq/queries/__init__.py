@@ -1,0 +1,1 @@
+"""What users ask, in Python and in files."""

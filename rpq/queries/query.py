@@ -1,0 +1,147 @@
+"""What a user asks: a path expression, a window, and how paths and answers are to be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from copy import copy
+from dataclasses import dataclass, field, fields
+from typing import Literal
+from weakref import WeakValueDictionary
+
+from rpq import automata
+from rpq.errors import ExpressionError, QueryError
+from rpq.stream.window import Window
+
+Vertex = int | str
+_SHOWN = 5  # vertices of `sources` and `targets` in a repr
+
+_automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
+"""The automata of the queries that there are: thousands of queries often ask for a few expressions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """The keyword-only part of a query."""
+
+    window: Window
+    name: str = ""
+    paths: Literal["walk", "simple"] = "walk"
+    semantics: Literal["implicit", "explicit"] = "implicit"
+    sources: Collection[Vertex] | None = None
+    targets: Collection[Vertex] | None = None
+    simple_budget: int = 10_000_000
+    on_budget: Literal["error", "set_aside"] = "error"
+
+
+@dataclass(frozen=True, repr=False)
+class Query(_Options):
+    """A persistent regular path query: `expression` over a sliding `window`.
+
+    - `name` tells its rows from those of other queries: any text; by default the text of the expression
+    - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
+    - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)
+    - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
+    - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
+    - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable cost
+
+    Raises `QueryError`, and for the expression `ExpressionError`, which is one too and points to the column.
+
+    >>> query = Query("a2q/c2a*", window=Window(size=30, slide=1))
+    >>> query.name, query.dfa.accepts_empty
+    ('a2q/c2a*', False)
+    """
+
+    expression: str = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise QueryError(f"the name of a query is text, not {self.name!r}")
+        if not isinstance(self.window, Window):
+            raise QueryError(f"the window of a query is a rpq.Window(size=…, slide=…), not {self.window!r}")
+        if self.paths not in ("walk", "simple"):
+            raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
+        if self.semantics not in ("implicit", "explicit"):
+            raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
+        if self.on_budget not in ("error", "set_aside"):
+            raise QueryError(f"on_budget is 'error' or 'set_aside', not {self.on_budget!r}")
+        if not isinstance(self.simple_budget, int) or isinstance(self.simple_budget, bool) or self.simple_budget < 1:
+            raise QueryError(f"the budget of simple paths is a positive number of nodes, not {self.simple_budget!r}")
+        for ends in ("sources", "targets"):
+            value = getattr(self, ends)
+            if value is not None:
+                object.__setattr__(self, ends, _vertices(ends, value))
+        if not isinstance(self.expression, str):
+            raise QueryError(f"the expression of a query is text, not {self.expression!r}")
+        object.__setattr__(self, "_dfa", compiled(self.expression))
+        if not self.name:
+            object.__setattr__(self, "name", self.expression)
+        for option in ("expression", "name"):
+            _see_that_it_is_text(f"the {option} of a query", getattr(self, option))
+
+    def __repr__(self) -> str:
+        shown = [repr(self.expression)]
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name == "expression" or value == (self.expression if option.name == "name" else option.default):
+                continue
+            if option.name in ("sources", "targets"):
+                some = ", ".join(map(repr, sorted(value, key=str)[:_SHOWN]))
+                shown.append(f"{option.name}={{{some}{f', … {len(value) - _SHOWN:,} more' if len(value) > _SHOWN else ''}}}")
+            else:
+                shown.append(f"{option.name}={value!r}")
+        return f"Query({', '.join(shown)})"
+
+    @property
+    def dfa(self) -> automata.DFA:
+        """The minimal automaton of the expression."""
+        return self._dfa  # type: ignore[attr-defined]
+
+    def over(self, window: Window) -> Query:
+        """The same query over another window; its expression is not compiled again."""
+        other = copy(self)
+        object.__setattr__(other, "window", window)
+        return other
+
+
+def compiled(expression: str) -> automata.DFA:
+    """The automaton of an expression, shared by all queries that ask for it.  Raises `ExpressionError`."""
+    dfa = _automata.get(expression)
+    if dfa is None:
+        try:
+            dfa = _automata[expression] = automata.compile(expression)
+        except automata.ExpressionError as problem:
+            raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
+    return dfa
+
+
+def _vertices(ends: str, value: Collection[Vertex]) -> frozenset[Vertex]:
+    if isinstance(value, (str, bytes)):
+        raise QueryError(f"{ends} are a collection of vertices, not the one text {value!r}")
+    try:
+        given = list(value)
+    except TypeError:
+        raise QueryError(f"{ends} are a collection of vertices, not {value!r}") from None
+    vertices: list[Vertex] = []
+    for vertex in given:
+        if isinstance(vertex, str):
+            _see_that_it_is_text(f"a vertex of {ends}", vertex)
+            vertices.append(str(vertex))
+        elif hasattr(vertex, "__index__") and not isinstance(vertex, bool):
+            number = vertex.__index__()
+            if not -(2**63) <= number < 2**63:
+                raise QueryError(f"{ends}: the vertex {number} does not fit into 64 bits with a sign")
+            vertices.append(number)
+        else:
+            raise QueryError(f"{ends} are integers or strings, as the vertices of the stream, not {vertex!r}")
+    return frozenset(vertices)
+
+
+def _see_that_it_is_text(what: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise QueryError(f"{what} is text, not {text!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        raise QueryError(
+            f"{what} cannot be encoded as UTF-8: {text!r} has a lone surrogate at character {problem.start + 1}"
+        ) from problem

@@ -1,0 +1,203 @@
+"""Telling from the first data line of a file how to read it, where lines, headers and JSON are possible.
+
+What the line tells, `rpq.readers.edges` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.field_errors import FieldError
+from rpq.readers.predicate import ColumnKind, Predicate
+from rpq.readers.text.first_times import FirstTimes, with_times
+from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
+from rpq.readers.text.line_layout import FURTHER, Layout, split_line
+from rpq.readers.text.parsing import BlockParser, LineError, LineParser
+from rpq.readers.text.textfile import Detected, beginning_of, line_error
+from rpq.readers.times import DEFAULT_UNIT
+from rpq.readers.where import Where
+
+SEPARATORS = ("\t", ",", " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What the beginning of a file has told: the kind of its timestamps and, of JSON, the layout and some keys."""
+
+    times: Literal["integers", "naive", "aware"] = "integers"
+    json: JsonLayout
+    keys: tuple[str, ...] = ()
+
+
+def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> Detected:
+    """Tell from the first data line of a file how it is laid out; raise `FieldError` if it cannot be told.
+
+    >>> detect(b"timestamp,source,target,label").parser.layout.fields
+    ('timestamp', 'source', 'target', 'label')
+    >>> detect(b"1 2 knows 17").parser.layout.separator
+    ' '
+    """
+    layout, names = line_layout(line, ColumnNames(), separators)
+    return Detected(parser=LineParser(layout), is_header=bool(names), quoted=layout if layout.has_quotes else None)
+
+
+def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = SEPARATORS) -> tuple[Layout, list[str]]:
+    """How the lines of a file are laid out, and the names of its columns if its first line is a header."""
+    cuts: dict[str, list[str]] = {}
+    for separator in separators:
+        try:
+            cuts[separator] = [text.strip() for text in split_line(line, separator, quotes=True)]
+        except FieldError:
+            continue
+    for separator, names in cuts.items():
+        known = {*names, *(name.lower() for name in names)}
+        if {columns[column] for column in columns.required} <= known:
+            places = {place: column for column, place in columns.places(names, any_case=True).items()}
+            fields = tuple(places.get(place, "") for place in range(len(names)))
+            return Layout(separator=separator, fields=fields, quotes=True), names
+    if columns.renamed:
+        names = max(cuts.values(), key=len, default=[])
+        columns.places(names, any_case=True)  # says which one is missing
+    for separator, texts in cuts.items():
+        if len(columns.columns) - 1 <= len(texts) <= len(columns.columns):
+            return Layout(separator=separator, fields=columns.columns, optional=1, quotes=True), []
+    raise FieldError(
+        f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
+        "separated by tabs, commas or blanks, or a header with these names"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detection:
+    """Tells from the first data line of a file how it is laid out, with all that was asked for.
+
+    `known` is what the beginning of the file has told already, None where it could not be looked at, as with a pipe.
+    """
+
+    columns: ColumnNames
+    where: Where | None = None
+    only_json: bool = False
+    time_unit: str | None = None
+    known: Known | None = None
+
+    def __call__(self, line: bytes) -> Detected:
+        if self.only_json or _is_json(line):
+            return self._json(line)
+        layout, names = line_layout(line, self.columns)
+        predicate = None
+        if self.where is not None:
+            layout, predicate = self._with_condition(self.where, layout, names)
+        parser: BlockParser
+        if self.known is None and self.time_unit is not None:
+            parser = FirstTimes(layout, unit=self.time_unit)
+        else:
+            layout = replace(layout, times=self.times, time_unit=self.unit)
+            parser = LineParser(layout)
+        quoted = layout if layout.has_quotes else None
+        return Detected(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate)
+
+    @property
+    def times(self) -> Literal["integers", "naive", "aware"]:
+        """The kind of the timestamps, as far as it is known."""
+        return "integers" if self.known is None else self.known.times
+
+    @property
+    def unit(self) -> str:
+        """What times in text become."""
+        return self.time_unit or DEFAULT_UNIT
+
+    def looking_at(self, path: str) -> Detection:
+        """This with what the beginning of a file tells.
+
+        Raises `WhereError` if the condition does not fit the file, and `InputError` if names were given for columns, but
+        the file has none so called.
+        """
+        json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
+        known = Known(json=json)
+        errors: list[LineError] = []
+        found = beginning_of(path, replace(self, where=None), errors.append)
+        if found is None and errors and self.columns.renamed:
+            raise line_error(path, errors[0])
+        if found is not None:
+            parser, block = found[0].parser, found[1]
+            if isinstance(parser, JsonLines):
+                json = replace(parser.layout, further=json.further)
+                known = Known(json=json, times=json.times, keys=_keys(block.data))
+            elif isinstance(parser, LineParser | FirstTimes):
+                layout = with_times(parser.layout, block, unit=self.unit)
+                known = Known(json=json, times="integers" if layout is None else layout.times)
+        looked = replace(self, known=known)
+        if self.where is not None:
+            beginning_of(path, looked, lambda bad: None)
+        return looked
+
+    def _json(self, line: bytes) -> Detected:
+        if self.known is not None:
+            layout = self.known.json
+        else:
+            layout = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit).settled(line)
+        predicate = None
+        if self.where is not None:
+            kinds = self._tuple_kinds("number" if layout.integers else "text")
+            keys = self.where.names if self.known is None else self.known.keys
+            further = {key: ColumnKind(key=FURTHER + key, kind="loose") for key in keys if key not in kinds}
+            predicate = Predicate(self.where, {**kinds, **further})
+        return Detected(parser=JsonLines(layout), predicate=predicate)
+
+    def _further_keys(self) -> tuple[str, ...]:
+        """The keys of objects that a condition names beside those of a tuple."""
+        return tuple(sorted(self.where.names - set(self._tuple_kinds("text")))) if self.where is not None else ()
+
+    def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:
+        """The layout with the further columns that a condition names; an input's own names go before a tuple's."""
+        kinds = self._tuple_kinds("text")
+        fields = list(layout.fields)
+        for place, name in enumerate(names):
+            if fields[place]:
+                kinds[name] = kinds[fields[place]]
+        own = {name for place, name in enumerate(names) if fields[place]}
+        for place, name in enumerate(names):
+            if name and not fields[place] and name not in own:
+                if name in where.names:
+                    if names.count(name) > 1:
+                        raise where.error(f"column {name!r} stands in the header twice", 1)
+                    fields[place] = FURTHER + name
+                kinds[name] = ColumnKind(key=FURTHER + name, kind="loose")
+        return replace(layout, fields=tuple(fields)), Predicate(where, kinds)
+
+    def _tuple_kinds(self, vertex: str) -> dict[str, ColumnKind]:
+        """The columns of a tuple, under their own names and those that were given for them."""
+        unit = self.time_unit if self.times == "integers" else self.unit
+        kinds = {
+            "source": ColumnKind(key="source", kind=vertex),
+            "target": ColumnKind(key="target", kind=vertex),
+            "label": ColumnKind(key="label", kind="text"),
+            "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit),
+            "op": ColumnKind(key="delete", kind="op"),
+        }
+        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.columns}}
+
+
+def _is_json(line: bytes) -> bool:
+    """Whether a line is an object of JSON."""
+    if not line.lstrip(b" \t").startswith(b"{"):
+        return False
+    try:
+        read_object(line)
+    except FieldError:
+        return False
+    return True
+
+
+def _keys(data: bytes) -> tuple[str, ...]:
+    """The keys of the objects in some lines."""
+    keys: dict[str, None] = {}
+    for line in data.split(b"\n"):
+        try:
+            keys.update(dict.fromkeys(read_object(line)))
+        except FieldError:
+            continue
+    return tuple(keys)

@@ -1,0 +1,328 @@
+"""JSON lines: one object a line, the columns of a tuple by name.
+
+Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.times`): the first
+object decides for its file.  Labels are text; `op` may be missing or null, which is `+`.  Other keys are not read, unless
+a condition names them; then a key may be missing, and its values may be of any kind.
+
+As with lines of fields there are two ways: `JsonLayout.read` is the definition, line by line, and knows what is wrong
+where; whole blocks go through Arrow, which gives up wherever the two might differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+from rpq.readers.column_names import ColumnNames, did_you_mean
+from rpq.readers.field_errors import FieldError, shown
+from rpq.readers.source import Block
+from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text
+from rpq.readers.text.loose import EXACT, texts_of
+from rpq.readers.text.parsing import EXACT_BYTES, LineError, Rows, data_lines, halves
+from rpq.readers.times import check_time, time_kind, times_of
+
+_LOOSE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_VERTICES = ("source", "target")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonLayout:
+    """What the objects of a file look like: `names` has the keys of a tuple, `further` keys that a condition names."""
+
+    names: ColumnNames
+    further: tuple[str, ...] = ()
+    integers: bool = False
+    times: Literal["integers", "naive", "aware"] = "integers"
+    time_unit: str = "us"
+
+    @property
+    def used(self) -> frozenset[str]:
+        """All keys that are read."""
+        return frozenset({self.names[column] for column in self.names.columns} | set(self.further))
+
+    def read(self, line: bytes) -> dict[str, Any]:
+        """Return the values of one line by column (`op` as `delete`, further ones as they are); raise `FieldError`.
+
+        >>> JsonLayout(names=ColumnNames()).read(b'{"source": "a", "target": "b", "label": "x", "timestamp": 3}')
+        {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False}
+        """
+        found = read_object(line)
+        doubled = found.doubled & self.used if isinstance(found, _Object) else frozenset()
+        if doubled:
+            raise FieldError("stands in the object twice", min(doubled))
+        values: dict[str, Any] = {}
+        for column in self.names.columns:
+            name = self.names[column]
+            if column == "op":
+                values["delete"] = _delete(found.get(name), name)
+                continue
+            value = found.get(name)
+            if value is None:
+                reason = "is null; expected a value" if name in found else _missing(name, found)
+                raise FieldError(reason, name)
+            if column == "timestamp":
+                values[column] = self._timestamp(value, name)
+            elif self.integers and column in _VERTICES:
+                values[column] = _integer(value, name, "an integer, as the vertices before")
+            elif isinstance(value, str):
+                values[column] = check_text(value, name)
+            else:
+                before = ", as the vertices before" if column in _VERTICES else ""
+                raise FieldError(f"{_shown(value)} is not text; expected a name in quotes{before}", name)
+        for key in self.further:
+            value = found.get(key)
+            values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
+        return values
+
+    def _timestamp(self, value: Any, name: str) -> int:
+        if self.times == "integers":
+            return _integer(value, name, "a whole number such as 1254192988")
+        if not isinstance(value, str):
+            raise FieldError(f"{_shown(value)} is not a time; expected text, as the times before", name)
+        return check_time(value, name, kind=self.times, unit=self.time_unit)
+
+    def settled(self, line: bytes) -> JsonLayout:
+        """The layout with the kinds of vertices and timestamps that the first object has; raises `FieldError`."""
+        found = read_object(line)
+        source, time = (found.get(self.names[column]) for column in ("source", "timestamp"))
+        integers = isinstance(source, int) and not isinstance(source, bool)
+        kind = time_kind(time.strip(" \t")) if isinstance(time, str) else None
+        layout = JsonLayout(
+            names=self.names,
+            further=self.further,
+            integers=integers,
+            times=kind or "integers",
+            time_unit=self.time_unit,
+        )
+        layout.read(line)
+        return layout
+
+
+class _Object(dict[str, Any]):
+    """An object that has keys twice."""
+
+    doubled: frozenset[str]
+
+
+def read_object(line: bytes) -> dict[str, Any]:
+    """The object that a line holds; raise `FieldError` if it holds none.  `doubled`, if there, are keys it has twice."""
+    try:
+        found = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise FieldError(f"is not JSON: {error.msg} at character {error.pos + 1}; expected an object a line") from error
+    except (RecursionError, ValueError) as error:  # lists in lists in lists; numbers of thousands of digits
+        raise FieldError(f"is not read as JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise FieldError(f'{_shown(found)} is not an object; expected one a line, such as {{"source": …}}')
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    names = [name for name, _ in pairs]
+    doubled = _Object(found)
+    doubled.doubled = frozenset(name for name in names if names.count(name) > 1)
+    return doubled
+
+
+def _missing(name: str, found: Mapping[str, Any]) -> str:
+    return f"is missing; there are {', '.join(map(shown, found)) or 'none'}{did_you_mean(name, list(found))}"
+
+
+def _integer(value: Any, name: str, expected: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FieldError(f"{_shown(value)} is not an integer; expected {expected}", name)
+    if not SMALLEST <= value <= LARGEST:
+        raise FieldError(f"{value} does not fit 64 bits; expected −2⁶³ to 2⁶³ − 1", name)
+    return value
+
+
+def _delete(value: Any, name: str) -> bool:
+    if value not in (None, "+", "-"):
+        raise FieldError(f'{_shown(value)} is not an operation; expected "+" or "-"', name)
+    return bool(value == "-")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@dataclass
+class JsonLines:
+    """Reads blocks of JSON lines: quickly where a block is plain, else exactly, cut in halves as `LineParser` does."""
+
+    layout: JsonLayout
+    _types: dict[str, pa.DataType] = field(default_factory=dict)
+
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+        rows = self._parse_plain(block.data)
+        middle = block.data.find(b"\n", len(block.data) // 2) + 1
+        if rows is not None:
+            yield rows
+        elif len(block.data) <= EXACT_BYTES or middle in (0, len(block.data)):
+            yield parse_exact(block, self.layout, stop=stop)
+        else:
+            for half in halves(block, middle):
+                for rows in self.parse(half, stop=stop):
+                    yield rows
+                    if stop and rows.errors:
+                        return
+
+    def _parse_plain(self, data: bytes) -> Rows | None:
+        layout = self.layout
+        if b"\r" in data:  # between the tokens of JSON it is a blank, and inside of text it may not be
+            data = data.replace(b"\r\n", b"\n")
+        count = _objects(data)
+        if not count:
+            return None
+        names = layout.names
+        vertex = pa.int64() if layout.integers else pa.string()
+        time = pa.int64() if layout.times == "integers" else pa.string()
+        types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": time, "op": pa.string()}
+        schema = {names[column]: types[column] for column in names.columns}
+        table = self._arrow_table(data, schema)
+        if table is None or table.num_rows != count:
+            return None
+        columns: dict[str, pa.Array] = {}
+        for column in names.columns:
+            array = _checked(table.column(names[column]), column, layout)
+            if array is None:
+                return None
+            if column != "op":
+                columns[column] = array
+            elif array.true_count:
+                columns["delete"] = array
+        for key in layout.further:
+            loose = _loose(table.column(key).combine_chunks())
+            if loose is None:
+                return None
+            columns[FURTHER + key] = loose
+        return Rows(columns=columns, data_lines=count)
+
+    def _arrow_table(self, data: bytes, schema: dict[str, pa.DataType]) -> pa.Table | None:
+        """Read with the types that the further columns had last; where that fails, with what the first object says."""
+        for is_last in (False, True):
+            types = {**schema, **{key: self._types.get(key, pa.string()) for key in self.layout.further}}
+            try:
+                return arrow_json.read_json(
+                    pa.BufferReader(data),
+                    read_options=arrow_json.ReadOptions(block_size=len(data) + 1, use_threads=False),
+                    parse_options=arrow_json.ParseOptions(
+                        explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"
+                    ),
+                )
+            except pa.ArrowInvalid:
+                if is_last or not self._learn(data):
+                    return None
+        return None
+
+    def _learn(self, data: bytes) -> bool:
+        """Guess the types of further columns from some lines; return whether the guess is a new one."""
+        before = dict(self._types)
+        for line in data.split(b"\n", 50)[:50]:
+            try:
+                found = read_object(line)
+            except FieldError:
+                continue
+            for key in self.layout.further:
+                type_ = _LOOSE_TYPES.get(type(found.get(key)))
+                if type_ is not None and not (type_ == pa.int64() and self._types.get(key) == pa.float64()):
+                    self._types[key] = type_
+        if self._types == before:  # what began as integers may go on as floats, but not the other way round
+            self._types = {key: pa.float64() if type_ == pa.int64() else type_ for key, type_ in before.items()}
+        return self._types != before
+
+
+def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
+    """Read a block line by line, as `JsonLayout.read` says; O(bytes), in Python."""
+    read: list[dict[str, Any]] = []
+    ordinals: list[int] = []
+    errors: list[LineError] = []
+    count = 0
+    for number, line in data_lines(block):
+        try:
+            read.append(layout.read(line))
+            ordinals.append(count)
+        except FieldError as error:
+            errors.append(LineError(line=number, error=error))
+            if stop:
+                break
+        count += 1
+    vertex = pa.int64() if layout.integers else pa.string()
+    types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "delete": pa.bool_()}
+    columns = {
+        name: pa.array([values[name] for values in read], type_)
+        for name, type_ in types.items()
+        if name != "label" or layout.names.constant_label is None
+    }
+    if "label" in columns:
+        columns["label"] = columns["label"].dictionary_encode()
+    if not pc.any(columns["delete"]).as_py():
+        del columns["delete"]
+    for key in layout.further:
+        columns[FURTHER + key] = texts_of([values[FURTHER + key] for values in read])
+    return Rows(columns=columns, data_lines=count, ordinals=np.array(ordinals, np.int64), errors=errors)
+
+
+def _objects(data: bytes) -> int:
+    """How many lines there are, if each is an object from its first byte to its last, else 0."""
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, len(text))
+    begins = np.concatenate(([0], ends[:-1] + 1))
+    if not len(ends) or (ends == begins).any():
+        return 0
+    # An object that went over several lines would have one that ends or begins otherwise.
+    return len(ends) if (text[begins] == ord("{")).all() and (text[ends - 1] == ord("}")).all() else 0
+
+
+def _checked(chunks: pa.ChunkedArray, column: str, layout: JsonLayout) -> pa.Array | None:
+    """A column of tuples as batches have it, or None if it holds what it must not."""
+    array = chunks.combine_chunks()
+    if pa.types.is_string(array.type) and not _is_text(array):
+        return None
+    if column == "op":
+        if not pc.all(pc.is_in(array.fill_null("+"), pa.array(["+", "-"]))).as_py():
+            return None
+        return pc.equal(array.fill_null("+"), "-")
+    if array.null_count:
+        return None
+    if column == "timestamp":
+        return array if layout.times == "integers" else times_of(array, kind=layout.times, unit=layout.time_unit)
+    if column == "label":
+        array = array.dictionary_encode()
+        return None if pc.any(pc.equal(array.dictionary, "")).as_py() else array
+    if pa.types.is_string(array.type) and pc.min(pc.binary_length(array)).as_py() == 0:
+        return None
+    return array
+
+
+def _loose(array: pa.Array) -> pa.Array | None:
+    """A further column, if its values mean the same as when they are read one by one."""
+    if pa.types.is_string(array.type):
+        return array if _is_text(array) else None
+    if not pa.types.is_floating(array.type):
+        return array
+    array = pc.if_else(pc.is_finite(array), array, pa.scalar(None, array.type))
+    largest = pc.max(pc.abs(array)).as_py()
+    return None if largest is not None and largest >= EXACT else array  # it may have been an integer
+
+
+def _is_text(array: pa.Array) -> bool:
+    """Whether all is UTF-8, which Arrow does not look at when it reads JSON."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

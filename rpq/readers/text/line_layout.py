@@ -1,0 +1,217 @@
+"""What the fields of a line are: the exact rules, applied to one line at a time.
+
+This is the definition of the text formats.  `rpq.readers.text.parsing` reads whole blocks faster, and comes back to this
+code for every block that is not plain.  The rules:
+
+* Fields are separated by one tab, by one comma, or by runs of blanks (spaces and tabs; those at the ends of a line do
+  not count).  Between commas, and where a format says so between tabs, fields may be in quotes, and then go over
+  several lines; `rpq.readers.text.quotes` says which lines belong together.
+* A line ends with a line feed, a carriage return before it is dropped.  Lines that are empty or hold blanks only are
+  ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that a vertex
+  may be called `#tag`).
+* Names are the text between the separators, UTF-8, not empty, nothing else is changed.  Integers are decimal, with an
+  optional sign; blanks around them are dropped, as they are around `+` and `-`, and around times (`rpq.readers.times`).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from rpq.readers.field_errors import FieldError, shown
+from rpq.readers.times import check_time, time_kind
+
+SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
+INTEGER = re.compile(r"[+-]?[0-9]+")
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+FURTHER = "="
+"""Begins the name of a field that is none of a tuple, but is kept as text for a condition on the input's columns."""
+
+_BLANKS = re.compile("[ \t]+")
+_QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(?=\t|\Z)')
+
+
+def is_ignored(line: bytes) -> bool:
+    """Whether a line holds no tuple by intention: it is blank, or a comment.
+
+    >>> [is_ignored(line) for line in (b"", b" \\t", b"#", b"# about", b"#tag\\tb\\tl\\t1")]
+    [True, True, True, True, False]
+    """
+    if line and line[0] > ord("#"):  # nearly all lines, without looking further
+        return False
+    return not line.strip(b" \t\r") or line.startswith(b"# ") or line.rstrip(b"\r") == b"#"
+
+
+def split_line(line: bytes, separator: str, *, quotes: bool = False) -> list[str]:
+    """Cut a line (without its end) into fields; bytes that are not UTF-8 become surrogates, for `check_text` to find.
+
+    Between commas fields may be in quotes, between tabs only with `quotes`.
+
+    >>> split_line(b" a  b\\t3 ", " "), split_line(b'"a,b",c', ",")
+    (['a', 'b', '3'], ['a,b', 'c'])
+    """
+    text = line.decode("utf-8", "surrogateescape")
+    if separator == " ":
+        return _BLANKS.split(text.strip(" \t"))
+    if separator == "," and '"' in text:
+        try:
+            return next(csv.reader([text], strict=True))
+        except csv.Error as error:
+            raise FieldError(f'the quotes are wrong: {error}; expected quotes as in "a, ""b"""') from error
+    if quotes and separator == "\t" and '"' in text:
+        return _split_quoted(text)
+    return text.split(separator)
+
+
+def _split_quoted(text: str) -> list[str]:
+    """Cut a line at its tabs; what is in quotes loses them, and a quote that begins anything else is text.
+
+    >>> _split_quoted('"a\\tb"\\t"c"@en\\t"d')
+    ['a\\tb', '"c"@en', '"d']
+    """
+    fields: list[str] = []
+    place = 0
+    while place <= len(text):
+        quoted = _QUOTED.match(text, place)
+        if quoted is not None:
+            fields.append(quoted[1].replace('""', '"'))
+            place = quoted.end() + 1
+            continue
+        end = text.find("\t", place)
+        end = len(text) if end < 0 else end
+        fields.append(text[place:end])
+        place = end + 1
+    return fields
+
+
+def check_text(text: str, column: str) -> str:
+    """Return a name as it is; raise `FieldError` if it is empty or was not UTF-8."""
+    if not text:
+        raise FieldError("is empty; expected a name", column)
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raw = text.encode("utf-8", "surrogateescape" if _was_bytes(text) else "backslashreplace")
+            raise FieldError(f"{shown(raw)} is not UTF-8 text", column) from None
+    return text
+
+
+def _was_bytes(text: str) -> bool:
+    """Whether all surrogates stand for bytes that were not UTF-8; JSON can spell out others."""
+    return all("\udc80" <= one <= "\udcff" for one in text if "\ud800" <= one <= "\udfff")
+
+
+def check_integer(text: str, column: str) -> int:
+    """Return the integer that a field holds; raise `FieldError` if there is none or it does not fit 64 bits.
+
+    >>> check_integer(" -7", "timestamp")
+    -7
+    """
+    if len(text) <= 18 and INTEGER.fullmatch(text):
+        return int(text)
+    stripped = text.strip(" \t")
+    if not INTEGER.fullmatch(stripped):
+        if not stripped:
+            raise FieldError("is empty; expected an integer", column)
+        raise FieldError(f"{shown(text)} is not an integer; expected a whole number such as 1254192988", column)
+    # Python refuses to read thousands of digits; past twenty significant ones it is out of range anyhow.
+    digits = stripped.lstrip("+-").lstrip("0") or "0"
+    number = int(digits) if len(digits) <= 20 else LARGEST + 2
+    number = -number if stripped.startswith("-") else number
+    if not SMALLEST <= number <= LARGEST:
+        raise FieldError(f"{shown(text)} does not fit 64 bits; expected −2⁶³ to 2⁶³ − 1", column)
+    return number
+
+
+def check_op(text: str, column: str = "op") -> bool:
+    """Return whether the tuple is a delete; raise `FieldError` unless the field is `+` or `-`."""
+    op = text.strip(" \t")
+    if op not in ("+", "-"):
+        raise FieldError(f"{shown(text)} is not an operation; expected + or -", column)
+    return op == "-"
+
+
+def without_brackets(name: str) -> str:
+    """The name inside `<...>`; other text as it is."""
+    return name[1:-1] if len(name) >= 2 and name[0] == "<" and name[-1] == ">" else name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The fields of every line of a file.
+
+    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, or "" for one that is not
+    read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of them may be missing from a line.
+    With `integers`, vertices and labels must be integers, but stay text; with `brackets`, they lose a pair of angle
+    brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas, never between blanks.
+    `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
+    `time_unit`.
+    """
+
+    separator: str
+    fields: tuple[str, ...]
+    optional: int = 0
+    integers: bool = False
+    brackets: bool = False
+    quotes: bool = False
+    times: Literal["integers", "naive", "aware"] = "integers"
+    time_unit: str = "us"
+
+    @property
+    def has_quotes(self) -> bool:
+        """Whether fields may be in quotes."""
+        return self.separator == "," or (self.quotes and self.separator == "\t")
+
+    @property
+    def widths(self) -> range:
+        """The numbers of fields that a line may have."""
+        return range(len(self.fields) - self.optional, len(self.fields) + 1)
+
+    def read(self, line: bytes) -> dict[str, str | int | bool]:
+        """Return the values of one line by column (`op` as `delete`); raise `FieldError`.
+
+        >>> Layout(separator=" ", fields=("source", "target", "timestamp")).read(b"1 4 12")
+        {'source': '1', 'target': '4', 'timestamp': 12}
+        """
+        texts = split_line(line, self.separator, quotes=self.quotes)
+        if not len(self.fields) - self.optional <= len(texts) <= len(self.fields):
+            raise FieldError(self._wrong_width(len(texts)))
+        values: dict[str, str | int | bool] = {}
+        for field, text in zip(self.fields, texts, strict=False):
+            if field == "timestamp":
+                values[field] = self._timestamp(text)
+            elif field == "op":
+                values["delete"] = check_op(text)
+            elif field.startswith(FURTHER):
+                values[field] = text and check_text(text, field.removeprefix(FURTHER))
+            elif field:
+                name = check_text(text, field)
+                if self.integers and not INTEGER.fullmatch(name):
+                    raise FieldError(f"{shown(text)} is not an integer; expected one such as 93400", field)
+                if self.brackets:
+                    name = check_text(without_brackets(name), field)
+                values[field] = name
+        return values
+
+    def _timestamp(self, text: str) -> int:
+        if self.times != "integers":
+            return check_time(text, "timestamp", kind=self.times, unit=self.time_unit)
+        try:
+            return check_integer(text, "timestamp")
+        except FieldError as error:
+            if time_kind(text.strip(" \t")) is None:
+                raise
+            raise FieldError(
+                f"{shown(text)} is a time, where integers are expected: the timestamps of a file are all integers or "
+                "all times, and for the times of a pipe the unit must be given",
+                "timestamp",
+            ) from error
+
+    def _wrong_width(self, found: int) -> str:
+        counts = " or ".join(str(width) for width in self.widths)
+        names = ", ".join(field.removeprefix(FURTHER) or "(not read)" for field in self.fields)
+        fields = "field" if found == 1 else "fields"
+        return f"found {found} {fields}, expected {counts}: {names}; separated by {SEPARATOR_NAMES[self.separator]}"

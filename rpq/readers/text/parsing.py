@@ -1,0 +1,336 @@
+"""Blocks of lines to columns: quickly where a block is plain, exactly where it is not.
+
+`parse_plain` hands a whole block to Arrow's CSV parser, at millions of lines a second, and gives up with None as soon
+as anything in the block might be read differently from the rules of `rpq.readers.text.line_layout`.  `parse_exact` follows
+those rules line by line, at a few hundred thousand lines a second, and knows where each line stands.  What the first
+accepts, the second reads the same: that is a property in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.field_errors import FieldError
+from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
+from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, is_ignored
+from rpq.readers.text.quotes import pieces, quotes_of, records
+from rpq.readers.times import times_of
+
+_TYPES = {"source": pa.string(), "target": pa.string(), "label": LABEL_TYPE, "timestamp": pa.int64(), "op": LABEL_TYPE}
+_EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
+EXACT_BYTES = 1 << 14
+"""A block that is not plain is read exactly as a whole if it has no more bytes than this."""
+
+_PLAIN_INTEGER = f"^(?:{INTEGER.pattern})$"
+_BRACKETED = "^<(.+)>$"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineError:
+    """A line that could not be read: its number, counted from 1, and why."""
+
+    line: int
+    error: FieldError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The tuples of a block.
+
+    `columns` by name; `ordinals` the place of each tuple among the block's data lines, bad ones included, or None if
+    they are simply 0, 1, 2, …; `data_lines` how many there are; `errors` the lines that are not in the columns.
+    """
+
+    columns: dict[str, pa.Array]
+    data_lines: int
+    ordinals: np.ndarray | None = None
+    errors: list[LineError] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.columns["source"])
+
+
+class BlockParser(Protocol):
+    """What makes tuples of a block of lines."""
+
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+        """Read a block in one or more pieces; with `stop`, nothing after its first bad line."""
+
+
+@dataclass(frozen=True)
+class LineParser:
+    """Reads blocks whose lines are one tuple each, laid out as `layout` says: quickly if it can be, else exactly.
+
+    A block that is not plain is cut in halves, so that a few bad lines cost little: only small pieces are read exactly.
+    """
+
+    layout: Layout
+
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+        rows = parse_plain(block.data, self.layout)
+        middle = block.data.find(b"\n", len(block.data) // 2) + 1
+        if rows is not None:
+            yield rows
+        elif len(block.data) <= EXACT_BYTES or middle in (0, len(block.data)):
+            yield parse_exact(block, self.layout, stop=stop)
+        else:
+            # A line end in the middle may be inside quotes: then records tell where the block can be cut.
+            cut = pieces(block, self.layout, EXACT_BYTES) if self._may_span(block) else iter(halves(block, middle))
+            yield from self._parse_parts(cut, block, stop=stop)
+
+    def _may_span(self, block: Block) -> bool:
+        """Whether a record may go over several lines."""
+        if not self.layout.has_quotes or b'"' not in block.data:
+            return False
+        quotes = quotes_of(block.data, self.layout.separator)
+        return not quotes.regular or len(quotes.inner) > 0
+
+    def _parse_parts(self, parts: Iterator[Block], block: Block, *, stop: bool) -> Iterator[Rows]:
+        for part in parts:
+            if len(part.data) == len(block.data):  # a single record, or nearly
+                found: Iterator[Rows] = iter([parse_exact(part, self.layout, stop=stop)])
+            else:
+                found = self.parse(part, stop=stop)
+            for rows in found:
+                yield rows
+                if stop and rows.errors:
+                    return
+
+
+def halves(block: Block, middle: int) -> tuple[Block, Block]:
+    """Cut a block in two at a byte that begins a line."""
+    first, second = block.data[:middle], block.data[middle:]
+    return Block(first, block.line), Block(second, block.line + count_lines(first))
+
+
+def data_lines(block: Block) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the text, without its end, of each line that is neither blank nor a comment."""
+    lines = block.data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, block.line):
+        line = line.removesuffix(b"\r")
+        if not is_ignored(line):
+            yield number, line
+
+
+def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of its first line and the text, without its end, of each record: a line, or several."""
+    if not layout.has_quotes or b'"' not in block.data:
+        yield from data_lines(block)
+        return
+    number = block.line
+    for start, end, _ in records(block.data, layout):
+        record = block.data[start:end].removesuffix(b"\r")
+        if b"\n" in record or not is_ignored(record):
+            yield number, record
+        number += 1 + record.count(b"\n")
+
+
+def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
+    """Read a block line by line, as `Layout.read` says; O(bytes), in Python."""
+    read: list[dict[str, str | int | bool]] = []
+    ordinals: list[int] = []
+    errors: list[LineError] = []
+    count = 0
+    for number, line in data_records(block, layout):
+        try:
+            read.append(layout.read(line))
+            ordinals.append(count)
+        except FieldError as error:
+            errors.append(LineError(line=number, error=error))
+            if stop:
+                break
+        count += 1
+    names: list[str] = [name for name in ("source", "target", "label", "timestamp") if name in layout.fields]
+    names += [name for name in layout.fields if name.startswith(FURTHER)]
+    columns = {name: column_of([values[name] for values in read], name) for name in names}
+    if any("delete" in values for values in read):
+        columns["delete"] = column_of([values.get("delete", False) for values in read], "delete")
+    return Rows(columns=columns, data_lines=count, ordinals=np.array(ordinals, np.int64), errors=errors)
+
+
+def column_of(values: Sequence[str | int | bool], name: str) -> pa.Array:
+    """The column called `name`, in its type, from Python values."""
+    type_ = _EXACT_TYPES.get(name, pa.string())
+    if pa.types.is_dictionary(type_):
+        return pa.array(values, type_.value_type).dictionary_encode()
+    return pa.array(values, type_)
+
+
+def parse_plain(data: bytes, layout: Layout) -> Rows | None:
+    """Read a block with Arrow, or return None if it must be read exactly; O(bytes), vectorised."""
+    plain = _with_plain_line_ends(data)
+    if plain is None or not _is_plain(plain):
+        return None
+    if layout.has_quotes and b'"' in plain:
+        return _parse_quoted(plain, layout, has_returns=plain is not data)
+    data = plain
+    if layout.separator != " ":
+        return _parse_plain(data, layout)
+    if b"\t" not in data and all(field and not field.startswith(FURTHER) for field in layout.fields):
+        # A blank too many makes an empty field, and no field that is read may be empty: no need to search for them.
+        rows = _parse_plain(data, layout)
+        if rows is not None:
+            return rows
+    return _parse_plain(_with_single_blanks(data), layout)
+
+
+def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | None:
+    """Read a block in which there are quotes, if all parsers agree on them."""
+    quotes = quotes_of(data, layout.separator)
+    if quotes.regular:
+        # Inside quotes a carriage return is text, but it is gone from this data; with tabs, lines are told one by one.
+        is_exact = len(quotes.inner) and (has_returns or layout.separator == "\t")
+        return None if is_exact else _parse_plain(data, layout, quotes=True)
+    if layout.separator == "\t" and not (data.startswith(b'"') or b'\t"' in data or b'\n"' in data):
+        return _parse_plain(data, layout)
+    return None
+
+
+def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows | None:
+    # Arrow takes hexadecimal numbers for integers.  Names such as 0xab are common, so look at the numbers alone.
+    as_text = layout.times != "integers" or b"x" in data or b"X" in data
+    for width in reversed(layout.widths):
+        table = _arrow_table(data, layout, width, timestamps_as_text=as_text, quotes=quotes)
+        if table is not None:
+            columns = _checked(table, layout)
+            if columns is not None:
+                return Rows(columns=columns, data_lines=table.num_rows)
+    if layout.optional and layout.fields[-1] == "op" and not quotes:
+        whole = replace(layout, optional=0)
+        return _parse_plain(_with_every_op(data, layout), whole)
+    return None
+
+
+def _with_every_op(data: bytes, layout: Layout) -> bytes:
+    """The block with `+` put in where a line leaves out the last field, op."""
+    separator = layout.separator.encode()
+    short, insert = len(layout.fields) - 2, separator + b"+"
+    return b"\n".join(line + insert if line.count(separator) == short else line for line in data.split(b"\n"))
+
+
+def _with_plain_line_ends(data: bytes) -> bytes | None:
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        if b"\r" in data:  # for Arrow a line end, for us text
+            return None
+    return data
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether no line is a comment."""
+    # One byte is searched for many times as fast as two.
+    if b"#" in data and (data.startswith(b"#") or b"\n#" in data):
+        return False
+    return not data.startswith(BYTE_ORDER_MARK)
+
+
+def _with_single_blanks(data: bytes) -> bytes:
+    """The block with one space for each run of blanks, and none at the ends of a line."""
+    data = data.replace(b"\t", b" ")
+    while b"  " in data:
+        data = data.replace(b"  ", b" ")
+    if data.startswith(b" ") or b"\n " in data:
+        data = data.replace(b"\n ", b"\n").removeprefix(b" ")
+    if b" \n" in data or data.endswith(b" "):
+        data = data.replace(b" \n", b"\n").removesuffix(b" ")
+    return data
+
+
+def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text: bool, quotes: bool) -> pa.Table | None:
+    fields = layout.fields[:width]
+    names = [name or f"unread {place}" for place, name in enumerate(fields)]
+    types = {name: _TYPES.get(name, pa.string()) for name in fields if name}
+    if timestamps_as_text and "timestamp" in types:
+        types["timestamp"] = pa.string()
+    try:
+        return csv.read_csv(
+            pa.BufferReader(data),
+            read_options=csv.ReadOptions(column_names=names, block_size=len(data) + 1),
+            parse_options=csv.ParseOptions(
+                delimiter=layout.separator, quote_char='"' if quotes else False, newlines_in_values=quotes
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        return None
+
+
+def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
+    """The columns of a parsed block, or None if one holds what it must not."""
+    if not table.num_rows:
+        return None
+    columns: dict[str, pa.Array] = {}
+    for name in table.column_names:
+        column = table.column(name)
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if name == "timestamp":
+            column = _timestamps(column, layout)
+        elif name == "op":
+            name, column = "delete", _deletes(column)
+        elif name.startswith(FURTHER):
+            pass
+        else:
+            column = _names(column, layout)
+        if column is None:
+            return None
+        columns[name] = column
+    return columns
+
+
+def _timestamps(column: pa.Array, layout: Layout) -> pa.Array | None:
+    if layout.times != "integers":
+        return times_of(column, kind=layout.times, unit=layout.time_unit)
+    if column.type == pa.int64():
+        return column
+    if pc.any(pc.match_substring_regex(column, "[xX]")).as_py():
+        return None
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _deletes(column: pa.DictionaryArray) -> pa.Array | None:
+    ops = column.dictionary.to_pylist()
+    if not set(ops) <= {"+", "-"}:
+        return None
+    is_delete = np.array([op == "-" for op in ops], dtype=np.bool_)
+    return pa.array(is_delete[column.indices.to_numpy(zero_copy_only=False)])
+
+
+def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
+    if not pa.types.is_dictionary(column.type):
+        return _checked_names(column, layout)
+    names = _checked_names(column.dictionary, layout)
+    if names is None or names is column.dictionary:
+        return None if names is None else column
+    # Without their brackets two labels may have become one.
+    unique = names.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(unique.indices.take(column.indices), unique.dictionary)
+
+
+def _checked_names(names: pa.Array, layout: Layout) -> pa.Array | None:
+    if pc.min(pc.binary_length(names)).as_py() == 0:
+        return None
+    if layout.integers and not pc.all(pc.match_substring_regex(names, _PLAIN_INTEGER)).as_py():
+        return None
+    if layout.brackets:
+        if pc.any(pc.equal(names, "<>")).as_py():  # nothing would be left
+            return None
+        bracketed = pc.and_(pc.starts_with(names, "<"), pc.ends_with(names, ">"))
+        if pc.all(bracketed).as_py():
+            return pc.utf8_slice_codeunits(names, 1, -1)
+        return pc.replace_substring_regex(names, _BRACKETED, r"\1")
+    return names

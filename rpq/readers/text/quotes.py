@@ -1,0 +1,166 @@
+"""Quotes in lines separated by commas or tabs: which line ends are inside a field, and where a record is not whole.
+
+Fields in quotes are those of RFC 4180: a quote begins the field, the next lone quote ends it, two stand for one, and
+separators and line ends between them are text.  What is in no such form is judged line by line:
+
+* With commas a quote that begins a field must end it; else the line is wrong, and the next one is read for itself.
+* With tabs such a field is text as it stands, quotes included: `"abc"@en` is a name.  And if each of the lines that a
+  field in quotes would go over has the right number of fields, they are lines of their own, and the quotes text.
+
+A field in quotes has at most `LONGEST` bytes: one quote too many must not swallow the rest of a file.  So whether a
+line is whole never depends on where a block of lines happens to end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from rpq.readers.source import Block, count_lines
+from rpq.readers.text.line_layout import Layout, is_ignored
+
+LONGEST = 1 << 16
+"""Bytes from the quote that begins a field to the one that ends it."""
+
+_CLOSED = re.compile(rb'"(?:[^"]++|"")*+"')
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quotes:
+    """The quotes of some lines: `inner` are the places of the line ends inside quotes.
+
+    Unless `regular`, some quote neither begins nor ends a field nor is doubled, or the last one is not closed, and
+    `inner` tells nothing.
+    """
+
+    regular: bool
+    inner: np.ndarray
+
+
+IRREGULAR = Quotes(regular=False, inner=_NONE)
+
+
+@lru_cache(maxsize=1)  # a block is looked at when it is cut, and again when it is parsed
+def quotes_of(data: bytes, separator: str) -> Quotes:
+    """Look at all quotes of lines that begin outside of them; O(bytes), vectorised.
+
+    >>> quotes_of(b'"a\\nb",c\\n', ",").inner.tolist(), quotes_of(b'a"b,c\\n', ",").regular
+    ([2], False)
+    """
+    text = np.frombuffer(data, np.uint8)
+    places = np.flatnonzero(text == ord('"'))
+    if len(places) % 2:
+        return IRREGULAR
+    begins, ends = places[::2], places[1::2]
+    padded = np.full(len(text) + 3, ord("\n"), np.uint8)  # padded[i + 1] is text[i]
+    padded[1:-2] = text
+    before, after = padded[begins], padded[ends + 2]
+    divides = np.zeros(256, np.bool_)
+    divides[[ord(separator), ord("\n"), ord('"')]] = True
+    is_end = divides[after] | ((after == ord("\r")) & (padded[ends + 3] == ord("\n")))
+    # A quote next to another one is a half of a doubled quote, or of an empty field: then the other one tells.
+    if not (divides[before] & is_end).all():
+        return IRREGULAR
+    lines = np.flatnonzero(text == ord("\n"))
+    inner = lines[np.searchsorted(places, lines) % 2 == 1]
+    if len(inner):
+        is_doubled = begins[1:] == ends[:-1] + 1
+        lengths = ends[np.append(~is_doubled, True)] - begins[np.append(True, ~is_doubled)]
+        if lengths.max() >= LONGEST:
+            return IRREGULAR
+    return Quotes(regular=True, inner=inner)
+
+
+def records(data: bytes, layout: Layout) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each record begins and ends (its line end not included), and whether it is whole.
+
+    A record that is not whole has a quote open at the end of the data, near enough that more data may close it; it
+    reaches to the end of its first line.  O(bytes), in Python.
+    """
+    start = 0
+    while start < len(data):
+        end = _line_end(data, start)
+        whole = True
+        if data.find(b'"', start, end) >= 0 and not is_ignored(data[start:end]):
+            end, whole = _record_end(data, start, end, layout)
+        yield start, end, whole
+        start = end + 1
+
+
+def whole_records(blocks: Iterator[Block], layout: Layout) -> Iterator[Block]:
+    """Pass blocks on, cut where records end: what is not whole at the end of a block goes to the next one."""
+    held, line = b"", 1
+    for block in blocks:
+        data, line = held + block.data, line if held else block.line
+        cut = _whole_part(data, layout)
+        held = data[cut:]
+        if cut:
+            yield Block(data[:cut], line)
+            line += count_lines(data[:cut]) if held else 0
+    if held:
+        yield Block(held, line)
+
+
+def pieces(block: Block, layout: Layout, size: int) -> Iterator[Block]:
+    """Cut a block into pieces of whole records, about `size` bytes each."""
+    first, line = 0, block.line
+    for _, end, _ in records(block.data, layout):
+        after = end + 1
+        if after - first >= size:
+            piece = block.data[first:after]
+            yield Block(piece, line)
+            first, line = after, line + count_lines(piece)
+    if first < len(block.data):
+        yield Block(block.data[first:], line)
+
+
+def _whole_part(data: bytes, layout: Layout) -> int:
+    """How many bytes of the data are whole records."""
+    if b'"' not in data:
+        return len(data)
+    if not (b"#" in data and (data.startswith(b"#") or b"\n#" in data)):  # quotes in comments are none
+        quotes = quotes_of(data, layout.separator)
+        if quotes.regular and (layout.separator == "," or not len(quotes.inner)):
+            return len(data)
+    return next((start for start, _, whole in records(data, layout) if not whole), len(data))
+
+
+def _record_end(data: bytes, start: int, line_end: int, layout: Layout) -> tuple[int, bool]:
+    """Where a record that has quotes ends, and whether it is whole."""
+    separator = layout.separator.encode()
+    is_text = layout.separator == "\t"
+    place, end = start, line_end
+    while place <= end:
+        if data[place : place + 1] == b'"':
+            field = _CLOSED.match(data, place, place + LONGEST)
+            if field is None:
+                is_open = len(data) - place < LONGEST
+                if is_open or not is_text:
+                    return line_end, not is_open
+            elif data[field.end() : field.end() + 1] in (separator, b"\n", b"") or data.startswith(b"\r\n", field.end()):
+                is_longer = field.end() > end
+                last = _line_end(data, field.end()) if is_longer else end
+                if not (is_longer and is_text and all(_fits(line, layout) for line in data[start:last].split(b"\n"))):
+                    end = last
+                    place = field.end() + 1
+                    continue
+            elif not is_text:
+                return line_end, True
+        place = data.find(separator, place, end) + 1
+        if not place:
+            break
+    return end, True
+
+
+def _fits(line: bytes, layout: Layout) -> bool:
+    return line.count(layout.separator.encode()) + 1 in layout.widths
+
+
+def _line_end(data: bytes, start: int) -> int:
+    end = data.find(b"\n", start)
+    return len(data) if end < 0 else end

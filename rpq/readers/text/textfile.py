@@ -1,0 +1,182 @@
+"""A text file as an input: its blocks are parsed, its bad lines stop the reading or are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import InputError
+from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.field_errors import FieldError
+from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
+from rpq.readers.predicate import Predicate
+from rpq.readers.source import Block, ByteSource
+from rpq.readers.text.line_layout import Layout, is_ignored
+from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
+from rpq.readers.text.quotes import whole_records
+
+BEGINNING_BYTES = 1 << 16
+"""So much of a file is looked at before it is read."""
+
+BYTES_A_LINE = 24
+"""A guess, rather short than long, by which a block has no more rows than a batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detected:
+    """What the first data line of a file tells: how to read the file, and whether that line is a header.
+
+    `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` tells which
+    tuples are wanted.
+    """
+
+    parser: BlockParser
+    is_header: bool = False
+    quoted: Layout | None = None
+    predicate: Predicate | None = None
+
+
+Detect = Callable[[bytes], Detected]
+"""From the first data line to the way of reading; raises `FieldError` where it tells nothing."""
+
+
+def always(layout: Layout) -> Detect:
+    """The detection for a format whose files all look alike."""
+    return lambda line: Detected(parser=LineParser(layout))
+
+
+class TextFile:
+    """The tuples of a text file, in the order of its lines.
+
+    `label` names all edges of a file whose lines have no label.  Where the lines have no timestamp, a tuple's is the
+    place of its line among the data lines (rejected ones take their place, blank lines and comments have none),
+    counted from `first_position`; after the reading `next_position` goes on from there.
+
+    With `on_error="stop"` a bad line raises `InputError` after the tuples before it were yielded; with `"skip"` it
+    is counted in `rejected`.  A file that cannot be read on (a truncated gzip) raises in either case.  Tuples that are
+    not wanted are counted in `filtered`, and in `undecided` too where that could not be told.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        detect: Detect,
+        on_error: str = "stop",
+        batch_rows: int = BATCH_ROWS,
+        time_unit: str | None = None,
+        label: str | None = None,
+    ) -> None:
+        self._source = ByteSource(path)
+        self._detect = detect
+        self._stop = on_error == "stop"
+        self._block_bytes = max(64, batch_rows * BYTES_A_LINE)
+        self._label = label
+        self.name = self._source.name
+        self.bytes_total = self._source.size
+        self.time_unit = time_unit
+        self.rejected = 0
+        self.rejections: list[str] = []
+        self.filtered = 0
+        self.undecided = 0
+        self.first_position = 0
+        self.next_position = 0
+
+    @property
+    def bytes_read(self) -> int:
+        return self._source.position
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self.next_position = self.first_position
+        blocks = self._source.blocks(self._block_bytes)
+        detected, block = None, None
+        while detected is None:
+            block = next(blocks, None)
+            if block is None:
+                return
+            detected, block = self._settle(block)
+        assert block is not None
+        rest = chain([block], blocks) if block.data else blocks
+        for block in rest if detected.quoted is None else whole_records(rest, detected.quoted):
+            for rows in detected.parser.parse(block, stop=self._stop):
+                if len(rows):
+                    batch = self._batch(rows, detected.predicate)
+                    if batch.num_rows:
+                        yield batch
+                self.next_position += rows.data_lines
+                for bad in rows.errors:
+                    self._reject(bad)
+
+    def _settle(self, block: Block) -> tuple[Detected | None, Block]:
+        def reject(bad: LineError) -> None:
+            self._reject(bad)
+            self.next_position += 1
+
+        return settle(block, self._detect, reject)
+
+    def _batch(self, rows: Rows, predicate: Predicate | None) -> pa.RecordBatch:
+        columns = dict(rows.columns)
+        count = len(rows)
+        if self._label is not None:
+            indices = pa.array(np.zeros(count, np.int32))
+            columns["label"] = pa.DictionaryArray.from_arrays(indices, pa.array([self._label], LABEL_TYPE.value_type))
+        if "timestamp" not in columns:
+            ordinals = np.arange(count, dtype=np.int64) if rows.ordinals is None else rows.ordinals
+            columns["timestamp"] = pa.array(ordinals + self.next_position)
+        names = [name for name in ("source", "target", "label", "timestamp", "delete") if name in columns]
+        batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names)
+        if predicate is None:
+            return batch
+        wanted, undecided = predicate.keep(columns, count)
+        kept = int(np.count_nonzero(wanted))
+        self.filtered += count - kept
+        self.undecided += undecided
+        return batch if kept == count else batch.filter(pa.array(wanted))
+
+    def _reject(self, bad: LineError) -> None:
+        if self._stop:
+            raise line_error(self.name, bad)
+        self.rejected += 1
+        if len(self.rejections) < REJECTIONS_TOLD:
+            self.rejections.append(str(line_error(self.name, bad)))
+
+
+def settle(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[Detected | None, Block]:
+    """Find out at the first data line how to read a file; return it with what is left of the block."""
+    start, line = 0, block.line
+    while start < len(block.data):
+        end = block.data.find(b"\n", start) + 1 or len(block.data)
+        text = block.data[start:end].removesuffix(b"\n").removesuffix(b"\r")
+        if not is_ignored(text):
+            try:
+                detected = detect(text)
+            except FieldError as error:
+                reject(LineError(line=line, error=error))
+            else:
+                if detected.is_header:
+                    return detected, Block(block.data[end:], line + 1)
+                return detected, Block(block.data[start:], line)
+        start, line = end, line + 1
+    return None, block
+
+
+def beginning_of(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[Detected, Block] | None:
+    """How to read a file, and its first lines, some thousands; None where they do not tell, or cannot be read."""
+    try:
+        for block in ByteSource(path).blocks(BEGINNING_BYTES):
+            detected, rest = settle(block, detect, reject)
+            return None if detected is None else (detected, rest)
+    except InputError:
+        pass
+    return None
+
+
+def line_error(name: str, bad: LineError) -> InputError:
+    """The error for a bad line, as every text format words it: `FILE:LINE: column 'X': what is wrong`."""
+    column = bad.error.column
+    place = f"{name}:{bad.line}: " + (f"column '{column}': " if column else "")
+    return InputError(place + bad.error.message, file=name, line=bad.line, column=column)

@@ -1,0 +1,115 @@
+"""Counts and measures of an engine or of one of its queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.paths.index import layout
+from rpq.results import html
+from rpq.running.evaluation import Evaluation
+
+_OF_ONE_QUERY = (layout.INSERTED, layout.REFRESHED, layout.DELETED, layout.ABSENT, layout.LATE, layout.IRRELEVANT)
+_OF_SIMPLE_PATHS = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Statistics:
+    """What has happened so far, and what is held now.
+
+    tuples = inserted + refreshed + deleted + absent_deletes + late + irrelevant. Rows, answers and index are summed
+    over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
+    relevant tuples, timed inside the kernels (0 where there are none yet), accurate to a sixteenth of an octave.
+    The last five are of simple paths: how often a root met its first conflict, how many roots have met one now, pairs
+    that conflicts put in doubt now (for each of these a path is kept, or that there is none), searches for a simple path,
+    and roots that are set aside now. Compiling and loading kernels is in none of the times. The repr leaves out what is 0.
+    """
+
+    tuples: int
+    inserted: int
+    refreshed: int
+    deleted: int
+    absent_deletes: int
+    late: int
+    irrelevant: int
+    rows_added: int
+    rows_removed: int
+    answers_live: int
+    edges_live: int
+    vertices_live: int
+    index_cells: int
+    index_bytes: int
+    engine_seconds: float
+    latency_p50_us: float
+    latency_p99_us: float
+    conflicts: int = 0
+    conflicted_roots: int = 0
+    pairs_in_doubt: int = 0
+    searches: int = 0
+    roots_set_aside: int = 0
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={text}" for name, text in self._told().items() if text != "0")
+        return f"Statistics({told})"
+
+    def _repr_html_(self) -> str:
+        return html.table("statistics", ["figure", "value"], self._told().items())
+
+    def _told(self) -> dict[str, str]:
+        """The figures as text; seconds and microseconds with four digits."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in values.items()}
+
+
+def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
+    """Of all queries, `rows_before` being those that others added and removed, or of the one with that name."""
+    chosen = list(evaluation.running.values()) if name is None else [evaluation.named(name)]
+    live = [[index.live() for index in running.indexes] for running in chosen]
+    if name is None:
+        counts = evaluation.graph.outcomes.tolist()
+        edges_live = len(evaluation.graph.live_edges())
+    else:
+        counts = [chosen[0].count(field) for field in _OF_ONE_QUERY]
+        edges_live = live[0][0][2]
+    before = rows_before.tolist() if name is None else (0, 0)
+    latency = sum((r.indexes[0].index.latency for r in chosen), np.zeros(layout.LATENCY_BUCKETS, np.int64))
+    rate = ticks_per_second() or 1.0
+    inserted, refreshed, deleted, absent, late, irrelevant = counts
+    return Statistics(
+        tuples=sum(counts),
+        inserted=inserted,
+        refreshed=refreshed,
+        deleted=deleted,
+        absent_deletes=absent,
+        late=late,
+        irrelevant=irrelevant,
+        rows_added=sum(running.total(layout.ADDED) for running in chosen) + before[0],
+        rows_removed=sum(running.total(layout.REMOVED) for running in chosen) + before[1],
+        answers_live=sum(index[1] for running in live for index in running),
+        edges_live=edges_live,
+        vertices_live=evaluation.vertices.live,
+        index_cells=sum(index[0] for running in live for index in running),
+        index_bytes=sum(running.index_bytes for running in chosen),
+        engine_seconds=seconds,
+        latency_p50_us=latency_quantile(latency, 0.5, rate),
+        latency_p99_us=latency_quantile(latency, 0.99, rate),
+        **{figure: sum(running.figures(figure) for running in chosen) for figure in _OF_SIMPLE_PATHS},
+    )
+
+
+def latency_quantile(histogram: np.ndarray, quantile: float, ticks_per_second: float) -> float:
+    """Microseconds under which that part of the tuples stayed, from counts in 16 buckets an octave of ticks.
+
+    >>> latency_quantile(np.zeros(1024, np.int64), 0.99, 1e9)
+    0.0
+    """
+    total = histogram.sum()
+    if total == 0:
+        return 0.0
+    bucket = int(np.searchsorted(np.cumsum(histogram), quantile * total))
+    # Bucket 16 k + s with 16 ≤ s < 32 holds s·2^k to (s + 1)·2^k ticks: take the middle.
+    octave = max(0, bucket // 16 - 1)
+    ticks = (bucket - 16 * octave + 0.5) * 2.0**octave
+    return float(ticks / ticks_per_second * 1e6)

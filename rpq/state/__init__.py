@@ -1,0 +1,1 @@
+"""Saving an engine to a file and restoring it."""

@@ -1,0 +1,231 @@
+"""Saving an engine to a file and restoring it.
+
+The state that is worth keeping is the window, not the index: the file holds the edges with their names, the
+slide at which each expires from every query, the queries, the counters, and what was lost of each label. The index
+is built anew. How this lies in the file is the business of `state_layout.py`.
+
+A file that was changed since it was written is refused, because its checksum is wrong. One whose checksum somebody made
+right again, or of version 1, which has none, is refused unless everything in it could have been saved by some engine, as
+far as one can tell without building the index twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import QueryError
+from rpq.files.described import Damage
+from rpq.files.destinations import replacing
+from rpq.files.sealed import damaged
+from rpq.paths.index import layout
+from rpq.paths.path_query import RunningQuery
+from rpq.queries.query import Query
+from rpq.running.evaluation import Evaluation
+from rpq.state.state_content import COUNTED_ROWS, COUNTED_TUPLES, Content, Labels, QueryState
+from rpq.state.state_layout import STATE, Edges, read_file, write_file
+from rpq.stream.columns import EARLIEST
+from rpq.stream.stream_time import StreamTime
+
+
+def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> None:
+    """Write a state, with what the engine adds `about` itself, to a file that appears whole or not at all.
+
+    O(edges in the window).
+    """
+    graph = evaluation.graph
+    evaluation.collect()
+    held = graph.live_edges()
+    content = Content(
+        time=graph.time,
+        kind=evaluation.vertices.kind,
+        share=evaluation.share,
+        labels=_labels_of(evaluation),
+        outcomes=graph.outcomes.tolist(),
+        queries=[_state_of(running, evaluation) for running in evaluation.running.values()],
+        **about,
+    )
+    with replacing(path) as file:
+        write_file(file, content.described(), _edges_of(evaluation, held))
+
+
+def _edges_of(evaluation: Evaluation, held: np.ndarray) -> Edges:
+    edges, vertices = evaluation.graph.edges, evaluation.vertices
+    is_named = np.zeros(vertices.count, bool)
+    is_named[edges.source[held]] = is_named[edges.target[held]] = True
+    number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
+    names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(np.flatnonzero(is_named))])
+    return Edges(
+        names=names,
+        source=number[edges.source[held]],
+        target=number[edges.target[held]],
+        label=_label_numbers(evaluation)[edges.label[held]],
+        timestamp=edges.timestamp[held],
+        # Not derived from the timestamp: a query that started empty does not hold every edge.
+        slides=[running.indexes[0].slides(held) for running in evaluation.running.values()],
+    )
+
+
+def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
+    latency = running.indexes[0].index.latency
+    return QueryState(
+        query=running.query,
+        counters={name: running.total(getattr(layout, name)) for name in COUNTED_ROWS}
+        | {name: running.count(getattr(layout, name)) for name in COUNTED_TUPLES},
+        latency=[(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
+        figures={name: running.figures(name) for name in ("conflicts", "searches")},
+        aside={evaluation.name_of(root): size for index in running.simple for root, size in index.aside.items()},
+    )
+
+
+def _labels_of(evaluation: Evaluation) -> Labels:
+    labels = evaluation.labels
+    lost = evaluation.graph.horizons.lost[list(labels.ids.values())].tolist()
+    return Labels(names=list(labels.ids), lost=lost, forgotten=labels.forgotten)
+
+
+def _label_numbers(evaluation: Evaluation) -> np.ndarray:
+    """Of each label id the number in `_labels_of`, which has no gaps."""
+    labels = evaluation.labels
+    numbers = np.zeros(labels.room, np.int32)
+    numbers[list(labels.ids.values())] = np.arange(len(labels))
+    return numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """What a file holds: the edges, and all else as `content`."""
+
+    path: str
+    edges: Edges
+    content: Content
+
+    def times(self) -> tuple[StreamTime, dict[str, Query]]:
+        """What is known of the stream's time, and the queries as they were given, by name."""
+        running = [state.query for state in self.content.queries]
+        with _damage_named(self.path):
+            try:
+                if self.content.times is not None:
+                    return StreamTime.recalled(self.content.times, running)
+                return StreamTime(unit=self.content.time_unit).asked(running), {query.name: query for query in running}
+            except (ValueError, QueryError) as problem:
+                raise Damage(str(problem)) from problem
+
+    def fill(self, evaluation: Evaluation) -> None:
+        """Bring an empty evaluation to where the saved one was. O(window · index).
+
+        Raises `StateFormatError` where the parts do not fit together.
+        """
+        with _damage_named(self.path):
+            try:
+                for state in self.content.queries:
+                    evaluation.add(state.query)
+            except QueryError as problem:
+                raise Damage(str(problem)) from problem
+            labels = self.content.labels
+            evaluation.take_labels(labels.names, labels.lost, forgotten=labels.forgotten)
+            evaluation.graph.outcomes[:] = self.content.outcomes
+            entered, fresh = self._enter_edges(evaluation)
+            running = evaluation.running.values()
+            for query, state, slides in zip(running, self.content.queries, self.edges.slides, strict=True):
+                self._fill_query(query, state, slides, entered, fresh, evaluation)
+
+    def _enter_edges(self, evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
+        """Let the graph hold the edges; their ids, and those of the vertices."""
+        graph, vertices, saved = evaluation.graph, evaluation.vertices, self.edges
+        vertices.kind = self.content.kind
+        ids = [np.zeros(0, np.int32)]
+        for names in [] if saved.names is None else saved.names.chunks:
+            ids.append(vertices.intern(names, np.ones(len(names), np.uint8))[0])
+        identity = np.concatenate(ids)
+        if vertices.live < len(identity):
+            raise Damage("a vertex is there twice")
+        source, target = identity[saved.source], identity[saved.target]
+        entered: np.ndarray = graph.enter(source, target, saved.label, saved.timestamp, vertices.count)
+        if graph.held < len(saved):
+            raise Damage("an edge is there twice")
+        if self.content.time is not None:
+            graph.advance(self.content.time)
+        if len(graph.live_edges()) < len(saved):
+            raise Damage("an edge has left every window that it could be in")
+        return entered, identity
+
+    def _fill_query(
+        self,
+        running: RunningQuery,
+        state: QueryState,
+        slides: np.ndarray,
+        entered: np.ndarray,
+        vertices: np.ndarray,
+        evaluation: Evaluation,
+    ) -> None:
+        time = self.content.time
+        running.make_room(evaluation.vertices, vertices, evaluation.graph)
+        aside = {evaluation.vertices.id_of(root): size for root, size in state.aside.items()}
+        if min(aside, default=0) < 0:
+            raise Damage("a root is set aside that is no vertex")
+        for simple in running.simple:
+            simple.set_aside(aside)
+        if time is not None:
+            inside = slides > running.query.window.slide_number(time)
+            chunk = evaluation.graph.chunk_of(entered[inside])
+            for index in running.indexes:
+                index.advance(time)
+                if self.content.kind is not None:
+                    index.load(chunk, slides[inside], quiet=True)
+        if sum(len(simple.aside) for simple in running.simple) < len(state.aside):
+            raise Damage("a root is set aside that meets no conflict")
+        for index in running.indexes:
+            for name in COUNTED_TUPLES:
+                index.state[getattr(layout, name)] = state.counters[name]
+        first = running.indexes[0]
+        for name in COUNTED_ROWS:
+            first.state[getattr(layout, name)] = state.counters[name]
+        for i, simple in enumerate(running.simple):
+            simple.set_figures(**{name: count if i == 0 else 0 for name, count in state.figures.items()})
+        for bucket, count in state.latency:
+            first.index.latency[bucket] = count
+
+
+def read_state(path: str) -> Saved:
+    """Read a state. Raises `StateFormatError`, and `OSError` where there is no file that can be read. O(edges)."""
+    file = read_file(path)
+    with _damage_named(path):
+        content = Content.read(file.described)
+        _check_edges(content, file.edges)
+    return Saved(path=path, edges=file.edges, content=content)
+
+
+def _check_edges(content: Content, edges: Edges) -> None:
+    """Raise `Damage` unless the edges fit to labels, stream time and windows."""
+    kind = None if edges.names is None else "int64" if pa.types.is_integer(edges.names.type) else "string"
+    if kind != content.kind:
+        raise Damage(f"its vertices are of kind {kind}, not {content.kind}")
+    if len(edges) == 0:
+        return
+    if content.time is None:
+        raise Damage("there are edges, but no stream time")
+    if edges.label.min() < 0 or edges.label.max() >= len(content.labels.names):
+        raise Damage(f"an edge has a label with a number outside of 0 to {len(content.labels.names) - 1}")
+    if edges.timestamp.min() < EARLIEST or edges.timestamp.max() > content.time:
+        raise Damage(f"an edge has a timestamp outside of {EARLIEST} to the stream time {content.time}")
+    for state, slides in zip(content.queries, edges.slides, strict=True):
+        window = state.query.window
+        inside = slides > window.slide_number(content.time)
+        # A query that started empty may hold an edge by an older insert than the graph does, never by a younger one.
+        if (slides[inside] > -(-(edges.timestamp[inside] + window.size) // window.slide)).any():
+            raise Damage(f"query {state.query.name!r}: an edge expires later than its timestamp allows")
+
+
+@contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    """Turn `Damage` into an error that names the file."""
+    try:
+        yield
+    except Damage as problem:
+        raise damaged(STATE, path, str(problem)) from problem

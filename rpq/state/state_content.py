@@ -1,0 +1,200 @@
+"""What a saved state says beside the edges of the window: JSON with every type and range checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from rpq.errors import RpqError
+from rpq.files.described import Damage, Described
+from rpq.paths.index import layout
+from rpq.queries.query import Query, Vertex
+from rpq.stream.durations import TIME_UNITS
+from rpq.stream.labels import NEVER_LOST
+from rpq.stream.window import INT64_MAX, Window
+
+COUNTED_ROWS = ("ADDED", "REMOVED")
+COUNTED_TUPLES = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
+OUTCOMES = 6
+_FIGURES = ("conflicts", "searches")
+_LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
+_LARGEST_COUNT = 2**56
+"""Counts can be added to one another, and go on, without coming near the end of 64 bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """The labels by number, and of each the largest timestamp of an insert that was lost, `NEVER_LOST` for none.
+
+    `forgotten` is that of all labels that are not among them.
+    """
+
+    names: list[str]
+    lost: list[int]
+    forgotten: int
+
+    def described(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"labels": self.names, "lost": self.lost, "forgotten": self.forgotten}
+
+    @classmethod
+    def read(cls, content: Described) -> Labels:
+        """From what `described` gave. Raises `Damage`."""
+        names = [label.unicode() for label in content["labels"]]
+        if len(set(names)) < len(names):
+            raise Damage("a label is there twice")
+        lost = [timestamp.whole() for timestamp in content["lost"].tuple_of(len(names))]
+        forgotten = content["forgotten"].whole() if "forgotten" in content else NEVER_LOST  # the first files had it not
+        return cls(names=names, lost=lost, forgotten=forgotten)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryState:
+    """A query and what it has counted. `aside` are the roots that are set aside, each with the size at which it was."""
+
+    query: Query
+    counters: dict[str, int]
+    latency: list[tuple[int, int]]
+    figures: dict[str, int]
+    aside: dict[Vertex, int]
+
+    def described(self) -> dict[str, Any]:
+        """As JSON values."""
+        query = self.query
+        return {
+            "expression": query.expression,
+            "window": {"size": query.window.size, "slide": query.window.slide},
+            "name": query.name,
+            "paths": query.paths,
+            "semantics": query.semantics,
+            "sources": _listed(query.sources),
+            "targets": _listed(query.targets),
+            "simple_budget": query.simple_budget,
+            "on_budget": query.on_budget,
+            "counters": self.counters,
+            "latency": self.latency,
+            "figures": self.figures,
+            "set_aside": list(self.aside.items()),
+        }
+
+    @classmethod
+    def read(cls, content: Described) -> QueryState:
+        """From what `described` gave. Raises `Damage`."""
+        aside = [pair.tuple_of(2) for pair in content["set_aside"]] if "set_aside" in content else []
+        state = cls(
+            query=_query(content),
+            counters={name: _count(content["counters"][name]) for name in (*COUNTED_ROWS, *COUNTED_TUPLES)},
+            latency=[
+                (bucket.whole(0, layout.LATENCY_BUCKETS - 1), _count(count))
+                for bucket, count in (entry.tuple_of(2) for entry in content["latency"])
+            ],
+            figures={name: _count(content["figures"][name]) for name in _FIGURES},
+            aside={root.vertex(): size.whole(0) for root, size in aside},
+        )
+        if len(state.aside) < len(aside):
+            raise Damage("a root is set aside twice")
+        if sum(count for _, count in state.latency) > _LARGEST_COUNT:
+            raise Damage("more latencies were counted than there can be")
+        return state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """Everything but the edges. `time_unit`, `times`, `seconds`, `left` and `extra` are the engine's own.
+
+    `times` is None in files of releases that had integers only, in `time_unit`.
+    """
+
+    time: int | None
+    kind: str | None
+    share: tuple[int, int]
+    labels: Labels
+    outcomes: list[int]
+    queries: list[QueryState]
+    time_unit: str
+    times: dict[str, Any] | None
+    seconds: float
+    left: list[int]
+    extra: dict[str, str]
+
+    def described(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "time": self.time,
+            "kind": self.kind,
+            "share": self.share,
+            **self.labels.described(),
+            "outcomes": self.outcomes,
+            "queries": [query.described() for query in self.queries],
+            "time_unit": self.time_unit,
+            **({} if self.times is None else {"times": self.times}),
+            "seconds": self.seconds,
+            "left": self.left,
+            "extra": self.extra,
+        }
+
+    @classmethod
+    def read(cls, content: Described) -> Content:
+        """From what `described` gave. Raises `Damage`."""
+        queries = [QueryState.read(query) for query in content["queries"]]
+        if len({state.query.name for state in queries}) < len(queries):
+            raise Damage("two queries have the same name")
+        latest = INT64_MAX - max((state.query.window.size for state in queries), default=0)
+        time, kind = content["time"], content["kind"]
+        share, shares = content["share"].tuple_of(2)
+        return cls(
+            time=None if time.is_none else time.whole(-INT64_MAX, latest),
+            kind=None if kind.is_none else kind.one_of("int64", "string"),
+            share=(share.whole(0, shares.whole(1) - 1), shares.whole()),
+            labels=Labels.read(content),
+            outcomes=[_count(count) for count in content["outcomes"].tuple_of(OUTCOMES)],
+            queries=queries,
+            time_unit=content["time_unit"].one_of(*TIME_UNITS),
+            times=_times(content["times"]) if "times" in content else None,
+            seconds=content["seconds"].number(),
+            left=[_count(count) for count in content["left"].tuple_of(2)],
+            extra={name: text.text() for name, text in content["extra"].items()},
+        )
+
+
+def _times(content: Described) -> dict[str, Any]:
+    """What `StreamTime.described` gave, of the right types."""
+    unit, kind, step, zone, zoned = (content[name] for name in ("unit", "kind", "step", "zone", "zoned"))
+    durations = {
+        name: [length.whole(1, _LONGEST) for length in pair.tuple_of(2)] for name, pair in content["durations"].items()
+    }
+    return {
+        "unit": None if unit.is_none else unit.one_of(*TIME_UNITS),
+        "kind": None if kind.is_none else kind.one_of("number", "date", "time"),
+        "step": None if step.is_none else step.one_of(*TIME_UNITS),
+        "zone": None if zone.is_none else zone.unicode(),
+        "zoned": None if zoned.is_none else zoned.flag(),
+        "durations": durations,
+    }
+
+
+def _count(value: Described) -> int:
+    return value.whole(0, _LARGEST_COUNT)
+
+
+def _listed(vertices: Collection[Vertex] | None) -> list[Vertex] | None:
+    return None if vertices is None else sorted(vertices, key=lambda v: (isinstance(v, str), v))
+
+
+def _query(content: Described) -> Query:
+    """The query. A field that older releases did not write has its default."""
+    options: dict[str, Any] = {}
+    for name in ("name", "paths", "semantics", "on_budget"):
+        if name in content:
+            options[name] = content[name].unicode()
+    for name in ("sources", "targets"):
+        if name in content and not content[name].is_none:
+            options[name] = [vertex.vertex() for vertex in content[name]]
+    if "simple_budget" in content:
+        options["simple_budget"] = content["simple_budget"].whole(1)
+    size, slide = (content["window"][name].whole(1) for name in ("size", "slide"))
+    try:
+        return Query(content["expression"].unicode(), window=Window(size=size, slide=slide), **options)
+    except (RpqError, RecursionError) as problem:
+        raise Damage(f"a query is not understood: {problem}") from problem

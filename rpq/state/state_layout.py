@@ -1,0 +1,273 @@
+"""How a saved state lies in its file.
+
+Under a seal (`sealed.py`): the length of a description (8 bytes), the description (JSON), and arrays one after the
+other, each with its number of entries in the description, so that no length is believed before it was compared with
+what is there. All begin at multiples of 8. Vertices are numbered: an edge has the numbers of its ends in `names` and
+that of its label in the list of labels.
+
+Files of version 1 are read too. They are Arrow IPC files without a seal: an Arrow column for each array, the names of
+both ends with every edge, and the description in the metadata. Damage to values in them cannot be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import StateFormatError
+from rpq.files.described import Damage, Described
+from rpq.files.sealed import HEADER_BYTES, Kind, damaged, header_of, seal, verify
+
+STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=2, read=(1,))
+_ARROW = b"ARROW1"
+_METADATA = b"rpq"
+_LENGTH = struct.Struct("<Q")
+_TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
+_COLUMNS = ("source", "target", "label", "timestamp")
+_LARGEST_TEXT = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edges:
+    """The edges of a window: `source` and `target` count in `names`, `slides` has for each query when they expire.
+
+    Numbers are int32, timestamps and slides int64; all are as long as there are edges. `names` are int64 or text, and
+    None where no vertex was ever seen.
+    """
+
+    names: pa.ChunkedArray | None
+    source: np.ndarray
+    target: np.ndarray
+    label: np.ndarray
+    timestamp: np.ndarray
+    slides: list[np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateFile:
+    """What a file holds; `described` is everything but the edges."""
+
+    described: Described
+    edges: Edges
+
+
+def write_file(file: IO[bytes], described: dict[str, Any], edges: Edges) -> None:
+    """Write a state. O(bytes)."""
+    arrays = _arrays(edges)
+    types = {dtype: name for name, dtype in _TYPES.items()}
+    content = {
+        "state": described,
+        "arrays": {name: [types[array.dtype], len(array)] for name, array in arrays.items()},
+    }
+    text = json.dumps(content).encode()
+    parts: list[bytes | memoryview] = [_LENGTH.pack(len(text)), text, _padding(len(text))]
+    for array in arrays.values():
+        parts += [np.ascontiguousarray(array).data.cast("B") if len(array) else b"", _padding(array.nbytes)]
+    for part in (seal(STATE, parts), *parts):
+        file.write(part)
+
+
+def read_file(path: str) -> StateFile:
+    """Read a state. Raises `StateFormatError`, and `OSError` where there is no file that can be read. O(bytes).
+
+    Shapes are checked: that there is all of everything, of the right type, that texts are UTF-8, and that numbers of
+    vertices are in range.
+    """
+    with open(path, "rb") as file:
+        head = file.read(HEADER_BYTES)
+        try:
+            if head.startswith(_ARROW):
+                return _read_version_1(path)
+            header = header_of(STATE, head, os.fstat(file.fileno()).st_size, name=path)
+            content = file.read(header.length)
+            verify(STATE, header, content, name=path)
+            return _parsed(content)
+        except Damage as problem:
+            raise damaged(STATE, path, str(problem)) from problem
+
+
+# --- writing -----------------------------------------------------------------------------------------------------
+
+
+def _arrays(edges: Edges) -> dict[str, np.ndarray]:
+    """The arrays by the names that they have in the file."""
+    arrays: dict[str, np.ndarray] = {}
+    if edges.names is not None and pa.types.is_integer(edges.names.type):
+        arrays["names"] = np.array(edges.names, np.int64)
+    elif edges.names is not None:
+        arrays["name_ends"], arrays["name_bytes"] = _text_arrays(edges.names)
+    arrays |= {name: getattr(edges, name) for name in _COLUMNS}
+    arrays |= {f"expiry_{number}": slides for number, slides in enumerate(edges.slides)}
+    return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
+
+
+def _text_arrays(names: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each text ends, and the bytes of all."""
+    ends, data, before = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], 0
+    for chunk in names.chunks:
+        if not len(chunk):
+            continue
+        text = chunk.cast(pa.large_string())
+        _, offsets, held = text.buffers()
+        where = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+        ends.append(where[1:] - where[0] + before)
+        before = int(ends[-1][-1])
+        if held is not None:
+            data.append(np.frombuffer(held, np.uint8)[where[0] : where[-1]])
+    return np.concatenate(ends), np.concatenate(data)
+
+
+def _padding(length: int) -> bytes:
+    return bytes(-length % 8)
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def _parsed(content: bytes) -> StateFile:
+    """What a file of this version holds. Raises `Damage`."""
+    room = len(content) - _LENGTH.size
+    length = _LENGTH.unpack_from(content)[0] if room >= 0 else 0
+    if length > room:
+        raise Damage(f"{max(room, 0):,} bytes are no description")
+    described = Described.parsed(content[_LENGTH.size : _LENGTH.size + length])
+    arrays: dict[str, np.ndarray] = {}
+    at = _LENGTH.size + length + -length % 8
+    for name, field in described["arrays"].items():
+        kind, count = field.tuple_of(2)
+        dtype = _TYPES[kind.one_of(*_TYPES)]
+        size = count.whole(0) * dtype.itemsize
+        if size > len(content) - at:
+            raise Damage(f"{name} has {size:,} bytes, of which {max(0, len(content) - at):,} are there")
+        native = dtype.newbyteorder("=")
+        arrays[name] = np.frombuffer(content, dtype, count.whole(), at).astype(native)  # a copy that is aligned
+        at += size + -size % 8
+    if at != len(content):
+        raise Damage(f"its arrays end at byte {at:,} of {len(content):,}")
+    state = described["state"]
+    return StateFile(described=state, edges=_edges(_names(arrays), arrays, state))
+
+
+def _names(arrays: dict[str, np.ndarray]) -> pa.ChunkedArray | None:
+    if "names" in arrays:
+        return pa.chunked_array([_typed(arrays, "names", np.int64)])
+    if "name_ends" not in arrays:
+        return None
+    chunks = list(_texts(_typed(arrays, "name_ends", np.int64), _typed(arrays, "name_bytes", np.uint8)))
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
+    """The texts that end there, in as few arrays as can hold them."""
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+    if (ends < starts).any() or (len(data) != ends[-1] if len(ends) else len(data)):
+        raise Damage("the names of the vertices overlap or lie outside of the file")
+    if len(ends) and int((ends - starts).max()) > _LARGEST_TEXT:
+        raise Damage(f"the name of a vertex has more than {_LARGEST_TEXT:,} bytes")
+    first = 0
+    while first < len(ends):
+        stop = int(np.searchsorted(ends, starts[first] + _LARGEST_TEXT, "right"))
+        where = np.concatenate([starts[first : first + 1], ends[first:stop]])
+        text = data[where[0] : where[-1]]
+        offsets = pa.py_buffer((where - where[0]).astype(np.int32))
+        array = pa.StringArray.from_buffers(stop - first, offsets, pa.py_buffer(np.ascontiguousarray(text)))
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as problem:
+            raise Damage(f"the name of a vertex is not UTF-8: {problem}") from problem
+        yield array
+        first = stop
+
+
+def _typed(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | None = None) -> np.ndarray:
+    """An array of that type and length. Raises `Damage`."""
+    if name not in arrays:
+        raise Damage(f"{name} is missing")
+    array = arrays[name]
+    if array.dtype != np.dtype(dtype):
+        raise Damage(f"{name} is of type {array.dtype}, not {np.dtype(dtype)}")
+    if count is not None and len(array) != count:
+        raise Damage(f"{name} has {len(array):,} entries for {count:,} edges")
+    return array
+
+
+def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray], state: Described) -> Edges:
+    """The edges, all of whose numbers are in range. Raises `Damage`."""
+    count = len(_typed(arrays, "source", np.int32))
+    edges = Edges(
+        names=names,
+        source=_typed(arrays, "source", np.int32),
+        target=_typed(arrays, "target", np.int32, count),
+        label=_typed(arrays, "label", np.int32, count),
+        timestamp=_typed(arrays, "timestamp", np.int64, count),
+        slides=[_typed(arrays, f"expiry_{number}", np.int64, count) for number, _ in enumerate(state["queries"])],
+    )
+    vertices = 0 if names is None else len(names)
+    named = np.zeros(vertices, bool)
+    for end in (edges.source, edges.target):
+        if ((end < 0) | (end >= vertices)).any():
+            raise Damage(f"an edge has a vertex with a number outside of 0 to {vertices - 1}")
+        named[end] = True
+    if not named.all():
+        raise Damage(f"vertex {int(np.argmin(named))} has no edge")
+    return edges
+
+
+# --- version 1 ---------------------------------------------------------------------------------------------------
+
+
+def _read_version_1(path: str) -> StateFile:
+    """What a file of version 1 holds. Raises `Damage`, and `StateFormatError` for an Arrow file that is no state."""
+    try:
+        with pa.OSFile(path, "rb") as file, pa.ipc.open_file(file) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+        metadata = table.schema.metadata or {}
+        columns = table.schema.names
+        text = metadata.get(_METADATA)
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as problem:
+        raise Damage(f"damaged or truncated in the format of version 1: {problem}") from problem
+    if text is None:
+        raise StateFormatError(
+            f"{path} is no saved state of an engine: it is some other Arrow file", reason="foreign"
+        )
+    state = Described.parsed(text)
+    version = state["version"].whole()
+    if version != 1:
+        raise StateFormatError(
+            f"{path} has version {version} of the format; this release reads version 1 and 2", reason="version"
+        )
+    expiries = [f"expiry_{number}" for number, _ in enumerate(state["queries"])]
+    if columns != [*_COLUMNS, *expiries]:
+        raise Damage(f"its columns are {', '.join(columns)}, not {', '.join([*_COLUMNS, *expiries])}")
+    for column in table.columns:
+        if column.null_count:
+            raise Damage("a column has entries without a value")
+    arrays = {name: np.array(table[name]) for name in columns[2:]}
+    kind = state["kind"]
+    if kind.is_none and len(table):
+        raise Damage("there are edges, but no kind of vertices")
+    names, arrays["source"], arrays["target"] = _numbered(table["source"], table["target"])
+    return StateFile(described=state, edges=_edges(None if kind.is_none else names, arrays, state))
+
+
+def _numbered(source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray, np.ndarray]:
+    """The names of both ends, each once, and the numbers of the ends. Raises `Damage`."""
+    ends = source.type
+    if ends != target.type or not (ends == pa.int64() or ends == pa.string() or ends == pa.large_string()):
+        raise Damage(f"its vertices are of type {source.type} and {target.type}")
+    wide = ends if ends == pa.int64() else pa.large_string()
+    both = pa.concat_arrays([pa.array([], wide), *source.cast(wide).chunks, *target.cast(wide).chunks]).dictionary_encode()
+    numbers = np.array(both.indices, np.int32)
+    narrow = both.dictionary if ends == pa.int64() else both.dictionary.cast(pa.string())
+    return pa.chunked_array([narrow]), numbers[: len(source)], numbers[len(source) :]

@@ -1,0 +1,489 @@
+"""Bringing what users push into columns: Arrow tables, pandas frames, mappings of columns, rows.
+
+A column is an array (of Arrow, numpy, pandas, or anything that speaks the Arrow PyCapsule interface), whose type is
+right or wrong as a whole, or a list of values, each of which is: `rpq.stream.values` looks at these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.errors import InputError
+from rpq.stream.stream_time import StreamTime
+from rpq.stream.values import (
+    MEANT,
+    MISSING,
+    Misfit,
+    deletes_of,
+    deletes_of_ops,
+    kind_of,
+    moments_of_numpy,
+    shown,
+    texts_of,
+    timestamps_of,
+    vertices_of,
+)
+
+EARLIEST = -(2**63) + 1
+"""The smallest timestamp; the one below it means "never" inside the engine."""
+
+_NAMES = ("source", "target", "label", "timestamp")
+_SORTED_NAMES = sorted(_NAMES)
+_SORTED_NAMES_WITH_OP = sorted((*_NAMES, "op"))
+_COARSER = {"ns": "us", "us": "ms", "ms": "s", "s": "s"}
+_TEXT = pa.string()
+_NUMBER = pa.int64()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Well-formed tuples, and the error that ended them, if any.
+
+    `source` and `target` are int64 or string arrays, `label` a dictionary array of strings, `timestamp` int64 and
+    `delete` uint8. `error` describes the first tuple that is not well-formed; the columns end before it. `times` is what
+    is known of the stream's time once they were applied.
+    """
+
+    source: pa.Array
+    target: pa.Array
+    label: pa.DictionaryArray
+    timestamp: np.ndarray
+    delete: np.ndarray
+    error: InputError | None
+    times: StreamTime
+
+    def __len__(self) -> int:
+        return len(self.timestamp)
+
+
+def columns_of(data: Any, *, times: StreamTime, latest: int, kind: str | None = None) -> Columns:
+    """The tuples of a table, record batch, pandas frame or mapping of columns.
+
+    Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool); others
+    are not looked at. Timestamps are integers, or dates and times, which become integers as `times` say; one above
+    `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given.
+    """
+    given, others = _given(data)
+    missing = [name for name in _NAMES if name not in given]
+    if missing:
+        names = [*given, *others]
+        raise InputError(
+            f"no column {missing[0]!r}: tuples have the columns source, target, label, timestamp "
+            f"and optionally op, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
+            column=missing[0],
+        )
+    if "op" in given and "delete" in given:
+        raise InputError("there are columns 'op' and 'delete', which say the same: give one of them", column="delete")
+    read = {name: column if type(column) is list else _read(name, column) for name, column in given.items()}
+    count = len(read["source"])
+    if any(len(column) != count for column in read.values()):
+        lengths = ", ".join(f"{name} {len(column):,}" for name, column in read.items())
+        raise InputError(f"the columns are of different lengths: {lengths}")
+    problems: list[InputError] = []
+    source, target = _ends(read["source"], read["target"], kind, problems)
+    label = _labels(read["label"], problems)
+    timestamp, times = _timestamps(read["timestamp"], times, latest, problems)
+    delete = _deletes(read, count, problems)
+    error = min(problems, key=lambda problem: problem.row or 0) if problems else None
+    end = count if error is None else error.row
+    # Where the first tuple is bad already, a column may be of no type.
+    for name, vertices in (("source", source), ("target", target)) if end else ():
+        expected = kind or ("string" if source.type == _TEXT else "int64")
+        if vertices.type != expected:
+            raise InputError(
+                f"column {name!r}: vertices of type {vertices.type} in a stream whose vertices are of type {expected}; "
+                "one engine takes integers or text, not both",
+                column=name,
+            )
+    if error is not None:
+        source, target, label, timestamp, delete = source[:end], target[:end], label[:end], timestamp[:end], delete[:end]
+    return Columns(source=source, target=target, label=label, timestamp=timestamp, delete=delete, error=error, times=times)
+
+
+def only_tuple(data: Any) -> tuple[Any, ...] | None:
+    """The values (source, target, label, timestamp, op) of data that hold one tuple and nothing else; None for any other."""
+    if type(data) is dict:
+        if len(data) != 5 and not (len(data) == 4 and "op" not in data):
+            return None
+        columns = [data.get(name) for name in (*_NAMES, "op")]
+        if len(data) == 4:
+            columns[4] = ["+"]
+        if all(type(column) is list and len(column) == 1 for column in columns):
+            return tuple(column[0] for column in columns)
+    elif type(data) is pa.RecordBatch and data.num_rows == 1:
+        names = data.schema.names
+        if sorted(names) in (_SORTED_NAMES, _SORTED_NAMES_WITH_OP) and data.schema.field("timestamp").type == _NUMBER:
+            try:
+                values = [data.column(name)[0].as_py() for name in names]
+            except ValueError:  # text that is no UTF-8, or a time beyond those of Python: to be told as of any column
+                return None
+            found = dict(zip(names, values, strict=True))
+            return (*(found[name] for name in _NAMES), found.get("op", "+"))
+    return None
+
+
+def is_plain(
+    source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, kind: str | None, latest: int
+) -> bool:
+    """Whether a tuple is well-formed and needs no conversion: no more is asked than what is quickly answered."""
+    if type(timestamp) is not int or not EARLIEST <= timestamp <= latest or type(label) is not str:
+        return False
+    if type(op) is not str or (op != "+" and op != "-"):
+        return False
+    vertex = type(source)
+    if vertex is not type(target):
+        return False
+    if vertex is str:
+        return kind != "int64" and _is_utf8(source) and _is_utf8(target) and _is_utf8(label)
+    if vertex is not int or kind == "string":
+        return False
+    return -(2**63) <= source < 2**63 and -(2**63) <= target < 2**63 and _is_utf8(label)
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether UTF-8 can hold a text: it has no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def time_of(value: Any, *, times: StreamTime, latest: int) -> tuple[int, StreamTime]:
+    """A stream time, given as an integer, a date or a time, as an integer, and what is known of time with it."""
+    problems: list[InputError] = []
+    numbers = np.zeros(0, np.int64)
+    try:
+        numbers, times = _timestamps([value], times, latest, problems)
+    except InputError as problem:
+        problems.append(problem)
+    if problems:
+        what = problems[0].message.removeprefix("row 0: ")
+        raise InputError(f"the stream time: {what}", column="timestamp") from None
+    return int(numbers[0]), times
+
+
+def table_of_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, list[Any]], InputError | None]:
+    """Rows (source, target, label, timestamp[, op]) as columns, up to the first that is none, and what is wrong with it."""
+    columns: dict[str, list[Any]] = {name: [] for name in (*_NAMES, "op")}
+    try:
+        iterator = iter(rows)
+    except TypeError:
+        raise InputError(
+            f"rows are an iterable of tuples (source, target, label, timestamp[, op]), not {shown(rows)}"
+        ) from None
+    appends = [column.append for column in columns.values()]
+    for number, row in enumerate(iterator):
+        if not isinstance(row, (tuple, list)) and (
+            not isinstance(row, Sequence) or isinstance(row, (str, bytes, bytearray))
+        ):
+            return columns, _no_tuple(number, row)
+        if not 4 <= len(row) <= 5:
+            return columns, _no_tuple(number, row)
+        for append, value in zip(appends, (*row, "+") if len(row) == 4 else row, strict=True):
+            append(value)
+    return columns, None
+
+
+def _no_tuple(number: int, row: Any) -> InputError:
+    message = f"row {number}: a tuple is (source, target, label, timestamp) or has an op as fifth, not {shown(row)}"
+    return InputError(message, row=number)
+
+
+# --- finding the columns -------------------------------------------------------------------------------------
+
+
+def _given(data: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The columns that tuples have, by name, and the names of others."""
+    if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
+        names = data.schema.names
+        found = {name: data.column(place) for place, name in enumerate(names) if name in MEANT}
+        return found, _others(names, found)
+    if type(data) is dict or isinstance(data, Mapping):
+        found = {name: data[name] for name in MEANT if name in data}
+        return found, [] if len(found) >= len(_NAMES) else [name for name in data if name not in MEANT]
+    if hasattr(data, "columns") and hasattr(data, "iloc"):
+        # Of a pandas frame each column on its own: in Arrow's eyes one of odd objects spoils the others.
+        names = list(data.columns)
+        found = {name: data.iloc[:, place] for place, name in enumerate(names) if isinstance(name, str) and name in MEANT}
+        return found, _others(names, found)
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        try:
+            table = pa.table(data)
+        except MemoryError:
+            raise
+        except Exception as problem:  # of foreign code
+            raise InputError(f"the {type(data).__name__} cannot be read as a table: {problem}") from problem
+        return _given(table)
+    raise InputError(
+        "tuples come as an Arrow table or record batch, a pandas frame or a mapping of columns, "
+        f"not {type(data).__name__}; rows are for push_rows"
+    )
+
+
+def _others(names: list[Any], found: dict[str, Any]) -> list[Any]:
+    """The names that are not `found`; raises where one that is stands twice."""
+    if len(found) == len(names):
+        return []
+    known = [name for name in names if isinstance(name, str) and name in found]
+    for name in found:
+        if known.count(name) > 1:
+            raise InputError(
+                f"column {name!r} stands {known.count(name)} times in the table; it can be there once", column=name
+            )
+    return [name for name in names if not (isinstance(name, str) and name in found)]
+
+
+def _read(name: str, column: Any) -> pa.Array | list[Any]:
+    """A column as an array without chunks, or as a list of values that are still to be looked at."""
+    try:
+        if isinstance(column, list):
+            return column
+        if isinstance(column, (pa.Array, pa.ChunkedArray)):
+            return _sound(column)
+        if isinstance(column, np.ndarray):
+            return _read_numpy(column)
+        if str(getattr(column, "dtype", "")) == "object":
+            return list(column)
+        if hasattr(column, "__arrow_array__") or hasattr(column, "__arrow_c_array__"):
+            return _sound(pa.array(column))
+        if hasattr(column, "__arrow_c_stream__"):
+            return _sound(pa.chunked_array(column))
+        if hasattr(column, "dtype") and hasattr(column, "array"):  # a pandas series or index
+            return _sound(pa.array(column))
+        if not isinstance(column, (str, bytes, bytearray, memoryview, Mapping, Set)):
+            return list(column)
+    except MemoryError:
+        raise
+    except Exception as problem:  # of foreign code, and what Arrow finds wrong with an array
+        reason = str(problem).strip().split("\n")[0]
+        raise InputError(
+            f"column {name!r} ({_kind_name(column)}) cannot be read: {reason}; {MEANT[name]}", column=name
+        ) from problem
+    raise InputError(f"column {name!r} is a {type(column).__name__}, not an array or a list of values", column=name)
+
+
+def _read_numpy(column: np.ndarray) -> pa.Array | list[Any]:
+    if column.ndim != 1:
+        raise ValueError(f"it has {column.ndim} dimensions, and a column has one")
+    if column.dtype.kind in "OTU":
+        values = column.tolist()
+        if column.dtype.kind == "O" or np.ma.isMaskedArray(column):
+            return values
+        try:
+            return pa.array(values, _TEXT)
+        except (pa.ArrowException, UnicodeEncodeError):  # one of them has a lone surrogate, or is missing
+            return values
+    if not column.dtype.isnative:
+        column = column.astype(column.dtype.newbyteorder("="))
+    if column.dtype.kind == "M" and np.datetime_data(column.dtype) not in _ARROW_UNITS:
+        return moments_of_numpy(column)
+    return pa.array(column)
+
+
+_ARROW_UNITS = {(unit, 1) for unit in ("D", "s", "ms", "us", "ns")}
+
+
+def _kind_name(column: Any) -> str:
+    kind = getattr(column, "dtype", None)
+    return type(column).__name__ if kind is None else f"{type(column).__name__} of {kind}"
+
+
+def _sound(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """An array in one piece, of plain types: text as string, no views, no run ends; its bytes are text where it says so."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            raise ValueError("it is too large for one push: push it in parts")
+    kind = column.type
+    if kind == _NUMBER or kind == pa.timestamp("us"):
+        return column
+    if pa.types.is_run_end_encoded(kind):
+        column = pc.run_end_decode(column)
+    if pa.types.is_dictionary(kind):
+        column.validate(full=True)
+        words = column.dictionary
+        if _is_text(words.type):
+            words = _cast(words, _TEXT)
+            if words is not column.dictionary:
+                column = pa.DictionaryArray.from_arrays(column.indices, words)
+        return column
+    if _is_text(column.type):
+        column = _cast(column, _TEXT)
+        column.validate(full=True)
+    elif pa.types.is_date64(column.type):
+        column = _cast(column, pa.date32(), safe=False)
+    return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _cast(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
+    # Casting to the type that it has takes Arrow ten microseconds.
+    return array if array.type == kind else array.cast(kind, safe=safe)
+
+
+# --- what each column is -------------------------------------------------------------------------------------
+
+
+def _problem(problems: list[InputError], row: int, column: str, what: str) -> None:
+    problems.append(InputError(f"row {row}: column {column!r}: {what}", row=int(row), column=column))
+
+
+def _to_end(taken: tuple[Any, Misfit | None], count: int, name: str, problems: list[InputError]) -> Any:
+    """An array of the values before the first misfit, as long as the other columns are."""
+    array, misfit = taken
+    if misfit is None:
+        return array
+    _problem(problems, misfit.row, name, misfit.reason)
+    if isinstance(array, np.ndarray):
+        return np.concatenate([array, np.zeros(count - len(array), array.dtype)])
+    return pa.concat_arrays([array, pa.nulls(count - len(array), array.type)])
+
+
+def _filled(array: pa.Array, name: str, value: Any, problems: list[InputError]) -> pa.Array:
+    """An array without nulls, the first of which is a problem."""
+    if not array.null_count:
+        return array
+    _problem(problems, pc.index(pc.is_null(array), pa.scalar(True)).as_py(), name, MISSING)
+    return array.fill_null(value)
+
+
+def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
+    """Sources and targets; where lists hold both kinds, that of the stream is meant, or the one that most have."""
+    given = {"source": source, "target": target}
+    lists = {name: column for name, column in given.items() if isinstance(column, list)}
+    found = {name: _vertices(column, name, problems) for name, column in given.items() if name not in lists}
+    if kind is None and lists:
+        if found:
+            kind = "string" if next(iter(found.values())).type == _TEXT else "int64"
+        elif len(set(map(type, source)).union(map(type, target))) > 1:
+            kind = kind_of(source, target)
+    for name, column in lists.items():
+        found[name] = _to_end(vertices_of(column, kind, name), len(column), name, problems)
+    return found["source"], found["target"]
+
+
+def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    own = array.type
+    if pa.types.is_null(own):
+        if len(array):
+            _problem(problems, 0, name, MISSING)
+        return pa.nulls(len(array), _TEXT)
+    if own == _TEXT:
+        return _filled(array, name, "", problems)
+    if not pa.types.is_integer(own):
+        raise InputError(f"column {name!r} is of type {own}; vertices are integers or text", column=name)
+    array = _filled(array, name, 0, problems)
+    return _signed(array, name, problems) if pa.types.is_uint64(own) else _cast(array, _NUMBER)
+
+
+def _signed(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
+    """Unsigned integers as int64, the first beyond which is a problem."""
+    numbers = array.to_numpy()
+    beyond = numbers > np.uint64(2**63 - 1)
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        _problem(problems, row, name, f"{numbers[row]} does not fit into 64 bits with a sign")
+    return pa.array(numbers.view(np.int64))
+
+
+def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
+    if isinstance(column, list):
+        return _to_end(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
+    array = column
+    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or array.dictionary.type != _TEXT):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        array = array.cast(_TEXT)
+    if pa.types.is_dictionary(array.type):
+        if array.null_count:
+            _filled(array.indices, "label", 0, problems)
+        return array
+    if array.type != _TEXT:
+        raise InputError(f"column 'label' is of type {array.type}; labels are text", column="label")
+    return _filled(array, "label", "", problems).dictionary_encode()
+
+
+def _timestamps(column: Any, times: StreamTime, latest: int, problems: list[InputError]) -> tuple[np.ndarray, StreamTime]:
+    """Timestamps as integers, and what is known of the stream's time with them."""
+    count, mistakes = len(column), len(problems)
+    array = _to_end(timestamps_of(column), count, "timestamp", problems) if isinstance(column, list) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type) and count:
+        _problem(problems, 0, "timestamp", MISSING)
+    if count == 0 or any(problem.row == 0 for problem in problems[mistakes:]):
+        return np.zeros(count, np.int64), times
+    times = times.met(array.type)
+    if pa.types.is_integer(array.type):
+        array = _filled(array, "timestamp", 0, problems)
+        array = _signed(array, "timestamp", problems) if pa.types.is_uint64(array.type) else _cast(array, _NUMBER)
+        numbers = array.to_numpy()
+    else:
+        epoch = pa.array([0], pa.int32() if pa.types.is_date(array.type) else _NUMBER).view(array.type)
+        array = _filled(array, "timestamp", epoch[0], problems) if array.null_count else array
+        numbers, outside = times.integers(array)
+        if outside is not None:
+            unit = times.inner_unit
+            coarser = _COARSER[unit]
+            _problem(
+                problems,
+                outside,
+                "timestamp",
+                f"{array[outside]} does not fit into 64 bits in the unit {unit} of the engine; "
+                f"rpq.Engine(…, time_unit={coarser!r}) holds more",
+            )
+    if numbers.min() < EARLIEST:
+        _problem(
+            problems, int(np.argmin(numbers)), "timestamp", f"{EARLIEST - 1} is too small; at least {EARLIEST} is possible"
+        )
+    if numbers.max() > latest:
+        row = int(np.argmax(numbers > latest))
+        time, last = (shown(times.told(int(number))) for number in (numbers[row], latest))
+        _problem(problems, row, "timestamp", f"{time} and the size of the window exceed 64 bits; at most {last} is possible")
+    return np.array(numbers), times  # Arrow's are read-only, which is another type to the kernels
+
+
+def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np.ndarray:
+    if "delete" in read:
+        column = read["delete"]
+        if isinstance(column, list):
+            return _to_end(deletes_of(column), count, "delete", problems)
+        if pa.types.is_null(column.type) and count:
+            _problem(problems, 0, "delete", MISSING)
+            return np.zeros(count, np.uint8)
+        if not pa.types.is_boolean(column.type):
+            raise InputError(f"column 'delete' is of type {column.type}; it is true or false", column="delete")
+        return np.array(_filled(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
+    if "op" not in read:
+        return np.zeros(count, np.uint8)
+    column = read["op"]
+    if isinstance(column, list):
+        return _to_end(deletes_of_ops(column), count, "op", problems)
+    if pa.types.is_null(column.type):
+        column = column.cast(_TEXT)
+    if (column.type.value_type if pa.types.is_dictionary(column.type) else column.type) != _TEXT:
+        raise InputError(f"column 'op' is of type {column.type}; {MEANT['op']}", column="op")
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    for code, value in enumerate(values):
+        if value not in ("+", "-"):
+            place = pc.index(encoded.indices, pa.scalar(code, encoded.indices.type)).as_py()
+            if place >= 0:
+                what = MISSING if value is None else f"{shown(value)} is no operation; {MEANT['op']}"
+                _problem(problems, place, "op", what)
+    is_delete = np.array([value == "-" for value in values] or [False], np.uint8)
+    return is_delete[_filled(encoded.indices, "op", 0, problems).to_numpy(zero_copy_only=False)]

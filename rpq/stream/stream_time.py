@@ -1,0 +1,284 @@
+"""What the timestamps of a stream are: plain numbers, dates or times, and how these become integers and are told again.
+
+Inside an engine time is a 64-bit integer in one unit. Which one, and of which type the timestamps of rows are, follows
+from the unit that the engine was given, the windows of its queries, and the timestamps that come:
+
+| unit given | windows      | timestamps    | inside                            | rows have     |
+|------------|--------------|---------------|-----------------------------------|---------------|
+| none       | numbers      | numbers       | these numbers                     | numbers       |
+| none       | durations    | dates, times  | nanoseconds: 1677 to 2262         | dates, times  |
+| none       | any other    |               | refused, with what to write       |               |
+| yes        | any          | any           | in that unit; finer times floored | the type that came first |
+
+Times keep the zone of those that came first, and their unit, which becomes finer where later ones or the boundaries of
+a window's slides need it. Times with and without a zone are never mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import InputError, QueryError
+from rpq.stream.durations import NANOSECONDS, TIME_UNITS
+from rpq.stream.window import INT64_MAX, Window
+
+_NUMBERS = pa.int64()
+_DAY = NANOSECONDS["d"]
+_WRITE = 'write rpq.Window(size="30d", slide="1d")'
+
+
+class Windowed(Protocol):
+    """A query, as far as time is concerned."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from others."""
+
+    @property
+    def window(self) -> Window:
+        """The window that it is asked over."""
+
+    def over(self, window: Window) -> Self:
+        """The same query over another window."""
+
+
+_Query = TypeVar("_Query", bound=Windowed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamTime:
+    """How one stream tells time: what is known of it so far; methods return the same or one that knows more.
+
+    `unit` is what the engine was given, `measured` whether windows are durations (None: there are none), `grain` the
+    largest length, in nanoseconds, of which all slides are multiples, `type` the Arrow type of the timestamps of rows
+    (None before the first), `zoned` whether times have a zone.
+    """
+
+    unit: str | None = None
+    measured: bool | None = None
+    grain: int = 0
+    type: pa.DataType | None = None
+    zoned: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit not in (None, *TIME_UNITS):
+            raise QueryError(f"time_unit is one of {', '.join(TIME_UNITS)}, or None, not {self.unit!r}")
+
+    @property
+    def inner_unit(self) -> str:
+        """The unit of the integers that dates and times become."""
+        return self.unit or "ns"
+
+    @cached_property
+    def is_of_numbers(self) -> bool:
+        """Whether timestamps are known to be plain numbers, and rows have such."""
+        return self.type == _NUMBERS
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    def asked(self, queries: Collection[Windowed]) -> StreamTime:
+        """With these queries alone. Raises `QueryError` where their windows do not fit together, or to the stream."""
+        measured = [query for query in queries if query.window.unit is not None]
+        plain = [query for query in queries if query.window.unit is None]
+        if self.unit is None and measured:
+            durations = f"the window of query {measured[0].name!r} is in durations ({measured[0].window})"
+            if plain:
+                raise QueryError(
+                    f"{durations}, that of {plain[0].name!r} in plain numbers ({plain[0].window}): give both in durations, "
+                    'or tell the engine in which unit the numbers are: rpq.Engine(…, time_unit="s")'
+                )
+            if self.type == _NUMBERS:
+                raise QueryError(f"{durations}, but the timestamps of this stream are plain numbers: {self._numbers_hint()}")
+        if self.unit is None and plain and self.type is not None and self.type != _NUMBERS:
+            raise QueryError(
+                f"the window of query {plain[0].name!r} is in plain numbers ({plain[0].window}), but the timestamps of this "
+                f"stream are dates or times: {_WRITE}"
+            )
+        per = NANOSECONDS[self.inner_unit]
+        grain = gcd(*(self.window(query).slide * per for query in queries))
+        known = replace(self, measured=bool(measured) if queries else None, grain=grain)
+        return known if self.type is None else replace(known, type=known._fine_enough(self.type))
+
+    def window(self, query: Windowed) -> Window:
+        """The window of a query in the integers of this stream. Raises `QueryError` where it has no whole number of them."""
+        return query.window.in_unit(self.inner_unit)
+
+    def resolved(self, query: _Query) -> _Query:
+        """A query whose window is in the integers of this stream."""
+        return query if query.window.unit is None else query.over(self.window(query))
+
+    # --- in --------------------------------------------------------------------------------------------------
+
+    def met(self, given: pa.DataType) -> StreamTime:
+        """With timestamps of a type having come. Raises `InputError` where they do not go with what is known."""
+        if given == self.type or (self.is_of_numbers and pa.types.is_integer(given)):
+            return self
+        if pa.types.is_integer(given):
+            if self.unit is not None or (self.type is None and not self.measured):
+                return self if self.type is not None else replace(self, type=_NUMBERS)
+            if self.type is not None:
+                raise _unfit(f"these are plain numbers, and those before were {_named(self.type)}")
+            raise _unfit(f"these are plain numbers, and windows are in durations: {self._numbers_hint()}")
+        if not (pa.types.is_timestamp(given) or pa.types.is_date(given)):
+            raise _unfit(f"it is of type {given}; timestamps are integers, or dates or times")
+        if self.unit is None and self.type == _NUMBERS:
+            raise _unfit(f"these are {_named(given)}, and those before were plain numbers")
+        if self.unit is None and self.measured is False:
+            raise _unfit(
+                f"these are {_named(given)}, and windows are in plain numbers: {_WRITE}, or tell the engine in which unit "
+                'they are: rpq.Engine(…, time_unit="s")'
+            )
+        zone = given.tz if pa.types.is_timestamp(given) else None
+        zoned = zone is not None
+        if self.zoned is not None and self.zoned != zoned:
+            words = ("with a time zone", "without") if zoned else ("without a time zone", "with one")
+            raise _unfit(
+                f"these are {_named(given)} {words[0]}, and those before were {words[1]}: give all of them a zone "
+                "(value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
+            )
+        if zone is not None and self.zoned is None:
+            _see_that_it_exists(zone)
+        if self.type is None:
+            return replace(self, type=self._fine_enough(given), zoned=zoned)
+        if self.zoned == zoned and (self.type == _NUMBERS or self._fine_enough(self.type, given) == self.type):
+            return self
+        told = self.type if self.type == _NUMBERS else self._fine_enough(self.type, given)
+        return replace(self, type=told, zoned=zoned)
+
+    def integers(self, moments: pa.Array) -> tuple[np.ndarray, int | None]:
+        """Dates or times without nulls as integers of the stream, floored, and the first row of those that do not fit."""
+        own = _unit_of(moments.type)
+        if pa.types.is_date32(moments.type):
+            numbers = moments.view(pa.int32()).to_numpy().astype(np.int64)
+        else:
+            numbers = moments.view(_NUMBERS).to_numpy()
+        ours = NANOSECONDS[self.inner_unit]
+        if own >= ours:
+            factor = own // ours
+            if factor == 1:
+                return numbers, None
+            outside = (numbers > INT64_MAX // factor) | (numbers < -(INT64_MAX // factor))
+            return numbers * factor, int(np.argmax(outside)) if outside.any() else None
+        return numbers // (ours // own), None
+
+    # --- out -------------------------------------------------------------------------------------------------
+
+    def column(self, times: np.ndarray) -> pa.Array:
+        """Integers of the stream as an array of its type."""
+        if self.type is None or self.type == _NUMBERS:
+            return pa.array(times, _NUMBERS)
+        ours, own = NANOSECONDS[self.inner_unit], _unit_of(self.type)
+        if own < ours and len(times) and max(-int(times.min()), int(times.max())) > INT64_MAX // (ours // own):
+            # Finer times came later than these, which no longer fit into the unit that those made necessary.
+            return pa.array(times, _NUMBERS).view(pa.timestamp(self.inner_unit, self.type.tz))
+        numbers = times // (own // ours) if own >= ours else times * (ours // own)
+        if pa.types.is_date32(self.type):
+            return pa.array(numbers.astype(np.int32)).view(self.type)
+        return pa.array(numbers, _NUMBERS).view(self.type)
+
+    def told(self, time: int | None) -> Any:
+        """One time of the stream as the type that came in: an integer, or a date or time."""
+        if time is None or self.type is None or self.type == _NUMBERS:
+            return time
+        return python_values(self.column(np.array([time], np.int64)))[0]
+
+    # --- to go on later --------------------------------------------------------------------------------------
+
+    def described(self, queries: Collection[Windowed]) -> dict[str, Any]:
+        """For JSON: what was learnt from the timestamps, and the windows of these queries that are durations."""
+        kind, step, zone = None, None, None
+        if self.type is not None:
+            kind = "number" if self.type == _NUMBERS else "date" if pa.types.is_date32(self.type) else "time"
+        if self.type is not None and kind == "time":
+            step, zone = self.type.unit, self.type.tz
+        durations = {query.name: [query.window.size, query.window.slide] for query in queries if query.window.unit}
+        return {"unit": self.unit, "kind": kind, "step": step, "zone": zone, "zoned": self.zoned, "durations": durations}
+
+    @classmethod
+    def recalled(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
+        """From what `described` gave, and the queries that run: these as they were given, by name.
+
+        Raises `ValueError` where it was not `described` that gave it.
+        """
+        try:
+            windows = {
+                name: Window(size=size, slide=slide, unit="ns") for name, (size, slide) in described["durations"].items()
+            }
+            kinds = {None: None, "number": _NUMBERS, "date": pa.date32()}
+            is_time = described["kind"] == "time"
+            told = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
+            asked = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
+            known = cls(unit=described["unit"], type=told, zoned=described["zoned"]).asked(asked.values())
+            fits = all(known.resolved(query) == one for query, one in zip(asked.values(), running, strict=True))
+            fits &= windows.keys() <= asked.keys()
+            if is_time and described["zone"] is not None:
+                _see_that_it_exists(described["zone"])
+        except (KeyError, TypeError, AttributeError, QueryError, InputError) as problem:
+            raise ValueError(f"its times are not understood: {problem!r}") from problem
+        zoned = {None: (None,), "number": (None, False, True), "date": (False,), "time": (described["zone"] is not None,)}
+        if not fits or known.zoned not in zoned[described["kind"]]:
+            raise ValueError("its times do not fit to its queries")
+        return known, asked
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _fine_enough(self, told: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
+        """The type `told`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
+        if told == _NUMBERS:
+            return told
+        needed = _unit_of(told)
+        if given is not None:
+            needed = min(needed, max(_unit_of(given), NANOSECONDS[self.inner_unit]))
+        if needed == _DAY and self.grain % _DAY == 0 and (given is None or pa.types.is_date(given)):
+            return pa.date32()
+        needed = min(needed, NANOSECONDS["s"])
+        unit = next(unit for unit in TIME_UNITS if NANOSECONDS[unit] <= needed and self.grain % NANOSECONDS[unit] == 0)
+        return pa.timestamp(unit, told.tz if pa.types.is_timestamp(told) else None)
+
+    def _numbers_hint(self) -> str:
+        return (
+            'tell the engine in which unit the timestamps are, rpq.Engine(…, time_unit="s"), or give windows in the same '
+            "plain numbers, rpq.Window(size=30, slide=1)"
+        )
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column as Python's; times that `datetime` cannot hold as `numpy.datetime64`, of a zone those in UTC.
+
+    Nanoseconds are those of `pandas.Timestamp` where pandas is installed.
+    """
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError):
+        if not pa.types.is_timestamp(column.type):
+            raise
+        return list(column.cast(_NUMBERS).to_numpy().view(f"M8[{column.type.unit}]"))
+
+
+def _unit_of(kind: pa.DataType) -> int:
+    """Nanoseconds of one step of the numbers that dates or times of a type are."""
+    if pa.types.is_date32(kind):
+        return _DAY
+    return NANOSECONDS[kind.unit]
+
+
+def _named(kind: pa.DataType) -> str:
+    return "dates" if pa.types.is_date(kind) else "times"
+
+
+def _unfit(what: str) -> InputError:
+    return InputError(f"column 'timestamp': {what}", column="timestamp")
+
+
+def _see_that_it_exists(zone: str) -> None:
+    try:
+        pa.array([0], pa.timestamp("s", zone)).to_pylist()
+    except (KeyError, ValueError, OSError) as problem:
+        raise _unfit(f"these are in the time zone {zone!r}, which is not known here") from problem

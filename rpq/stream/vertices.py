@@ -1,0 +1,449 @@
+"""The dictionary of vertex names: names to dense ids and back, holding only what is in use.
+
+Ids index every array of the engine, so they are dense and used again: a vertex without an edge in the window
+gives its id back (`release`). Names are 64-bit integers or text, one of the two for the life of a
+dictionary. Text lies as UTF-8 in one arena; a hash table with open addressing maps names to ids. Nothing is
+deleted from table or arena one by one: `release` builds the table anew and closes the gaps of the arena
+once half of it is garbage, which is amortised O(1) a name.
+
+The hash of a name is a fixed function of the name, so a division of vertices by it is the same in every process.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import bound, view
+from rpq.errors import InputError
+
+# Fields of `Names.fields`.
+_COUNT = 0  # ids given out so far (high water)
+_FREE = 1  # entries in the stack of free ids
+_ARENA = 2  # bytes used in the arena
+_GARBAGE = 3  # of them, bytes of names that were released
+_TABLE = 4  # entries of the hash table
+_ROOM = 5  # ids that there are arrays for
+_ARENA_ROOM = 6
+_FIELDS = 7
+
+_FNV_OFFSET = np.uint64(14695981039346656037)
+_FNV_PRIME = np.uint64(1099511628211)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+class Names(NamedTuple):
+    """The arrays of a dictionary; `number` for integer names, `start`, `length` and `arena` for text."""
+
+    hash: np.ndarray  # uint64 an id
+    number: np.ndarray  # int64 an id
+    start: np.ndarray  # int64 an id
+    length: np.ndarray  # int32 an id; -1 for an id that is free
+    arena: np.ndarray  # uint8
+    table: np.ndarray  # int32, a power of two at least twice the ids: id + 1, 0 empty
+    free: np.ndarray  # int32, stack
+    fields: np.ndarray  # int64[_FIELDS]
+
+
+class VertexDictionary:
+    """Vertex names and their ids.
+
+    `kind` is "int64" or "string" once the first name was seen, None before.
+    """
+
+    def __init__(self, *, capacity: int = 1024) -> None:
+        self.kind: str | None = None
+        self._intern_one: Any = None
+        self.names = Names(
+            hash=np.zeros(capacity, np.uint64),
+            number=np.zeros(capacity, np.int64),
+            start=np.zeros(capacity, np.int64),
+            length=np.full(capacity, -1, np.int32),
+            arena=np.zeros(16 * capacity, np.uint8),
+            table=np.zeros(_table_size(capacity), np.int32),
+            free=np.zeros(capacity, np.int32),
+            fields=np.zeros(_FIELDS, np.int64),
+        )
+
+    @property
+    def names(self) -> Names:
+        """The arrays; to replace some is to replace the whole."""
+        return self._names
+
+    @names.setter
+    def names(self, names: Names) -> None:
+        names.fields[_TABLE] = len(names.table)
+        names.fields[_ROOM] = len(names.hash)
+        names.fields[_ARENA_ROOM] = len(names.arena)
+        self._names = names
+        self._view = view(names)
+
+    @property
+    def count(self) -> int:
+        """Ids given out so far: every id is below."""
+        return int(self.names.fields[_COUNT])
+
+    @property
+    def live(self) -> int:
+        """Names in the dictionary now."""
+        return int(self.names.fields[_COUNT] - self.names.fields[_FREE])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self.names)
+
+    def intern(self, column: pa.Array, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of the names of a column, new ones given to new names.
+
+        `column` is a string or int64 array without nulls; rows where `wanted` is 0 get id -1. Returns
+        the ids (int32) and the ids that are new. O(total length).
+        """
+        kind = "int64" if pa.types.is_integer(column.type) else "string"
+        if self.kind is None:
+            self.kind = kind
+        elif self.kind != kind:
+            raise InputError(
+                f"vertices of type {kind} in a stream whose vertices are of type {self.kind}; "
+                "one engine takes integers or text, not both"
+            )
+        ids = np.empty(len(column), np.int32)
+        fresh = np.empty(len(column), np.int32)
+        row, new = 0, 0
+        if kind == "int64":
+            numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            while True:
+                row, new = _intern_numbers(self._view, numbers, wanted, ids, fresh, row, new)
+                if row == len(ids):
+                    return ids, fresh[:new]
+                self._grow()
+        offsets, data = _text_buffers(column)
+        while True:
+            row, new = _intern_text(self._view, offsets, data, wanted, ids, fresh, row, new)
+            if row == len(ids):
+                return ids, fresh[:new]
+            self._grow(text=int(offsets[row + 1] - offsets[row]))
+
+    def intern_one(self, name: int | str) -> tuple[int, bool]:
+        """The id of a name of the dictionary's kind, and whether it is new. O(its length).
+
+        Raises `UnicodeEncodeError` for a text that UTF-8 cannot hold.
+        """
+        key = name.encode() if isinstance(name, str) else name
+        if self._intern_one is None:
+            self.kind = "string" if isinstance(name, str) else "int64"
+            self._intern_one = bound(_intern_one_text if isinstance(name, str) else _intern_one_number, self._view, key)
+        while (code := self._intern_one(self._view, key)) < 0:
+            self._grow(text=len(key) if isinstance(key, bytes) else 0)
+        return code >> 1, bool(code & 1)
+
+    def name_of(self, vertex: int) -> int | str:
+        """The name of an id."""
+        if self.kind != "string":
+            return int(self.names.number[vertex])
+        start = int(self.names.start[vertex])
+        return self.names.arena[start : start + int(self.names.length[vertex])].tobytes().decode()
+
+    def names_of(self, ids: np.ndarray) -> pa.Array:
+        """The names of ids, as an array of the type that they came in. O(total length)."""
+        if self.kind != "string":
+            return pa.array(self.names.number[ids], pa.int64())
+        lengths = self.names.length[ids]
+        total = int(lengths.sum(dtype=np.int64))
+        # Two gigabytes and more need the wider offsets.
+        array, width = (pa.StringArray, np.int32) if total < 1 << 31 else (pa.LargeStringArray, np.int64)
+        offsets = np.zeros(len(ids) + 1, width)
+        np.cumsum(lengths, out=offsets[1:])
+        data = np.empty(total, np.uint8)
+        _gather_text(self._view, ids, offsets, data)
+        return array.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(data))
+
+    def hashes(self, ids: np.ndarray) -> np.ndarray:
+        """The hashes (uint64) of the names of ids, the same in every process."""
+        return self.names.hash[ids]
+
+    def id_of(self, name: int | str) -> int:
+        """The id of a name, -1 if it is not in the dictionary."""
+        if self.kind == "int64":
+            if not isinstance(name, (int, np.integer)) or not -(1 << 63) <= name < 1 << 63:
+                return -1
+            return int(_find_number(self._view, np.int64(name)))
+        if not isinstance(name, str):
+            return -1
+        try:
+            data = np.frombuffer(name.encode(), np.uint8)
+        except UnicodeEncodeError:  # a lone surrogate, which no name has
+            return -1
+        return int(_find_text(self._view, data, np.int64(0), np.int64(len(data))))
+
+    def release(self, unused: np.ndarray) -> None:
+        """Take ids out, with their names. O(names in the dictionary)."""
+        if len(unused) == 0:
+            return
+        _release(self._view, unused.astype(np.int32))
+        fields = self.names.fields
+        if fields[_GARBAGE] * 2 > fields[_ARENA]:
+            arena = np.zeros(max(1024, 3 * int(fields[_ARENA] - fields[_GARBAGE])), np.uint8)
+            _pack_arena(self._view, arena)
+            self.names = self.names._replace(arena=arena)
+
+    def _grow(self, *, text: int = 0) -> None:
+        """Make room for more names, at least one of `text` bytes."""
+        names = self.names
+        capacity = len(names.hash)
+        if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
+            more = max(capacity // 2, 8)
+            names = names._replace(
+                hash=np.concatenate([names.hash, np.zeros(more, np.uint64)]),
+                number=np.concatenate([names.number, np.zeros(more, np.int64)]),
+                start=np.concatenate([names.start, np.zeros(more, np.int64)]),
+                length=np.concatenate([names.length, np.full(more, -1, np.int32)]),
+                free=np.concatenate([names.free, np.zeros(more, np.int32)]),
+            )
+            if _table_size(capacity + more) > len(names.table):
+                self.names = names = names._replace(table=np.zeros(_table_size(capacity + more), np.int32))
+                _fill_table(self._view)
+        if names.fields[_ARENA] + text > len(names.arena):
+            more = max(len(names.arena) // 2, 2 * text)
+            names = names._replace(arena=np.concatenate([names.arena, np.zeros(more, np.uint8)]))
+        self.names = names
+
+    def _check(self) -> None:
+        """Assert what must hold between table, ids, arena and free stack."""
+        names, fields = self.names, self.names.fields
+        free = names.free[: fields[_FREE]].tolist()
+        used = sorted(set(range(self.count)) - set(free))
+        assert len(set(free)) == len(free), "an id is free twice"
+        assert all(names.length[i] < 0 for i in free), "a free id has a name"
+        assert all(names.length[i] >= 0 for i in used), "an id in use has no name"
+        assert sorted(int(e) - 1 for e in names.table if e) == used, "the table and the ids in use differ"
+        if self.kind is not None:
+            for i in used:
+                assert self.id_of(self.names_of(np.array([i]))[0].as_py()) == i, f"id {i} is not found by its name"
+
+
+def _table_size(ids: int) -> int:
+    return 1 << max(4, (2 * ids - 1).bit_length())
+
+
+def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets (int32, one more than rows) and bytes of a string array."""
+    if not pa.types.is_string(column.type):
+        column = column.cast(pa.string())
+    _, offsets, data = column.buffers()
+    where = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    return where, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+
+
+@wraps_around
+@njit(cache=True, nogil=True, forceinline=True)
+def _mixed(h):
+    h ^= h >> np.uint64(30)
+    h *= _MIX_1
+    h ^= h >> np.uint64(27)
+    h *= _MIX_2
+    return h ^ (h >> np.uint64(31))
+
+
+@wraps_around
+@njit(cache=True, nogil=True, forceinline=True)
+def _hash_text(data, start, length):
+    h = _FNV_OFFSET
+    for i in range(start, start + length):
+        h = (h ^ np.uint64(data[i])) * _FNV_PRIME
+    return _mixed(h)
+
+
+@wraps_around
+@njit(cache=True, nogil=True, forceinline=True)
+def _hash_number(number):
+    return _mixed(np.uint64(number) + np.uint64(0x9E3779B97F4A7C15))
+
+
+@njit(cache=True, nogil=True)
+def _probe_text(names, h, data, start, length):
+    """The place of a text in the table, or of the empty entry where it belongs."""
+    mask = names.fields[_TABLE] - 1
+    place = np.int64(h) & mask
+    while True:
+        entry = np.int64(names.table[place])
+        if entry == 0:
+            return place
+        held = entry - 1
+        if names.hash[held] == h and names.length[held] == length:
+            same = True
+            for i in range(length):
+                if names.arena[names.start[held] + i] != data[start + i]:
+                    same = False
+                    break
+            if same:
+                return place
+        place = (place + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def _probe_number(names, h, number):
+    mask = names.fields[_TABLE] - 1
+    place = np.int64(h) & mask
+    while True:
+        entry = np.int64(names.table[place])
+        if entry == 0 or names.number[entry - 1] == number:
+            return place
+        place = (place + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def _find_text(names, data, start, length):
+    return np.int64(names.table[_probe_text(names, _hash_text(data, start, length), data, start, length)]) - 1
+
+
+@njit(cache=True, nogil=True)
+def _find_number(names, number):
+    return np.int64(names.table[_probe_number(names, _hash_number(number), number)]) - 1
+
+
+@njit(cache=True, nogil=True)
+def _new_id(names):
+    """A free id, or -1 where there is none."""
+    fields = names.fields
+    if fields[_FREE] > 0:
+        fields[_FREE] -= 1
+        return np.int64(names.free[fields[_FREE]])
+    if fields[_COUNT] < fields[_ROOM]:
+        fields[_COUNT] += 1
+        return fields[_COUNT] - 1
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _enter_number(names, number):
+    """The id of a number << 1, + 1 if it is new; -1, and nothing done, where there is no room for it."""
+    h = _hash_number(number)
+    place = _probe_number(names, h, number)
+    found = np.int64(names.table[place]) - 1
+    if found >= 0:
+        return found << 1
+    found = _new_id(names)
+    if found < 0:
+        return np.int64(-1)
+    names.hash[found] = h
+    names.number[found] = number
+    names.length[found] = 0
+    names.table[place] = found + 1
+    return found << 1 | 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _enter_text(names, data, start, length):
+    """As `_enter_number`, for a text of bytes."""
+    fields = names.fields
+    h = _hash_text(data, start, length)
+    place = _probe_text(names, h, data, start, length)
+    found = np.int64(names.table[place]) - 1
+    if found >= 0:
+        return found << 1
+    if fields[_ARENA] + length > fields[_ARENA_ROOM]:
+        return np.int64(-1)
+    found = _new_id(names)
+    if found < 0:
+        return np.int64(-1)
+    names.hash[found] = h
+    names.start[found] = fields[_ARENA]
+    names.length[found] = length
+    for i in range(length):
+        names.arena[fields[_ARENA] + i] = data[start + i]
+    fields[_ARENA] += length
+    names.table[place] = found + 1
+    return found << 1 | 1
+
+
+@njit(cache=True, nogil=True)
+def _intern_one_number(names, number):
+    return _enter_number(names, np.int64(number))
+
+
+@njit(cache=True, nogil=True)
+def _intern_one_text(names, data):
+    return _enter_text(names, data, np.int64(0), np.int64(len(data)))
+
+
+@njit(cache=True, nogil=True)
+def _intern_numbers(names, numbers, wanted, ids, fresh, row, new):
+    while row < len(ids):
+        ids[row] = -1
+        if wanted[row]:
+            code = _enter_number(names, numbers[row])
+            if code < 0:
+                break
+            ids[row] = code >> 1
+            if code & 1:
+                fresh[new] = code >> 1
+                new += 1
+        row += 1
+    return row, new
+
+
+@njit(cache=True, nogil=True)
+def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
+    while row < len(ids):
+        ids[row] = -1
+        if wanted[row]:
+            start = np.int64(offsets[row])
+            code = _enter_text(names, data, start, np.int64(offsets[row + 1]) - start)
+            if code < 0:
+                break
+            ids[row] = code >> 1
+            if code & 1:
+                fresh[new] = code >> 1
+                new += 1
+        row += 1
+    return row, new
+
+
+@njit(cache=True, nogil=True)
+def _fill_table(names):
+    for place in range(names.fields[_TABLE]):
+        names.table[place] = 0
+    mask = names.fields[_TABLE] - 1
+    for i in range(names.fields[_COUNT]):
+        if names.length[i] >= 0:
+            place = np.int64(names.hash[i]) & mask
+            while names.table[place] != 0:
+                place = (place + 1) & mask
+            names.table[place] = i + 1
+
+
+@njit(cache=True, nogil=True)
+def _release(names, unused):
+    fields = names.fields
+    for i in unused:
+        fields[_GARBAGE] += names.length[i]
+        names.length[i] = -1
+        names.free[fields[_FREE]] = i
+        fields[_FREE] += 1
+    _fill_table(names)
+
+
+@njit(cache=True, nogil=True)
+def _gather_text(names, ids, offsets, data):
+    for i in range(len(ids)):
+        start = names.start[ids[i]]
+        for j in range(names.length[ids[i]]):
+            data[offsets[i] + j] = names.arena[start + j]
+
+
+@njit(cache=True, nogil=True)
+def _pack_arena(names, arena):
+    top = np.int64(0)
+    for i in range(names.fields[_COUNT]):
+        if names.length[i] >= 0:
+            start = names.start[i]
+            names.start[i] = top
+            for j in range(names.length[i]):
+                arena[top] = names.arena[start + j]
+                top += 1
+    names.fields[_ARENA] = top
+    names.fields[_GARBAGE] = 0

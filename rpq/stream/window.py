@@ -1,0 +1,124 @@
+"""Sliding windows over stream time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+from rpq.errors import QueryError
+from rpq.stream.durations import NANOSECONDS, DurationError, duration_text, nanoseconds_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Window:
+    """A time-based sliding window of `size` that moves every `slide`: both plain numbers, or both durations.
+
+    Numbers are whole and in the unit of the stream's timestamps. Durations are text ("30d", "10m" (minutes), "1.5h",
+    "500ms"; units ns, us, ms, s, m, h, d, w), `datetime.timedelta`, and those of numpy and pandas; they go with
+    timestamps that are dates or times, or with an engine that was told the `time_unit` of its timestamps.
+    They are kept in nanoseconds, and `unit` is "ns" then and else None. Raises `QueryError`.
+
+    At stream time τ the window holds the edges with timestamp > ⌊τ/slide⌋·slide − size (Pacaci et al. 2020, definition
+    5). Slides are multiples of `slide` counted from 0 (1970 in UTC, for dates and times), not from the first tuple;
+    `size` need be no multiple of `slide` and may be smaller.
+
+    >>> Window(size=30, slide=7).lower_bound(time=40)
+    5
+    >>> Window(size="2w", slide=timedelta(days=1))
+    Window(size='14d', slide='1d')
+    """
+
+    size: int
+    slide: int
+    unit: Literal["ns"] | None
+
+    def __init__(
+        self,
+        *,
+        size: int | str | timedelta | np.timedelta64,
+        slide: int | str | timedelta | np.timedelta64,
+        unit: Literal["ns"] | None = None,
+    ) -> None:
+        if unit not in (None, "ns"):
+            raise QueryError(f"""the unit of a window is None or "ns", not {unit!r}; write Window(size="30d", slide="1d")""")
+        lengths = {name: _length(name, value) for name, value in (("size", size), ("slide", slide))}
+        if unit is None and len({measured for _, measured in lengths.values()}) > 1:
+            raise QueryError(
+                f"size and slide of a window are both plain numbers or both durations, not {size!r} and {slide!r}"
+            )
+        is_duration = unit is not None or lengths["size"][1]
+        for name, (value, _) in lengths.items():
+            if value <= 0 or (value > INT64_MAX and not is_duration):
+                given = duration_text(value) if is_duration else value
+                raise QueryError(f"the {name} of a window must be positive and fit into 64 bits, not {given}")
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "unit", "ns" if is_duration else None)
+
+    def __repr__(self) -> str:
+        return f"Window(size={self.text('size')}, slide={self.text('slide')})"
+
+    def text(self, name: Literal["size", "slide"]) -> str:
+        """The size or the slide as one would write it: `30` or `'30d'`."""
+        value: int = getattr(self, name)
+        return str(value) if self.unit is None else repr(duration_text(value))
+
+    def in_unit(self, unit: str) -> Window:
+        """The same window in plain numbers of a stream's time unit (s, ms, us or ns). Raises `QueryError`."""
+        if self.unit is None:
+            return self
+        for name, value in (("size", self.size), ("slide", self.slide)):
+            if value % NANOSECONDS[unit]:
+                finer = next(one for one in ("s", "ms", "us", "ns") if value % NANOSECONDS[one] == 0)
+                raise QueryError(
+                    f"the {name} of a window, {duration_text(value)}, is no whole number of {unit}; "
+                    f"give the engine a finer unit: time_unit={finer!r}"
+                )
+            if value // NANOSECONDS[unit] > INT64_MAX:
+                coarser = next(one for one in ("us", "ms", "s") if value // NANOSECONDS[one] <= INT64_MAX or one == "s")
+                raise QueryError(
+                    f"the {name} of a window, {duration_text(value)}, does not fit into 64 bits in the unit {unit}; "
+                    f"give the engine a coarser one: time_unit={coarser!r}"
+                )
+        return Window(size=self.size // NANOSECONDS[unit], slide=self.slide // NANOSECONDS[unit])
+
+    def slide_number(self, time: int) -> int:
+        """The number of the slide in which `time` lies: ⌊time/slide⌋.
+
+        >>> Window(size=30, slide=7).slide_number(-1)
+        -1
+        """
+        return time // self.slide
+
+    def lower_bound(self, time: int) -> int:
+        """At stream time `time` the window holds the edges with a larger timestamp than this."""
+        return self.slide_number(time) * self.slide - self.size
+
+    def expiry_slide(self, timestamp: int) -> int:
+        """The number of the slide at which an edge leaves the window: ⌈(timestamp + size)/slide⌉.
+
+        >>> window = Window(size=30, slide=7)
+        >>> window.expiry_slide(5), window.lower_bound(time=5 * 7)
+        (5, 5)
+        """
+        return -(-(timestamp + self.size) // self.slide)
+
+
+def _length(name: str, value: object) -> tuple[int, bool]:
+    """A size or slide, and whether it is a duration (in nanoseconds)."""
+    try:
+        return nanoseconds_of(value), True
+    except DurationError as problem:
+        if isinstance(value, (str, timedelta)) or type(value).__name__ == "timedelta64":
+            raise QueryError(f"the {name} of a window: {problem}") from problem
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise QueryError(
+            f"the {name} of a window is a whole number of time units, or a duration such as '30d' or "
+            f"datetime.timedelta(days=30), not {value!r}"
+        )
+    return value.__index__(), False
