@@ -85,7 +85,7 @@ def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
 def test_a_query_for_simple_paths_warms_the_kernels_of_simple_paths_up():
     script = """
 import rpq
-from rpq.simple import judge
+from rpq.paths.simple import judge
 window = rpq.Window(size=10, slide=1)
 rpq.warm_up(rpq.Query("a/b*/c", window=window, paths="simple"))
 print(bool(judge.judge_insert.overloads and judge.replace_through.overloads and judge.replace_expired.overloads))

@@ -412,7 +412,7 @@ STREAM = textwrap.dedent(
             engine.advance(turn * 50)
         engine.push_rows(rows)
     state = engine._evaluation.running["q"].indexes[0].state
-    from rpq.index import layout
+    from rpq.paths.index import layout
     print(json.dumps({
         "vertices": engine._evaluation.vertices.count,
         "names": engine._evaluation.vertices.nbytes,

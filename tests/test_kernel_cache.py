@@ -21,7 +21,7 @@ from tests.environments import ROOT, environment, run, site_packages, unprivileg
 FACTOR = "FACTOR = 2\n"
 # A kernel that calls another one in another file: small, so that compiling takes a second, and like those that are there.
 INNER = """
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 from rpq.small_factor import FACTOR
 
 @njit(cache=True)
@@ -29,7 +29,7 @@ def scaled(x):
     return FACTOR * x
 """
 OUTER = """
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 from rpq.small_inner import scaled
 
 @njit(cache=True)
@@ -39,7 +39,7 @@ def total(x, y):
 
 ASK = """
 import json, sys
-from rpq.kernel_cache import reason_to_compile, why_compiled
+from rpq.compiled.kernel_cache import reason_to_compile, why_compiled
 from rpq.small_outer import total
 arguments = json.loads(sys.argv[1])
 before = reason_to_compile(total, *arguments)
@@ -256,7 +256,7 @@ assert theirs.twice(2) == 4 and type(theirs.twice._cache) is caching.FunctionCac
 def test_every_kernel_of_the_package_is_kept_so():
     script = """
 import pkgutil, rpq, numba
-from rpq.kernel_cache import KernelCache
+from rpq.compiled.kernel_cache import KernelCache
 kernels = {}
 for found in pkgutil.walk_packages(rpq.__path__, "rpq."):
     if not found.name.startswith("rpq.spark") and not found.name.endswith("__main__"):

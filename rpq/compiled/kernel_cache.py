@@ -45,7 +45,7 @@ from numba.misc.appdirs import AppDirs
 from rpq.compiled.kernel_sources import digest
 from rpq.compiled.processors import common_names_here, difference
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parent.parent
 _log = logging.getLogger("rpq")
 
 
@@ -298,7 +298,7 @@ def _all_places(file: str) -> Iterator[Place]:
     # Beside the package, not in it: an uninstall would leave a folder `rpq` of kernels, which could still be imported.
     roots = [PACKAGE.parent / "__pycache__" / PACKAGE.name]
     # Elsewhere each installation has its own.
-    installation = _CacheLocator.get_suitable_cache_subpath(__file__)
+    installation = _CacheLocator.get_suitable_cache_subpath(str(PACKAGE / "__init__.py"))
     if config.CACHE_DIR:
         roots.insert(0, Path(config.CACHE_DIR) / installation)
     user = Path(AppDirs(appname="streaming-rpq", appauthor=False).user_cache_dir)
