@@ -72,6 +72,29 @@ class DFA:
         inverse = bool(inverse)
         return columns.get(Symbol(label, inverse), columns.get(Symbol(None, inverse), -1))
 
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels that the expression names.
+
+        >>> from rpq.automata import compile
+        >>> sorted(compile("a/!(b)").labels)
+        ['a', 'b']
+        """
+        return frozenset(symbol.label for symbol in self.symbols if symbol.label is not None)
+
+    def is_relevant(self, label: str) -> bool:
+        """Does the label occur in a word of the language, in either direction? O(states).
+
+        >>> from rpq.automata import compile
+        >>> dfa = compile("!(a|^b)")
+        >>> [dfa.is_relevant(label) for label in "abc"]
+        [True, True, True]
+        >>> [compile("!(a)").is_relevant(label) for label in "ab"]
+        [False, True]
+        """
+        columns = (self.column(label, False), self.column(label, True))
+        return any(bool((self.transitions[:, column] >= 0).any()) for column in columns if column >= 0)
+
     def accepts(self, word: Iterable[tuple[str, bool]]) -> bool:
         """Is this word, a sequence of (label, inverse), in the language? O(length).
 

@@ -27,9 +27,11 @@ from rpq.stream.window import Window
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
+    from rpq.paths.path import Path
     from rpq.queries.query import Query
     from rpq.queries.query_file import read_queries
-    from rpq.results.changes import Answers, Change, Changes, Path, SetAside
+    from rpq.results.answers import Answers
+    from rpq.results.changes import Change, Changes, SetAside
     from rpq.running.statistics import Statistics
     from rpq.warmup import warm_up
 
@@ -58,11 +60,11 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Answers": "rpq.results.changes",
+    "Answers": "rpq.results.answers",
     "Change": "rpq.results.changes",
     "Changes": "rpq.results.changes",
     "Engine": "rpq.engine",
-    "Path": "rpq.results.changes",
+    "Path": "rpq.paths.path",
     "Query": "rpq.queries.query",
     "SetAside": "rpq.results.changes",
     "Statistics": "rpq.running.statistics",

@@ -18,18 +18,24 @@ from rpq.errors import (
     QueryError,
     RpqError,
 )
-from rpq.paths.index import layout
+from rpq.paths import path_query
+from rpq.paths.path import Path
+from rpq.queries import kinds
 from rpq.queries.query import Query, Vertex
 from rpq.results import html
-from rpq.results.changes import Answers, Block, Changes, Path
-from rpq.results.naming import pairs_as_names, path_of
-from rpq.running.evaluation import Evaluation
+from rpq.results.answers import Answers
+from rpq.results.changes import Changes
+from rpq.results.naming import columns_of_names
+from rpq.running.evaluation import ChunkRows, Evaluation
 from rpq.running.limits import default_limit
+from rpq.running.running_queries import refuse_if_lost
 from rpq.running.statistics import Statistics, statistics_of
 from rpq.state.engine_state import read_state, write_state
 from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import INT64_MAX
+
+kinds.register(path_query.KIND)
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 
@@ -115,7 +121,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self.extra: dict[str, str] = {}
         for query in queries:
-            self._evaluation.refuse_if_unfit(query)
+            self._evaluation.running.refuse_if_unfit(query)
         self._times = self._times.asked(queries)
         self._evaluation.add(*map(self._times.resolved, queries))
         # The queries as they were given: those that run have windows in integers.
@@ -128,8 +134,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return f"<Engine: {queries}, time {self.time}, {edges:,} edges of {vertices:,} vertices held>"
 
     def _repr_html_(self) -> str:
-        rows = [(query.name, query.expression, query.window, query.paths, query.semantics) for query in self.queries]
-        return html.table(repr(self)[1:-1], ["name", "expression", "window", "paths", "semantics"], rows)
+        shown = ["name", "expression", "window", "paths", "semantics"]
+        return html.table(repr(self)[1:-1], shown, [[getattr(query, name, "") for name in shown] for query in self.queries])
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -153,13 +159,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable()
         try:
-            tuples = columns_of(data, times=self._times, latest=self._evaluation.latest, kind=self._evaluation.vertices.kind)
+            tuples = columns_of(data, times=self._times, latest=self._evaluation.running.latest, kind=self._evaluation.vertices.kind)
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
         if len(tuples):
             self._times = tuples.times
-        blocks: list[Block] = []
+        rows: list[ChunkRows] = []
         late = [np.zeros(0, np.int64)]
         counts = np.zeros(2, np.int64)
         failure: MemoryLimitError | None = None
@@ -167,12 +173,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         while row < len(tuples) and failure is None:
             count = min(len(tuples) - row, self._evaluation.chunk_size)
             applied = self._evaluation.apply(tuples, row, count, collect=collect)
-            blocks += applied.blocks
+            rows.append(applied.rows)
             counts += applied.counts
             late.append(applied.late_rows)
             failure = applied.failure
             row += count
-        changes = self._changes(blocks, counts, np.concatenate(late))
+        changes = self._changes(rows, counts, np.concatenate(late))
         self._stopwatch.stop(started)
         if failure is not None:
             failure.changes = changes
@@ -213,14 +219,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         evaluation = self._evaluation
         plain = self._times.is_of_numbers and is_plain(
-            source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=evaluation.latest
+            source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=evaluation.running.latest
         )
         if not plain:
             if data is None:
                 data = {"source": [source], "target": [target], "label": [label], "timestamp": [timestamp], "op": [op]}
             return self._push(data, collect=collect)
         applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=collect)
-        changes = self._changes(applied.blocks, applied.counts, applied.late_rows)
+        changes = self._changes([applied.rows], applied.counts, applied.late_rows)
         self._stopwatch.stop(started)
         if applied.failure is not None:
             applied.failure.changes = changes
@@ -239,11 +245,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too."""
         started = self._stopwatch.start()
         self._usable()
-        time, self._times = time_of(time, times=self._times, latest=self._evaluation.latest)
-        before = self._evaluation.rows()
-        blocks = self._evaluation.advance(time)
+        time, self._times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
+        before = self._evaluation.running.rows()
+        rows = self._evaluation.advance(time)
         self._stopwatch.stop(started)
-        changes = self._changes(blocks, self._evaluation.rows() - before)
+        changes = self._changes([rows], self._evaluation.running.rows() - before)
         self._raise_overrun(changes)
         return changes
 
@@ -265,7 +271,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
-        self._evaluation.refuse_if_unfit(query)
+        self._evaluation.running.refuse_if_unfit(query)
         asked, times = query, self._times.asked([*self._asked.values(), query])
         query = times.resolved(query)
         time = self._evaluation.graph.time
@@ -273,14 +279,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise InputError(f"the stream time {self.time} and the size of the window {asked.window.size} exceed 64 bits")
         self._evaluation.collect()
         if start == "window":
-            self._evaluation.refuse_if_lost(query, told=self._times.told)
+            refuse_if_lost(query, self._evaluation.labels, self._evaluation.graph, told=self._times.told)
         self._evaluation.midway = True
-        self._evaluation.add(query)
-        running = self._evaluation.named(query.name)
-        blocks: list[Block] = []
+        (running,) = self._evaluation.add(query)
+        rows: ChunkRows = []
         if time is not None:
             try:
-                blocks = self._evaluation.load(running, time=time, empty=start == "empty")
+                rows = self._evaluation.load(running, time=time, empty=start == "empty")
             except MemoryLimitError:
                 self._evaluation.remove(query.name)
                 self._evaluation.midway = False
@@ -288,16 +293,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.midway = False
         self._times, self._asked[query.name] = times, asked
         self._evaluation.note_overruns(None)
-        changes = self._changes(blocks, np.array([running.total(layout.ADDED), 0]))
+        changes = self._changes([rows], running.rows())
         self._raise_overrun(changes)
         return changes
 
     @_alone
     def unregister(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
-        running = self._evaluation.named(name)
+        running = self._evaluation.running.named(name)
         self._evaluation.collect()
-        self._left += running.total(layout.ADDED), running.total(layout.REMOVED)
+        self._left += running.rows()
         self._evaluation.remove(name)
         del self._asked[name]
         self._times = self._times.asked(self._asked.values())
@@ -310,16 +315,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         as the error or `set_aside` of the changes says. A root that is not set aside changes nothing.
         """
         self._usable()
-        running = self._evaluation.named(query)
-        number = list(self._evaluation.running).index(running.query.name)
+        running = self._evaluation.running.named(query)
+        number = self._evaluation.running.number_of(running)
         vertex = self._evaluation.vertices.id_of(root)
-        before = self._evaluation.rows()
+        before = self._evaluation.running.rows()
         self._evaluation.midway = True
-        restored = [index for index in running.simple if vertex >= 0 and index.restore_root(vertex)]
-        blocks = self._evaluation.blocks([(number, index.part()) for index in restored])
+        restored = running.restore_root(vertex) if vertex >= 0 else []
+        rows = self._evaluation.rows_of([(number, delta) for delta in restored])
         self._evaluation.midway = False
         self._evaluation.note_overruns(None)
-        changes = self._changes(blocks, self._evaluation.rows() - before)
+        changes = self._changes([rows], self._evaluation.running.rows() - before)
         self._raise_overrun(changes)
         return changes
 
@@ -327,7 +332,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def set_aside(self, query: str | None = None) -> list[Vertex]:
         """The roots that are set aside now, because their simple paths took more than the budget."""
         evaluation = self._evaluation
-        return [evaluation.name_of(root) for index in evaluation.named(query).simple for root in index.aside]
+        return [evaluation.name_of(root) for root in evaluation.running.named(query).set_aside()]
 
     # --- what holds now --------------------------------------------------------------------------------------
 
@@ -340,9 +345,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def answers(self, query: str | None = None) -> Answers:
         """The answers at this moment, of the query with that name (or of the only one). O(size of the index)."""
         self._usable()
-        indexes = self._evaluation.named(query).indexes
-        pairs = np.concatenate([index.answers() for index in indexes])
-        return Answers(*pairs_as_names(pairs, self._evaluation.vertices))
+        running = self._evaluation.running.named(query)
+        return Answers(running.question.columns, columns_of_names(running.answers(), self._evaluation.vertices))
 
     @_alone
     def witness(self, source: Vertex, target: Vertex, query: str | None = None) -> Path | None:
@@ -352,18 +356,15 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         in most cases.
         """
         self._usable()
-        running = self._evaluation.named(query)
-        vertices, edges = self._evaluation.vertices, self._evaluation.graph.edges
-        ends = vertices.id_of(source), vertices.id_of(target)
-        if min(ends) < 0 or (running.query.targets is not None and target not in running.query.targets):
+        evaluation = self._evaluation
+        running = evaluation.running.named(query)
+        answer = evaluation.vertices.id_of(source), evaluation.vertices.id_of(target)
+        if min(answer) < 0:
             return None
-        for index in running.indexes:
-            self._evaluation.midway = True
-            steps = index.witness(*ends, edges)
-            self._evaluation.midway = False
-            if steps is not None:
-                return path_of(ends[0], steps, edges, vertices, self._evaluation.labels.names)
-        return None
+        evaluation.midway = True
+        path: Path | None = running.witness(answer, evaluation.graph.edges, evaluation.vertices, evaluation.labels.names)
+        evaluation.midway = False
+        return path
 
     @_alone
     def statistics(self, query: str | None = None) -> Statistics:
@@ -430,11 +431,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 "and takes no more of them; go on from a saved state with Engine.restore"
             )
 
-    def _changes(self, blocks: list[Block], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:
+    def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:
         evaluation = self._evaluation
         changes = Changes(
-            list(evaluation.running),
-            blocks,
+            evaluation.running.asked,
+            [chunk for chunk in rows if chunk],
             added=int(counts[0]),
             removed=int(counts[1]),
             late_rows=np.zeros(0, np.int64) if late_rows is None else late_rows,
@@ -447,7 +448,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _raise_overrun(self, changes: Changes) -> None:
         for report in changes.set_aside:
-            query = self._evaluation.named(report.query).query
+            query: Any = self._evaluation.running.named(report.query).question
             if query.on_budget == "error":
                 place = "" if report.row is None else f"at tuple {report.row} of the batch, "
                 error = ConflictBudgetError(

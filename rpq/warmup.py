@@ -74,7 +74,7 @@ def warm_up(
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
             Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
-    latest, slide = engine._evaluation.latest, tiny.window.slide
+    latest, slide = engine._evaluation.running.latest, tiny.window.slide
     engine.advance(min(slide, latest))
     if query.paths == "simple":
         _set_aside(engine, known)
@@ -123,7 +123,7 @@ def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
         engine.witness(name(1), name(2), query="other")
         engine.push_rows([(name(number), name(number + 1), "a", 0) for number in range(40)])
         engine.unregister("other")
-        engine.advance(min(window.size + window.slide, engine._evaluation.latest))
+        engine.advance(min(window.size + window.slide, engine._evaluation.running.latest))
         engine._evaluation.collect()
 
 

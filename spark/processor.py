@@ -27,7 +27,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 import rpq
 from rpq.files.described import Damage, Described
 from rpq.files.sealed import damaged
-from rpq.paths.program import Compiled
+from rpq.queries import kinds
 from rpq.spark.envelopes import unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.packed import TUPLES
@@ -162,8 +162,6 @@ class AnswerChanges(StatefulProcessor):
         """Declare the state."""
         self._record = handle.getValueState("record", RECORD_SCHEMA)
         self._window = handle.getMapState("window", "bucket bigint, part bigint", "tuples binary")
-        compiled = [Compiled(query.dfa) for query in self._queries]
-        self._is_relevant = lambda label: any(one.is_relevant(label) for one in compiled)
 
     def handleInputRows(self, key: Any, rows: Iterable[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Apply a micro-batch."""
@@ -270,7 +268,7 @@ class AnswerChanges(StatefulProcessor):
     def _worth_keeping(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
         """The tuples without those that no query knows the label of and those that came too late."""
         labels = tuples["label"].combine_chunks().dictionary_encode()
-        relevant = np.array([self._is_relevant(label) for label in labels.dictionary.to_pylist()], bool)
+        relevant = np.array([any(query.reads(label) for query in self._queries) for label in labels.dictionary.to_pylist()], bool)
         kept = relevant[labels.indices.to_numpy()]
         kept[late_rows] = False
         return tuples.filter(pa.array(kept))
@@ -278,22 +276,15 @@ class AnswerChanges(StatefulProcessor):
 
 def identity_of(queries: Sequence[rpq.Query], partitions: int) -> str:
     """What must be the same for a checkpoint to be gone on with, as text."""
-    described = []
-    for query in queries:
-        ends = {
-            name: sorted(map(repr, value)) for name in ("sources", "targets") if (value := getattr(query, name)) is not None
-        }
-        described.append(
-            {
-                "name": query.name,
-                "expression": query.expression,
-                "window": {"size": query.window.size, "slide": query.window.slide},
-                "paths": query.paths,
-                "semantics": query.semantics,
-                **ends,
-            }
-        )
-    return json.dumps({"queries": described, "partitions": partitions})
+    return json.dumps({"queries": [_identity_of(kinds.described(query)) for query in queries], "partitions": partitions})
+
+
+def _identity_of(query: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a query, as it is written down, decides its rows; of path queries in the words of the first checkpoints."""
+    if "kind" in query:
+        return dict(query)
+    ends = {name: sorted(map(repr, query[name])) for name in ("sources", "targets") if query[name] is not None}
+    return {name: query[name] for name in ("name", "expression", "window", "paths", "semantics")} | ends
 
 
 def _push_again(engine: rpq.Engine, tuples: pa.Table) -> None:

@@ -7,12 +7,13 @@ edge is shuffled, and the rows are those of `rpq run` over the same folder, what
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import rpq
+from rpq.spark.change_schema import schema_of
 from rpq.spark.errors import PipelineError
 from rpq.spark.in_numbers import in_numbers
 from rpq.spark.preparing import VERTICES, read_statistics, vertex_type
@@ -50,9 +51,8 @@ def replay(
     data = os.path.abspath(data)
     kind = vertex_type(data)
     task = ShareReplayer(data, in_numbers(queries, read_statistics(data).get("time_unit")), count, memory_limit)
-    schema = f"query string, source {kind}, target {kind}, timestamp bigint, op string"
-    changes = spark.range(0, count, 1, count).mapInArrow(task, schema)
-    return _named(changes, os.path.join(data, VERTICES)) if names else changes
+    changes = spark.range(0, count, 1, count).mapInArrow(task, schema_of(queries, kind))
+    return _named(changes, queries[0].columns, os.path.join(data, VERTICES)) if names else changes
 
 
 class ShareReplayer:
@@ -74,15 +74,13 @@ class ShareReplayer:
                     yield from changes.to_arrow().to_batches(max_chunksize=CHANGE_ROWS)
 
 
-def _named(changes: DataFrame, folder: str) -> DataFrame:
+def _named(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
     from pyspark.sql import functions as sql
 
     if not os.path.isdir(folder):
         raise PipelineError(f"{folder}: is missing; names can be had only of a data set that was prepared with ids")
     vertices = changes.sparkSession.read.parquet(folder)
-    for end in ("source", "target"):
-        named = vertices.select(sql.col("id").alias(end), sql.col("name").alias(f"{end}_name"))
-        changes = changes.join(named, end)
-    return changes.select(
-        "query", sql.col("source_name").alias("source"), sql.col("target_name").alias("target"), "timestamp", "op"
-    )
+    for column in columns:
+        named = vertices.select(sql.col("id").alias(column), sql.col("name").alias(f"{column}_name"))
+        changes = changes.join(named, column)
+    return changes.select("query", *(sql.col(f"{column}_name").alias(column) for column in columns), "timestamp", "op")

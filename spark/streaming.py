@@ -28,6 +28,7 @@ import rpq
 from rpq.spark import envelopes
 from rpq.spark.errors import PipelineError
 from rpq.spark.in_numbers import in_numbers
+from rpq.spark.change_schema import schema_of
 from rpq.spark.partitions import partition_keys
 from rpq.spark.spark_session import STATE_STORE, STATE_STORE_KEY
 from rpq.stream.durations import NANOSECONDS
@@ -102,7 +103,7 @@ def rpq_changes(
         .groupBy("partition")
         .transformWithStateInPandas(
             processor,
-            outputStructType=f"query string, source {kind}, target {kind}, timestamp bigint, op string",
+            outputStructType=schema_of(queries, kind),
             outputMode="Append",
             timeMode="None",
         )

@@ -71,7 +71,7 @@ def test_nothing_is_left_to_compile(paths):
 
 
 def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
-    from rpq.paths.index.delta import DeltaIndex
+    from rpq.paths.index.delta_index import DeltaIndex
     from rpq.paths.program import Compiled
 
     widths = {

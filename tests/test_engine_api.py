@@ -362,7 +362,7 @@ def test_a_query_that_does_not_fit_is_not_registered() -> None:
 def test_a_witness_that_does_not_fit() -> None:
     engine = rpq.Engine(ask("a/a*"))
     engine.push_rows(dense(450))
-    engine._evaluation.limit = 1
+    engine._evaluation.guard.limit = 1
     with pytest.raises(rpq.MemoryLimitError):
         engine.witness(7, 26)
     with pytest.raises(rpq.RpqError, match="memory limit"):

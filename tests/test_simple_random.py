@@ -39,8 +39,8 @@ FIGURES = ("conflicts", "unblocked", "broken", "replaced", "cleaned")
 def figures(engine: rpq.Engine) -> Counter[str]:
     """The figures of simple paths, over queries and partitions."""
     total: Counter[str] = Counter()
-    for running in engine._evaluation.running.values():
-        for index in running.simple:
+    for running in engine._evaluation.running:
+        for index in running._simple:
             total.update(index.figures())
     return total
 
@@ -131,7 +131,7 @@ def test_streams() -> None:
 
 def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
     """Of an engine with one index: pairs in doubt, its answers, and those of them whose root has conflicts."""
-    (index,) = engine._evaluation.running["q"].simple
+    (index,) = engine._evaluation.running.named("q")._simple
     answers = set(index.answers().tolist())
     keys = index.certificates.key
     table = index.index.table

@@ -15,7 +15,7 @@ import pytest
 from numba import njit
 
 import rpq
-from rpq.paths.index.delta import DeltaIndex
+from rpq.paths.index.delta_index import DeltaIndex
 from rpq.running.evaluation import Evaluation
 
 ROOT = Path(__file__).parents[1]

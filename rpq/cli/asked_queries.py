@@ -93,17 +93,16 @@ def deletions_of(settings: RunSettings, queries: Sequence[Query]) -> Deletions |
         return None
     from functools import cache
 
-    from rpq.paths.program import Compiled
     from rpq.readers.deletions import Deletions
 
     longest = max((query.window for query in queries), key=lambda window: window.size)
-    compiled = [Compiled(dfa) for dfa in {id(query.dfa): query.dfa for query in queries}.values()]
+    automata = list({id(query.dfa): query.dfa for query in queries}.values())
     return Deletions(
         size=longest.size,
         slide=longest.slide,
         percent=settings.deletes,
         seed=settings.seed,
-        is_relevant=cache(lambda label: any(one.is_relevant(label) for one in compiled)),
+        is_relevant=cache(lambda label: any(dfa.is_relevant(label) for dfa in automata)),
     )
 
 

@@ -1,132 +1,224 @@
-"""One query while it runs: its indexes, one a partition of the roots, and which vertices they may use."""
+"""A path query while it runs: an index for each thread, and which vertices each may use."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.files.described import Damage, Described
 from rpq.paths.index import layout
-from rpq.paths.index.delta import DeltaIndex, Guard
+from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
+from rpq.paths.path import Path, path_of
 from rpq.paths.program import Compiled
 from rpq.paths.simple.layer import SimpleIndex
+from rpq.paths.witness_text import paths_of
+from rpq.queries import written
+from rpq.queries.division import Division
+from rpq.queries.kinds import Kind
+from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery
 from rpq.queries.query import Query, Vertex
-from rpq.stream.snapshot import SnapshotGraph
+from rpq.results.delta import Delta, IdRows
+from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 
+_ROWS = ("ADDED", "REMOVED")
+_LARGEST_COUNT = 2**56
+"""Counts can be added to one another, and go on, without coming near the end of 64 bits."""
 
-class RunningQuery:
-    """A registered query: the trees of its roots, divided by the hash of the root's name over several indexes.
 
-    `share` is (number, of how many): the engine answers only for that share of the roots; within it
-    the roots are divided over `threads` indexes.
+class PathQuery(RunningQuery):
+    """A registered path query: the trees of its roots, divided by the hash of the root's name over several indexes.
+
+    The engine answers only for its share of the roots; within it the roots are divided over the threads.
     """
 
-    def __init__(
-        self, query: Query, *, threads: int, share: tuple[int, int], witness: bool, capacity: int, guard: Guard
-    ) -> None:
-        self.query = query
-        self.compiled = Compiled(query.dfa)
-        self._threads = threads
-        self._share = share
-        self.simple = [
-            SimpleIndex(
-                self.compiled.program,
-                query.window,
-                budget=query.simple_budget,
-                explicit=query.semantics == "explicit",
-                witness=witness,
-                capacity=capacity,
-                guard=guard,
-            )
-            for _ in range(threads if query.paths == "simple" else 0)
-        ]
-        self.indexes: list[DeltaIndex] = [*self.simple] or [
-            DeltaIndex(
-                self.compiled.program,
-                query.window,
-                explicit=query.semantics == "explicit",
-                witness=witness,
-                capacity=capacity,
-                guard=guard,
-            )
-            for _ in range(threads)
-        ]
+    def __init__(self, query: Query, resources: Resources) -> None:
+        self.question = query
+        self._compiled = Compiled(query.dfa)
+        self._division = Division(resources.threads, resources.share)
+        self._simple: list[SimpleIndex] = []
+        indexes: list[DeltaIndex] = []
+        for _ in range(resources.threads):
+            options: dict[str, Any] = {
+                "explicit": query.semantics == "explicit",
+                "witness": resources.witness,
+                "capacity": resources.capacity,
+                "guard": resources.guard,
+            }
+            if query.paths == "simple":
+                simple = SimpleIndex(self._compiled.program, query.window, budget=query.simple_budget, **options)
+                self._simple.append(simple)
+                indexes.append(simple)
+            else:
+                indexes.append(DeltaIndex(self._compiled.program, query.window, **options))
+        self.workers: Sequence[DeltaIndex] = indexes
+        self.is_divided = not self._division.is_whole or query.sources is not None or query.targets is not None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)
-        self._is_root = [np.ones(0, np.uint8) for _ in range(threads)]
+        self._is_root = [np.ones(0, np.uint8) for _ in indexes]
         self._is_target = np.ones(0, np.uint8)
 
-    def set_labels(self, labels: np.ndarray, names: list[str]) -> None:
-        """Take in label ids with their names. O(labels)."""
+    # --- what it reads ---------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
         if len(labels) == 0:
             return
-        classes = np.array([self.compiled.classes_of(name) for name in names], np.int16)
+        classes = np.array([self._compiled.classes_of(name) for name in names], np.int16)
         held = len(self._forward)
         if (needed := int(labels.max()) + 1) > held:
             more = np.full(max(needed - held, held, 16), -1, np.int16)
             self._forward = np.concatenate([self._forward, more])
             self._inverse = np.concatenate([self._inverse, more])
-            for index in self.indexes:
+            for index in self.workers:
                 index.set_labels(self._forward, self._inverse)
         self._forward[labels], self._inverse[labels] = classes.T
 
-    def wants(self, labels: np.ndarray) -> np.ndarray:
-        """Whether label ids matter to the query (boolean)."""
-        return (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
+        return relevant[:, None]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
-        held = len(self._is_target)
+        query, held = self.question, len(self._is_target)
         if vertices.count > held:
             more = np.ones(max(vertices.count - held, held // 2), np.uint8)
             self._is_target = np.concatenate([self._is_target, more])
             self._is_root = [np.concatenate([flags, more]) for flags in self._is_root]
-        if len(fresh) and (self._threads * self._share[1] > 1 or self.query.sources is not None):
-            admitted = _among(vertices, fresh, self.query.sources)
-            # First by share, then by thread: what a share answers must not depend on the number of threads.
-            rest, share = np.divmod(vertices.hashes(fresh), np.uint64(self._share[1]))
-            thread = rest % np.uint64(self._threads)
-            for number, flags in enumerate(self._is_root):
-                flags[fresh] = admitted & (share == self._share[0]) & (thread == number)
-        if len(fresh) and self.query.targets is not None:
-            self._is_target[fresh] = _among(vertices, fresh, self.query.targets)
-        for index, flags in zip(self.indexes, self._is_root, strict=True):
+            self.vertex_room = len(self._is_target)
+        if len(fresh) and (not self._division.is_whole or query.sources is not None):
+            admitted = _among(vertices, fresh, query.sources)
+            for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(fresh)), strict=True):
+                flags[fresh] = admitted & owned
+        if len(fresh) and query.targets is not None:
+            self._is_target[fresh] = _among(vertices, fresh, query.targets)
+        for index, flags in zip(self.workers, self._is_root, strict=True):
             index.make_room(len(self._is_target), graph.capacity, flags, self._is_target)
 
-    @property
-    def vertex_room(self) -> int:
-        """Vertex ids below can be used."""
-        return len(self._is_target)
+    # --- what it tells ---------------------------------------------------------------------------------------
+
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        return [self.workers[0].slides(edges)]
+
+    def answers(self) -> list[IdRows]:
+        return [rows_of_pairs(index.answers()) for index in self.workers]
+
+    def rows(self) -> np.ndarray:
+        return np.array([self._total(layout.ADDED), self._total(layout.REMOVED)], np.int64)
+
+    def figures(self) -> Figures:
+        live = [index.live() for index in self.workers]
+        return Figures(
+            counts=tuple(self._count(name) for name in COUNTS),
+            added=self._total(layout.ADDED),
+            removed=self._total(layout.REMOVED),
+            answers=sum(index[1] for index in live),
+            edges=live[0][2],
+            cells=sum(index[0] for index in live),
+            nbytes=sum(index.nbytes - index.buffer_bytes for index in self.workers),
+            latency=self.workers[0].index.latency,
+            further={name: sum(index.figures()[name] for index in self._simple) for name in _OF_SIMPLE_PATHS},
+        )
+
+    def witness(
+        self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
+    ) -> Path | None:
+        source, target = answer
+        if not self._is_target[target]:
+            return None
+        for index in self.workers:
+            steps = index.witness(source, target, edges)
+            if steps is not None:
+                return path_of(source, steps, edges, vertices, labels)
+        return None
+
+    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+        assert isinstance(delta, PathDelta)
+        return paths_of(delta, edges, vertices, labels)
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
 
     @property
-    def is_divided(self) -> bool:
-        """Whether not every vertex may be a root or a target of every index, so that new ones must be told."""
-        ends = self.query.sources, self.query.targets
-        return self._threads * self._share[1] > 1 or any(end is not None for end in ends)
+    def may_overrun(self) -> bool:
+        return bool(self._simple)
 
-    def total(self, field: int) -> int:
+    def take_overruns(self) -> list[Overrun]:
+        found = [overrun for index in self._simple for overrun in index.overruns]
+        for index in self._simple:
+            index.overruns.clear()
+        return found
+
+    def set_aside(self) -> list[int]:
+        return [root for index in self._simple for root in index.aside]
+
+    def restore_root(self, root: int) -> list[Delta]:
+        return [index.delta() for index in self._simple if index.restore_root(root)]
+
+    # --- to go on later --------------------------------------------------------------------------------------
+
+    def saved(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
+        latency = self.workers[0].index.latency
+        return {
+            "counters": {name: self._total(getattr(layout, name)) for name in _ROWS}
+            | {name: self._count(name) for name in COUNTS},
+            "latency": [(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
+            "figures": {name: sum(index.figures()[name] for index in self._simple) for name in _FIGURES},
+            "set_aside": [(name_of(root), size) for index in self._simple for root, size in index.aside.items()],
+        }
+
+    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
+        counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *COUNTS)}
+        latency = [
+            (bucket.whole(0, LATENCY_BUCKETS - 1), count.whole(0, _LARGEST_COUNT))
+            for bucket, count in (entry.tuple_of(2) for entry in saved["latency"])
+        ]
+        if sum(count for _, count in latency) > _LARGEST_COUNT:
+            raise Damage("more latencies were counted than there can be")
+        figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
+        aside = _aside(saved, id_of)
+        for simple in self._simple:
+            simple.set_aside(aside)
+        load()
+        if len(self.set_aside()) < len(aside):
+            raise Damage("a root is set aside that meets no conflict")
+        for index in self.workers:
+            for name in COUNTS:
+                index.state[getattr(layout, name)] = counters[name]
+        first = self.workers[0]
+        for name in _ROWS:
+            first.state[getattr(layout, name)] = counters[name]
+        for i, simple in enumerate(self._simple):
+            simple.set_figures(**{name: count if i == 0 else 0 for name, count in figures.items()})
+        for bucket, count in latency:
+            first.index.latency[bucket] = count
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _total(self, field: int) -> int:
         """A counter of rows, which every index counts for its own."""
-        return sum(int(index.state[field]) for index in self.indexes)
+        return sum(int(index.state[field]) for index in self.workers)
 
-    def count(self, field: int) -> int:
+    def _count(self, name: str) -> int:
         """A counter of tuples, which all indexes have in common."""
-        return int(self.indexes[0].state[field])
+        return int(self.workers[0].state[getattr(layout, name)])
 
-    def figures(self, name: str) -> int:
-        """One of the figures of simple paths."""
-        return sum(index.figures()[name] for index in self.simple)
 
-    @property
-    def tuples(self) -> int:
-        """Tuples seen since the query was registered."""
-        fields = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
-        return sum(self.count(getattr(layout, field)) for field in fields)
+_FIGURES = ("conflicts", "searches")
+_OF_SIMPLE_PATHS = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 
-    @property
-    def index_bytes(self) -> int:
-        """Bytes held by the index, without the buffers for rows."""
-        return sum(index.nbytes - index.buffer_bytes for index in self.indexes)
+
+def _aside(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
+    """The roots that were set aside, each with the size at which it was. Raises `Damage`."""
+    pairs = [pair.tuple_of(2) for pair in saved["set_aside"]] if "set_aside" in saved else []
+    aside = {root.vertex(): size.whole(0) for root, size in pairs}
+    if len(aside) < len(pairs):
+        raise Damage("a root is set aside twice")
+    found = {id_of(root): size for root, size in aside.items()}
+    if min(found, default=0) < 0:
+        raise Damage("a root is set aside that is no vertex")
+    return found
 
 
 def _among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex] | None) -> np.ndarray:
@@ -137,3 +229,6 @@ def _among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex
         return np.array([name in names for name in vertices.names_of(ids).to_pylist()], bool)
     wanted = {identity for identity in map(vertices.id_of, names) if identity >= 0}
     return np.isin(ids, np.fromiter(wanted, np.int64, len(wanted)))
+
+
+KIND = Kind(name="path", question=Query, start=PathQuery, described=written.described, read=written.read)

@@ -62,10 +62,6 @@ class Compiled:
         forward, inverse = (self._class_of_column[c] if c >= 0 else -1 for c in columns)
         return forward, inverse
 
-    def is_relevant(self, label: str) -> bool:
-        """Whether the label occurs in a word of the language, in either direction."""
-        return self.classes_of(label) != (-1, -1)
-
 
 def _with_fresh_start(dfa: automata.DFA) -> tuple[np.ndarray, np.ndarray]:
     transitions, accepting = np.array(dfa.transitions), np.array(dfa.accepting)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.delta import Part
+from rpq.paths.index.delta_index import PathDelta
 from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary
 
@@ -28,19 +28,19 @@ class Words(NamedTuple):
     text: np.ndarray  # uint8
 
 
-def paths_of(part: Part, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-    """The JSON of the path of every row of a part (as `Path.to_json`); empty for pairs that leave.
+def paths_of(delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+    """The JSON of the path of every row of a delta (as `Path.to_json`); empty for pairs that leave.
 
     O(total length of the texts + steps log steps).
     """
-    kinds = np.repeat(part.kinds, np.diff(part.ends, prepend=0))
+    kinds = np.repeat(delta.kinds, np.diff(delta.ends, prepend=0))
     added = np.flatnonzero(kinds >= 0)
     # Steps up to each row that adds a pair; those that leave have none.
     ends = np.zeros(len(added) + 1, np.int64)
-    ends[1:] = part.path_ends[added]
+    ends[1:] = delta.path_ends[added]
     steps = np.empty(int(ends[-1]), np.int64)
     visited = np.empty(len(added) + len(steps), np.int64)
-    _follow(part.pairs[added], part.paths, ends, edges.source, edges.target, edges.label, visited, steps)
+    _follow(delta.pairs[added], delta.paths, ends, edges.source, edges.target, edges.label, visited, steps)
     ids, place = np.unique(visited, return_inverse=True)
     names = vertices.names_of(ids).to_pylist()
     names = [encode_basestring(name) for name in names] if vertices.kind == "string" else [str(name) for name in names]

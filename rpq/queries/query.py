@@ -96,6 +96,28 @@ class Query(_Options):
         """The minimal automaton of the expression."""
         return self._dfa  # type: ignore[attr-defined]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows, beside query, timestamp and op.
+
+        >>> Query("a", window=Window(size=1, slide=1)).columns
+        ('source', 'target')
+        """
+        return ("source", "target")
+
+    @property
+    def labels(self) -> frozenset[str] | None:
+        """The labels that steps can have; None where there may be others than those that the expression names."""
+        return None if any(symbol.label is None for symbol in self.dfa.symbols) else self.dfa.labels
+
+    def reads(self, label: str) -> bool:
+        """Whether edges of a label can be steps of an answer's path.
+
+        >>> [Query("!(a)", window=Window(size=1, slide=1)).reads(label) for label in "ab"]
+        [False, True]
+        """
+        return self.dfa.is_relevant(label)
+
     def over(self, window: Window) -> Query:
         """The same query over another window; its expression is not compiled again."""
         other = copy(self)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rpq.errors import QueryError
 from rpq.results import html
+from rpq.results.block import Block, FewRows, Schema
 from rpq.stream.stream_time import StreamTime, python_values
 
 if TYPE_CHECKING:
@@ -35,6 +36,15 @@ class Change(NamedTuple):
     op: str
 
 
+_PAIR = Change._fields[1:3]
+
+
+@cache
+def change_type(columns: Schema) -> Callable[..., Any]:
+    """The type of the rows of queries with these columns: `Change`, or one like it that has them in place of the pair."""
+    return Change if columns == _PAIR else namedtuple("Change", ("query", *columns, "timestamp", "op"), rename=True)
+
+
 class SetAside(NamedTuple):
     """A root whose simple paths took more than the budget of `query`: it answers nothing until its conflicts are gone.
 
@@ -48,58 +58,17 @@ class SetAside(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True)
-class Path:
-    """A path that answers a query: `vertices` v0, v1, … and between them `labels`, `^label` for a step against an edge."""
+class Asked(NamedTuple):
+    """Names and columns of the queries of an engine, in the order in which rows number them."""
 
-    vertices: tuple[int | str, ...]
-    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    columns: tuple[Schema, ...]
 
-    def to_json(self) -> str:
-        """The list v0, label, v1, … as JSON.
-
-        >>> Path(("x", "y"), ("^knows",)).to_json()
-        '["x", "^knows", "y"]'
-        """
-        steps: list[int | str] = [self.vertices[0]]
-        for label, vertex in zip(self.labels, self.vertices[1:], strict=True):
-            steps += [label, vertex]
-        return json.dumps(steps, ensure_ascii=False)
-
-
-class Block(NamedTuple):
-    """Rows with their names, in time order: ids are positions in `names`."""
-
-    query: np.ndarray  # int32 a row, in the names of the queries
-    source: np.ndarray  # int32
-    target: np.ndarray  # int32
-    timestamp: np.ndarray  # int64
-    removed: np.ndarray  # uint8
-    names: pa.Array
-    paths: pa.Array | None  # of texts
-
-
-class Rows(NamedTuple):
-    """The few rows of a single tuple, with their names, as lists."""
-
-    query: list[int]
-    source: list[int | str]
-    target: list[int | str]
-    timestamp: list[int]
-    removed: list[bool]
-
-    def block(self) -> Block:
-        """The same as columns."""
-        count = len(self.query)
-        return Block(
-            query=np.array(self.query, np.int32),
-            source=np.arange(count, dtype=np.int32),
-            target=np.arange(count, 2 * count, dtype=np.int32),
-            timestamp=np.array(self.timestamp, np.int64),
-            removed=np.array(self.removed, np.uint8),
-            names=pa.array(self.source + self.target),
-            paths=None,
-        )
+    @property
+    def one(self) -> Schema | None:
+        """The columns, where all queries have the same."""
+        different = {*self.columns} or {_PAIR}
+        return different.pop() if len(different) == 1 else None
 
 
 class Changes:
@@ -117,8 +86,8 @@ class Changes:
 
     def __init__(
         self,
-        queries: list[str],
-        blocks: list[Block | Rows],
+        asked: Asked,
+        chunks: Sequence[list[Block] | FewRows],
         *,
         added: int,
         removed: int,
@@ -130,8 +99,8 @@ class Changes:
         self.removed = removed
         self.late_rows = late_rows
         self.set_aside: list[SetAside] = []
-        self._queries = queries
-        self._blocks = blocks
+        self._asked = asked
+        self._chunks = chunks
         self._kind = pa.int64() if kind == "int64" else pa.string()
         self._times = times
 
@@ -147,7 +116,11 @@ class Changes:
     def _repr_html_(self) -> str:
         rows = self._first(_SHOWN_IN_HTML)
         caption = f"{self.added:,} added, {self.removed:,} removed"
-        return html.table(caption, Change._fields, rows, more=sum(len(block.query) for block in self._blocks) - len(rows))
+        held = sum(len(block.query) for blocks in self._as_blocks() for block in blocks)
+        columns = self._asked.one
+        names = ("query", "answer", "timestamp", "op") if columns is None else ("query", *columns, "timestamp", "op")
+        shown = [(row[0], row[1:-2], *row[-2:]) for row in rows] if columns is None else rows
+        return html.table(caption, names, shown, more=held - len(rows))
 
     def __arrow_c_schema__(self) -> object:
         return self._schema.__arrow_c_schema__()
@@ -155,125 +128,97 @@ class Changes:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def to_arrow(self, *, witness: bool = False) -> pa.Table:
+    def to_arrow(self, query: str | None = None, *, witness: bool = False) -> pa.Table:
         """A table with the columns query, source, target, timestamp, op; vertices and timestamps have the type of the input.
 
-        With `witness` there is a column `path`, the JSON of `Path` for `+`, empty for `-`; the engine must
-        have been made with `witness=True`.
+        With the name of a `query` its rows alone. With `witness` there is a column `path`, the JSON of `Path` for `+`,
+        empty for `-`; the engine must have been made with `witness=True`.
         """
-        schema = self._schema.append(pa.field("path", pa.string())) if witness else self._schema
-        return pa.Table.from_batches([self._batch(block, schema, witness) for block in self._whole_blocks()], schema)
+        if query is None:
+            schema = self._schema
+            blocks = [block for blocks in self._as_blocks() for block in blocks]
+        else:
+            number = self._number(query)
+            schema = self._schema_of(self._asked.columns[number])
+            found = (block.of(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
+            blocks = list(found)
+        schema = schema.append(pa.field("path", pa.string())) if witness else schema
+        return pa.Table.from_batches([self._batch(block, schema, witness) for block in blocks], schema)
 
-    def to_pandas(self, *, witness: bool = False) -> pandas.DataFrame:
+    def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:
         """The same as a pandas frame."""
-        return self.to_arrow(witness=witness).to_pandas()
+        return self.to_arrow(query, witness=witness).to_pandas()
 
     def rows(self) -> list[Change]:
         """The changes as a list of tuples."""
-        if not self._blocks:  # of most tuples there are none, and an empty table takes longer than the tuple
+        if not self._chunks:  # of most tuples there are none, and an empty table takes longer than the tuple
             return []
-        if len(self._blocks) == 1 and isinstance(rows := self._blocks[0], Rows):  # of which timestamps are plain numbers
+        if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # timestamps are plain numbers
+            names, columns = self._asked
             return [
-                Change(self._queries[query], source, target, timestamp, "-" if removed else "+")
-                for query, source, target, timestamp, removed in zip(*rows, strict=True)
+                change_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
+                for query, values, timestamp, removed in zip(*rows, strict=True)
             ]
-        return _rows_of(self.to_arrow())
+        return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.rows())
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
-        return pa.schema({"query": text, "source": self._kind, "target": self._kind, "timestamp": time, "op": text})
+        if self._asked.one is None:
+            raise QueryError(
+                "the queries of this engine have different columns, and so do their tables: ask for one query's, as in "
+                f"changes.to_arrow({self._asked.names[0]!r})"
+            )
+        return self._schema_of(self._asked.one)
 
-    def _whole_blocks(self) -> Iterator[Block]:
-        return (block.block() if isinstance(block, Rows) else block for block in self._blocks)
+    def _schema_of(self, columns: Schema) -> pa.Schema:
+        text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
+        fields = [("query", text), *((name, self._kind) for name in columns), ("timestamp", time), ("op", text)]
+        return pa.schema(fields)
+
+    def _number(self, query: str) -> int:
+        if query not in self._asked.names:
+            known = ", ".join(map(repr, self._asked.names)) or "none"
+            raise QueryError(f"no query named {query!r}; the registered ones are: {known}")
+        return self._asked.names.index(query)
+
+    def _as_blocks(self) -> Iterator[list[Block]]:
+        return (chunk.blocks(self._asked.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
 
     def _batch(self, block: Block, schema: pa.Schema, witness: bool) -> pa.RecordBatch:
+        ids = (np.ascontiguousarray(block.ids.column(number)) for number in range(len(block.columns)))
         columns = [
-            pa.array(self._queries, pa.string()).take(pa.array(block.query)),
-            block.names.take(pa.array(block.source)),
-            block.names.take(pa.array(block.target)),
+            pa.array(self._asked.names, pa.string()).take(pa.array(block.query)),
+            *(block.names.take(pa.array(column)) for column in ids),
             self._times.column(block.timestamp),
             _OPS.take(pa.array(block.removed)),
         ]
         if witness:
-            if block.paths is None:
+            if block.witness is None:
                 raise ValueError("no paths were kept; make the engine with witness=True")
-            columns.append(block.paths)
+            columns.append(block.witness)
         # Casting to the type that it has takes Arrow ten microseconds.
         typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
         return pa.record_batch(typed, schema=schema)
 
-    def _first(self, count: int) -> list[Change]:
+    def _rows_of(self, blocks: list[Block]) -> list[Any]:
+        """The rows of one chunk."""
+        rows: list[Any] = []
+        for block in blocks:
+            batch = self._batch(block, self._schema_of(block.columns), False)
+            made = change_type(block.columns)
+            rows += [made(*row) for row in zip(*(python_values(column) for column in batch.columns), strict=True)]
+        if len(blocks) < 2:
+            return rows
+        places = np.argsort(np.concatenate([block.sequence for block in blocks if block.sequence is not None]))
+        return [rows[place] for place in places.tolist()]
+
+    def _first(self, count: int) -> list[Any]:
         """The first rows, without making all of them."""
-        found: list[Change] = []
-        for block in self._whole_blocks():
-            wanted = count - len(found)
-            cut = block._replace(**{name: getattr(block, name)[:wanted] for name in _OF_ROWS}, paths=None)
-            found += _rows_of(pa.Table.from_batches([self._batch(cut, self._schema, False)])) if wanted > 0 else []
-        return found
-
-
-_OF_ROWS = ("query", "source", "target", "timestamp", "removed")
-
-
-def _rows_of(table: pa.Table) -> list[Change]:
-    return [Change(*row) for row in zip(*(python_values(column) for column in table.columns), strict=True)]
-
-
-class Answers:
-    """The pairs that are answers at one moment.
-
-    - Pairs: iteration, `in` (the first time O(answers), then O(1)), `len`, `pairs`
-    - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and whatever else speaks the Arrow PyCapsule interface
-      take the object itself
-    """
-
-    def __init__(self, source: pa.Array, target: pa.Array) -> None:
-        self._source = source
-        self._target = target
-
-    def __len__(self) -> int:
-        return len(self._source)
-
-    def __repr__(self) -> str:
-        first = ", ".join(map(str, self._first(_SHOWN)))
-        more = ", …" if len(self) > _SHOWN else ""
-        return f"<Answers: {len(self):,} pair{'' if len(self) == 1 else 's'}{f': {first}{more}' if first else ''}>"
-
-    def _repr_html_(self) -> str:
-        rows = self._first(_SHOWN_IN_HTML)
-        return html.table(f"{len(self):,} answers", ["source", "target"], rows, more=len(self) - len(rows))
-
-    def __iter__(self) -> Iterator[tuple[int | str, int | str]]:
-        return zip(self._source.to_pylist(), self._target.to_pylist(), strict=True)
-
-    def __contains__(self, pair: object) -> bool:
-        return isinstance(pair, tuple) and all(isinstance(end, (int, str)) for end in pair) and pair in self._pairs
-
-    def __arrow_c_schema__(self) -> object:
-        return self.to_arrow().schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def to_arrow(self) -> pa.Table:
-        """A table with the columns source, target."""
-        return pa.table({"source": self._source, "target": self._target})
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas frame."""
-        return self.to_arrow().to_pandas()
-
-    def pairs(self) -> set[tuple[int | str, int | str]]:
-        """The answers as a set of pairs."""
-        return set(self._pairs)
-
-    @cached_property
-    def _pairs(self) -> frozenset[tuple[int | str, int | str]]:
-        return frozenset(self)
-
-    def _first(self, count: int) -> list[tuple[int | str, int | str]]:
-        return list(zip(self._source[:count].to_pylist(), self._target[:count].to_pylist(), strict=True))
+        found: list[Any] = []
+        for blocks in self._as_blocks():
+            if len(found) < count:
+                found += self._rows_of([block.take(np.arange(min(count, len(block.query)))) for block in blocks])
+        return found[:count]

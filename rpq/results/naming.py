@@ -1,92 +1,125 @@
-"""From vertex ids to names: turning what the indexes report into rows that outlive the ids."""
+"""From vertex ids to names: turning what running queries report into rows that outlive the ids. The one place for it."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.delta import Part
-from rpq.results.changes import Block, Path
-from rpq.stream.snapshot import Edges
+from rpq.results.block import Block, FewRows, Schema
+from rpq.results.delta import Delta, IdRows
 from rpq.stream.vertices import VertexDictionary
 
-_TARGET = (1 << 32) - 1
+FEW = 64
+"""Up to so many rows lists are cheaper than columns."""
 
 
-def block_of(parts: list[tuple[int, Part]], vertices: VertexDictionary, witnesses: list[pa.Array] | None) -> Block:
-    """The rows of parts (number of the query, part), merged in time order. O(rows log rows), at most O(rows + vertices)."""
-    query = np.concatenate([np.full(len(part.pairs), number, np.int32) for number, part in parts])
-    pairs = np.concatenate([part.pairs for _, part in parts])
-    lengths = [np.diff(part.ends, prepend=0) for _, part in parts]
-    events = np.concatenate(lengths)
-    times = np.concatenate([part.times for _, part in parts])
-    kinds = np.concatenate([part.kinds for _, part in parts])
-    timestamp, removed = np.repeat(times, events), np.repeat((kinds < 0).astype(np.uint8), events)
-    paths = pa.chunked_array(witnesses).combine_chunks() if witnesses is not None else None
-    if len(parts) > 1:
-        orders = np.concatenate([part.orders for _, part in parts])
-        sequence = np.lexsort((np.repeat(times, events), np.repeat(orders, events)))
-        query, pairs, timestamp, removed = query[sequence], pairs[sequence], timestamp[sequence], removed[sequence]
-        paths = paths.take(pa.array(sequence)) if paths is not None else None
-    source, target, used = _renumbered(pairs, vertices.count)
-    return Block(
-        query=query,
-        source=source,
-        target=target,
-        timestamp=timestamp,
-        removed=removed,
-        names=vertices.names_of(used),
-        paths=paths,
+def blocks_of(
+    deltas: list[tuple[int, Delta]],
+    columns: Sequence[Schema],
+    vertices: VertexDictionary,
+    witnesses: list[pa.Array] | None,
+) -> list[Block]:
+    """The rows of deltas (number of the query, delta), merged in time order: a block for each kind of `columns`.
+
+    `columns` are given for each query. O(rows log rows), at most O(rows + vertices).
+    """
+    sequences = _sequences([delta for _, delta in deltas]) if len(deltas) > 1 else None
+    groups: dict[Schema, list[int]] = {}
+    for place, (number, _) in enumerate(deltas):
+        groups.setdefault(columns[number], []).append(place)
+    blocks = []
+    for names, places in groups.items():
+        some = [deltas[place] for place in places]
+        block = _block_of(names, some, vertices, None if witnesses is None else [witnesses[place] for place in places])
+        if sequences is not None:
+            sequence = np.concatenate([sequences[place] for place in places])
+            block = block._replace(sequence=sequence).take(np.argsort(sequence))
+        blocks.append(block if len(groups) > 1 else block._replace(sequence=None))
+    return blocks
+
+
+def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> FewRows:
+    """The rows of deltas (number of the query, delta), merged in time order. O(rows log rows)."""
+    found = []
+    for number, delta in deltas:
+        rows, columns = delta.ids.values.tolist(), delta.ids.order
+        begin = 0
+        events = zip(delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), delta.ends.tolist(), strict=True)
+        for order, time, kind, end in events:
+            found += [(order, time, number, [row[c] for c in columns], kind < 0) for row in rows[begin:end]]
+            begin = end
+    if len(deltas) > 1:
+        found.sort(key=lambda row: row[:2])
+    names = {vertex: vertices.name_of(vertex) for vertex in {vertex for row in found for vertex in row[3]}}
+    return FewRows(
+        query=[row[2] for row in found],
+        values=[tuple([names[vertex] for vertex in row[3]]) for row in found],
+        timestamp=[row[1] for row in found],
+        removed=[row[4] for row in found],
     )
 
 
-def pairs_as_names(pairs: np.ndarray, vertices: VertexDictionary) -> tuple[pa.Array, pa.Array]:
-    """Sources and targets of pairs of ids."""
-    source, target, used = _renumbered(pairs, vertices.count)
+def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.Array]:
+    """The columns of rows of ids, of which there are some; all have the same columns."""
+    order = rows[0].order
+    places, used = _renumbered(np.concatenate([some.values for some in rows]), vertices.count)
     names = vertices.names_of(used)
-    return names.take(pa.array(source)), names.take(pa.array(target))
+    return [names.take(pa.array(np.ascontiguousarray(places[:, place]))) for place in order]
 
 
-def path_of(start: int, steps: np.ndarray, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Path:
-    """A path from its first vertex and its steps (edge << 1 | against)."""
-    visited = [start]
-    for step in steps.tolist():
-        visited.append(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]))
-    names = vertices.names_of(np.array(visited)).to_pylist()
-    words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in steps.tolist()]
-    return Path(tuple(names), tuple(words))
+def _block_of(
+    columns: Schema, deltas: list[tuple[int, Delta]], vertices: VertexDictionary, witnesses: list[pa.Array] | None
+) -> Block:
+    """The rows of deltas with the same columns, one delta after the other."""
+    lengths = np.concatenate([delta.lengths() for _, delta in deltas])
+    places, used = _renumbered(np.concatenate([delta.ids.values for _, delta in deltas]), vertices.count)
+    return Block(
+        columns=columns,
+        query=np.repeat(np.array([n for n, _ in deltas], np.int32), [len(delta) for _, delta in deltas]),
+        ids=IdRows(places, deltas[0][1].ids.order),
+        timestamp=np.repeat(np.concatenate([delta.times for _, delta in deltas]), lengths),
+        removed=np.repeat(np.concatenate([delta.kinds < 0 for _, delta in deltas]).astype(np.uint8), lengths),
+        names=vertices.names_of(used),
+        witness=None if witnesses is None else pa.chunked_array(witnesses).combine_chunks(),
+        sequence=None,
+    )
 
 
-def _renumbered(pairs: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(sources, targets, used): the ids that pairs use, which are below `vertices`, and places among them."""
-    if len(pairs) * 16 > vertices:
-        return _compact(pairs, vertices)
+def _sequences(deltas: list[Delta]) -> list[np.ndarray]:
+    """For each delta the places that its rows have among those of all."""
+    lengths = [delta.lengths() for delta in deltas]
+    orders = np.concatenate([np.repeat(delta.orders, one) for delta, one in zip(deltas, lengths, strict=True)])
+    times = np.concatenate([np.repeat(delta.times, one) for delta, one in zip(deltas, lengths, strict=True)])
+    place = np.empty(len(orders), np.int64)
+    place[np.lexsort((times, orders))] = np.arange(len(orders))
+    return np.split(place, np.cumsum([len(delta) for delta in deltas])[:-1])
+
+
+def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:
+    """(places, used): the ids that occur, all below `vertices`, and for each entry its place among them (int32)."""
+    if ids.size * 8 > vertices:
+        places, used = _compact(ids.reshape(-1), vertices)
+        return places.reshape(ids.shape), used
     # A few rows among many vertices: what is made must not be as long as the dictionary.
-    used, place = np.unique(np.concatenate([pairs >> 32, pairs & _TARGET]), return_inverse=True)
-    place = place.astype(np.int32)
-    return place[: len(pairs)], place[len(pairs) :], used
+    used, places = np.unique(ids, return_inverse=True)
+    return places.reshape(ids.shape).astype(np.int32), used
 
 
 @njit(cache=True, nogil=True)
-def _compact(pairs, vertices):
-    """(sources, targets, used): ids renumbered in the order of their first use."""
+def _compact(ids, vertices):
+    """(places, used): ids renumbered in the order of their first use."""
     place = np.full(vertices, -1, np.int32)
     used = np.empty(vertices, np.int32)
-    source = np.empty(len(pairs), np.int32)
-    target = np.empty(len(pairs), np.int32)
+    places = np.empty(len(ids), np.int32)
     count = 0
-    for i in range(len(pairs)):
-        u = pairs[i] >> 32
-        v = pairs[i] & ((1 << 32) - 1)
-        if place[u] < 0:
-            place[u] = count
-            used[count] = u
-            count += 1
+    for i in range(len(ids)):
+        v = ids[i]
         if place[v] < 0:
             place[v] = count
             used[count] = v
             count += 1
-        source[i] = place[u]
-        target[i] = place[v]
-    return source, target, used[:count].copy()
+        places[i] = place[v]
+    return places, used[:count].copy()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import ticks_per_second
-from rpq.paths.index import layout
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS, ticks_per_second
 from rpq.results import html
 from rpq.running.evaluation import Evaluation
 
-_OF_ONE_QUERY = (layout.INSERTED, layout.REFRESHED, layout.DELETED, layout.ABSENT, layout.LATE, layout.IRRELEVANT)
-_OF_SIMPLE_PATHS = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
+_FURTHER = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,16 +64,14 @@ class Statistics:
 
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
     """Of all queries, `rows_before` being those that others added and removed, or of the one with that name."""
-    chosen = list(evaluation.running.values()) if name is None else [evaluation.named(name)]
-    live = [[index.live() for index in running.indexes] for running in chosen]
+    chosen = [running.figures() for running in (evaluation.running if name is None else [evaluation.running.named(name)])]
     if name is None:
-        counts = evaluation.graph.outcomes.tolist()
+        counts: Sequence[int] = evaluation.graph.outcomes.tolist()
         edges_live = len(evaluation.graph.live_edges())
     else:
-        counts = [chosen[0].count(field) for field in _OF_ONE_QUERY]
-        edges_live = live[0][0][2]
+        counts, edges_live = chosen[0].counts, chosen[0].edges
     before = rows_before.tolist() if name is None else (0, 0)
-    latency = sum((r.indexes[0].index.latency for r in chosen), np.zeros(layout.LATENCY_BUCKETS, np.int64))
+    latency = sum((figures.latency for figures in chosen), np.zeros(LATENCY_BUCKETS, np.int64))
     rate = ticks_per_second() or 1.0
     inserted, refreshed, deleted, absent, late, irrelevant = counts
     return Statistics(
@@ -85,17 +82,17 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
         absent_deletes=absent,
         late=late,
         irrelevant=irrelevant,
-        rows_added=sum(running.total(layout.ADDED) for running in chosen) + before[0],
-        rows_removed=sum(running.total(layout.REMOVED) for running in chosen) + before[1],
-        answers_live=sum(index[1] for running in live for index in running),
+        rows_added=sum(figures.added for figures in chosen) + before[0],
+        rows_removed=sum(figures.removed for figures in chosen) + before[1],
+        answers_live=sum(figures.answers for figures in chosen),
         edges_live=edges_live,
         vertices_live=evaluation.vertices.live,
-        index_cells=sum(index[0] for running in live for index in running),
-        index_bytes=sum(running.index_bytes for running in chosen),
+        index_cells=sum(figures.cells for figures in chosen),
+        index_bytes=sum(figures.nbytes for figures in chosen),
         engine_seconds=seconds,
         latency_p50_us=latency_quantile(latency, 0.5, rate),
         latency_p99_us=latency_quantile(latency, 0.99, rate),
-        **{figure: sum(running.figures(figure) for running in chosen) for figure in _OF_SIMPLE_PATHS},
+        **{further: sum(figures.further.get(further, 0) for figures in chosen) for further in _FURTHER},
     )
 
 

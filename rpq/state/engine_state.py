@@ -14,20 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.errors import QueryError
-from rpq.files.described import Damage
+from rpq.files.described import Damage, Described
 from rpq.files.destinations import replacing
 from rpq.files.sealed import damaged
-from rpq.paths.index import layout
-from rpq.paths.path_query import RunningQuery
-from rpq.queries.query import Query
+from rpq.queries.protocol import RunningQuery
 from rpq.running.evaluation import Evaluation
-from rpq.state.state_content import COUNTED_ROWS, COUNTED_TUPLES, Content, Labels, QueryState
+from rpq.state.state_content import Content, Labels, QueryState
 from rpq.state.state_layout import STATE, Edges, read_file, write_file
 from rpq.stream.columns import EARLIEST
 from rpq.stream.stream_time import StreamTime
@@ -47,7 +46,7 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         share=evaluation.share,
         labels=_labels_of(evaluation),
         outcomes=graph.outcomes.tolist(),
-        queries=[_state_of(running, evaluation) for running in evaluation.running.values()],
+        queries=[_state_of(running, evaluation) for running in evaluation.running],
         **about,
     )
     with replacing(path) as file:
@@ -67,20 +66,12 @@ def _edges_of(evaluation: Evaluation, held: np.ndarray) -> Edges:
         label=_label_numbers(evaluation)[edges.label[held]],
         timestamp=edges.timestamp[held],
         # Not derived from the timestamp: a query that started empty does not hold every edge.
-        slides=[running.indexes[0].slides(held) for running in evaluation.running.values()],
+        slides=[slides for running in evaluation.running for slides in running.slides(held)],
     )
 
 
 def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
-    latency = running.indexes[0].index.latency
-    return QueryState(
-        query=running.query,
-        counters={name: running.total(getattr(layout, name)) for name in COUNTED_ROWS}
-        | {name: running.count(getattr(layout, name)) for name in COUNTED_TUPLES},
-        latency=[(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
-        figures={name: running.figures(name) for name in ("conflicts", "searches")},
-        aside={evaluation.name_of(root): size for index in running.simple for root, size in index.aside.items()},
-    )
+    return QueryState(question=running.question, saved=Described(running.saved(evaluation.name_of)))
 
 
 def _labels_of(evaluation: Evaluation) -> Labels:
@@ -105,9 +96,9 @@ class Saved:
     edges: Edges
     content: Content
 
-    def times(self) -> tuple[StreamTime, dict[str, Query]]:
+    def times(self) -> tuple[StreamTime, dict[str, Any]]:
         """What is known of the stream's time, and the queries as they were given, by name."""
-        running = [state.query for state in self.content.queries]
+        running = [state.question for state in self.content.queries]
         with _damage_named(self.path):
             try:
                 if self.content.times is not None:
@@ -124,16 +115,23 @@ class Saved:
         with _damage_named(self.path):
             try:
                 for state in self.content.queries:
-                    evaluation.add(state.query)
+                    evaluation.add(state.question)
             except QueryError as problem:
                 raise Damage(str(problem)) from problem
             labels = self.content.labels
             evaluation.take_labels(labels.names, labels.lost, forgotten=labels.forgotten)
             evaluation.graph.outcomes[:] = self.content.outcomes
             entered, fresh = self._enter_edges(evaluation)
-            running = evaluation.running.values()
-            for query, state, slides in zip(running, self.content.queries, self.edges.slides, strict=True):
-                self._fill_query(query, state, slides, entered, fresh, evaluation)
+            slides = iter(self.edges.slides)
+            if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
+                raise Damage(f"it tells of {len(self.edges.slides)} windows when edges expire from them, which are not the queries'")
+            for running, state in zip(evaluation.running, self.content.queries, strict=True):
+                mine = [next(slides) for _ in running.windows]
+                self._check_slides(running, mine)
+                running.make_room(evaluation.vertices, fresh, evaluation.graph)
+                running.restore(
+                    state.saved, partial(self._load, running, mine, entered, evaluation), evaluation.vertices.id_of
+                )
 
     def _enter_edges(self, evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
         """Let the graph hold the edges; their ids, and those of the vertices."""
@@ -155,41 +153,32 @@ class Saved:
             raise Damage("an edge has left every window that it could be in")
         return entered, identity
 
-    def _fill_query(
-        self,
-        running: RunningQuery,
-        state: QueryState,
-        slides: np.ndarray,
-        entered: np.ndarray,
-        vertices: np.ndarray,
-        evaluation: Evaluation,
+    def _load(
+        self, running: RunningQuery, slides: list[np.ndarray], entered: np.ndarray, evaluation: Evaluation
     ) -> None:
+        """Let a query hold the edges that it held, by the slides at which they expire from its windows."""
         time = self.content.time
-        running.make_room(evaluation.vertices, vertices, evaluation.graph)
-        aside = {evaluation.vertices.id_of(root): size for root, size in state.aside.items()}
-        if min(aside, default=0) < 0:
-            raise Damage("a root is set aside that is no vertex")
-        for simple in running.simple:
-            simple.set_aside(aside)
-        if time is not None:
-            inside = slides > running.query.window.slide_number(time)
-            chunk = evaluation.graph.chunk_of(entered[inside])
-            for index in running.indexes:
-                index.advance(time)
-                if self.content.kind is not None:
-                    index.load(chunk, slides[inside], quiet=True)
-        if sum(len(simple.aside) for simple in running.simple) < len(state.aside):
-            raise Damage("a root is set aside that meets no conflict")
-        for index in running.indexes:
-            for name in COUNTED_TUPLES:
-                index.state[getattr(layout, name)] = state.counters[name]
-        first = running.indexes[0]
-        for name in COUNTED_ROWS:
-            first.state[getattr(layout, name)] = state.counters[name]
-        for i, simple in enumerate(running.simple):
-            simple.set_figures(**{name: count if i == 0 else 0 for name, count in state.figures.items()})
-        for bucket, count in state.latency:
-            first.index.latency[bucket] = count
+        if time is None:
+            return
+        inside = np.zeros(len(entered), bool)
+        for window, mine in zip(running.windows, slides, strict=True):
+            inside |= mine > window.slide_number(time)
+        chunk = evaluation.graph.chunk_of(entered[inside])
+        for worker in running.workers:
+            worker.advance(time)
+            if self.content.kind is not None:
+                worker.load(chunk, *(mine[inside] for mine in slides), quiet=True)
+
+    def _check_slides(self, running: RunningQuery, slides: list[np.ndarray]) -> None:
+        """Raise `Damage` where an edge expires from a window when it cannot."""
+        time = self.content.time
+        if time is None:
+            return
+        for window, mine in zip(running.windows, slides, strict=True):
+            inside = mine > window.slide_number(time)
+            # A query that started empty may hold an edge by an older insert than the graph does, never by a younger one.
+            if (mine[inside] > -(-(self.edges.timestamp[inside] + window.size) // window.slide)).any():
+                raise Damage(f"query {running.question.name!r}: an edge expires later than its timestamp allows")
 
 
 def read_state(path: str) -> Saved:
@@ -214,12 +203,6 @@ def _check_edges(content: Content, edges: Edges) -> None:
         raise Damage(f"an edge has a label with a number outside of 0 to {len(content.labels.names) - 1}")
     if edges.timestamp.min() < EARLIEST or edges.timestamp.max() > content.time:
         raise Damage(f"an edge has a timestamp outside of {EARLIEST} to the stream time {content.time}")
-    for state, slides in zip(content.queries, edges.slides, strict=True):
-        window = state.query.window
-        inside = slides > window.slide_number(content.time)
-        # A query that started empty may hold an edge by an older insert than the graph does, never by a younger one.
-        if (slides[inside] > -(-(edges.timestamp[inside] + window.size) // window.slide)).any():
-            raise Damage(f"query {state.query.name!r}: an edge expires later than its timestamp allows")
 
 
 @contextmanager

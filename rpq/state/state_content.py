@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rpq.errors import RpqError
 from rpq.files.described import Damage, Described
-from rpq.paths.index import layout
-from rpq.queries.query import Query, Vertex
+from rpq.queries import kinds
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.labels import NEVER_LOST
-from rpq.stream.window import INT64_MAX, Window
+from rpq.stream.window import INT64_MAX
 
-COUNTED_ROWS = ("ADDED", "REMOVED")
-COUNTED_TUPLES = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
 OUTCOMES = 6
-_FIGURES = ("conflicts", "searches")
 _LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
 _LARGEST_COUNT = 2**56
 """Counts can be added to one another, and go on, without coming near the end of 64 bits."""
@@ -51,52 +45,19 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryState:
-    """A query and what it has counted. `aside` are the roots that are set aside, each with the size at which it was."""
+    """A query, whose window is in the integers of the stream, and what it had `saved`, in JSON values."""
 
-    query: Query
-    counters: dict[str, int]
-    latency: list[tuple[int, int]]
-    figures: dict[str, int]
-    aside: dict[Vertex, int]
+    question: Any
+    saved: Described
 
     def described(self) -> dict[str, Any]:
         """As JSON values."""
-        query = self.query
-        return {
-            "expression": query.expression,
-            "window": {"size": query.window.size, "slide": query.window.slide},
-            "name": query.name,
-            "paths": query.paths,
-            "semantics": query.semantics,
-            "sources": _listed(query.sources),
-            "targets": _listed(query.targets),
-            "simple_budget": query.simple_budget,
-            "on_budget": query.on_budget,
-            "counters": self.counters,
-            "latency": self.latency,
-            "figures": self.figures,
-            "set_aside": list(self.aside.items()),
-        }
+        return kinds.described(self.question) | self.saved.value
 
     @classmethod
     def read(cls, content: Described) -> QueryState:
         """From what `described` gave. Raises `Damage`."""
-        aside = [pair.tuple_of(2) for pair in content["set_aside"]] if "set_aside" in content else []
-        state = cls(
-            query=_query(content),
-            counters={name: _count(content["counters"][name]) for name in (*COUNTED_ROWS, *COUNTED_TUPLES)},
-            latency=[
-                (bucket.whole(0, layout.LATENCY_BUCKETS - 1), _count(count))
-                for bucket, count in (entry.tuple_of(2) for entry in content["latency"])
-            ],
-            figures={name: _count(content["figures"][name]) for name in _FIGURES},
-            aside={root.vertex(): size.whole(0) for root, size in aside},
-        )
-        if len(state.aside) < len(aside):
-            raise Damage("a root is set aside twice")
-        if sum(count for _, count in state.latency) > _LARGEST_COUNT:
-            raise Damage("more latencies were counted than there can be")
-        return state
+        return cls(question=kinds.read(content), saved=content)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +99,9 @@ class Content:
     def read(cls, content: Described) -> Content:
         """From what `described` gave. Raises `Damage`."""
         queries = [QueryState.read(query) for query in content["queries"]]
-        if len({state.query.name for state in queries}) < len(queries):
+        if len({state.question.name for state in queries}) < len(queries):
             raise Damage("two queries have the same name")
-        latest = INT64_MAX - max((state.query.window.size for state in queries), default=0)
+        latest = INT64_MAX - max((state.question.window.size for state in queries), default=0)
         time, kind = content["time"], content["kind"]
         share, shares = content["share"].tuple_of(2)
         return cls(
@@ -176,25 +137,3 @@ def _times(content: Described) -> dict[str, Any]:
 
 def _count(value: Described) -> int:
     return value.whole(0, _LARGEST_COUNT)
-
-
-def _listed(vertices: Collection[Vertex] | None) -> list[Vertex] | None:
-    return None if vertices is None else sorted(vertices, key=lambda v: (isinstance(v, str), v))
-
-
-def _query(content: Described) -> Query:
-    """The query. A field that older releases did not write has its default."""
-    options: dict[str, Any] = {}
-    for name in ("name", "paths", "semantics", "on_budget"):
-        if name in content:
-            options[name] = content[name].unicode()
-    for name in ("sources", "targets"):
-        if name in content and not content[name].is_none:
-            options[name] = [vertex.vertex() for vertex in content[name]]
-    if "simple_budget" in content:
-        options["simple_budget"] = content["simple_budget"].whole(1)
-    size, slide = (content["window"][name].whole(1) for name in ("size", "slide"))
-    try:
-        return Query(content["expression"].unicode(), window=Window(size=size, slide=slide), **options)
-    except (RpqError, RecursionError) as problem:
-        raise Damage(f"a query is not understood: {problem}") from problem

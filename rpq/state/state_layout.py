@@ -36,7 +36,7 @@ _LARGEST_TEXT = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Edges:
-    """The edges of a window: `source` and `target` count in `names`, `slides` has for each query when they expire.
+    """The edges of a window: `source` and `target` count in `names`, `slides` has for each window of each query when they expire.
 
     Numbers are int32, timestamps and slides int64; all are as long as there are edges. `names` are int64 or text, and
     None where no vertex was ever seen.
@@ -155,7 +155,7 @@ def _parsed(content: bytes) -> StateFile:
     if at != len(content):
         raise Damage(f"its arrays end at byte {at:,} of {len(content):,}")
     state = described["state"]
-    return StateFile(described=state, edges=_edges(_names(arrays), arrays, state))
+    return StateFile(described=state, edges=_edges(_names(arrays), arrays))
 
 
 def _names(arrays: dict[str, np.ndarray]) -> pa.ChunkedArray | None:
@@ -201,7 +201,13 @@ def _typed(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | N
     return array
 
 
-def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray], state: Described) -> Edges:
+def _expiries(arrays: dict[str, np.ndarray]) -> list[str]:
+    """The names of the arrays that tell when edges expire, in the order of the windows."""
+    names = [f"expiry_{number}" for number in range(len(arrays))]
+    return [name for name in names if name in arrays]
+
+
+def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edges:
     """The edges, all of whose numbers are in range. Raises `Damage`."""
     count = len(_typed(arrays, "source", np.int32))
     edges = Edges(
@@ -210,7 +216,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray], state: 
         target=_typed(arrays, "target", np.int32, count),
         label=_typed(arrays, "label", np.int32, count),
         timestamp=_typed(arrays, "timestamp", np.int64, count),
-        slides=[_typed(arrays, f"expiry_{number}", np.int64, count) for number, _ in enumerate(state["queries"])],
+        slides=[_typed(arrays, name, np.int64, count) for name in _expiries(arrays)],
     )
     vertices = 0 if names is None else len(names)
     named = np.zeros(vertices, bool)
@@ -258,7 +264,7 @@ def _read_version_1(path: str) -> StateFile:
     if kind.is_none and len(table):
         raise Damage("there are edges, but no kind of vertices")
     names, arrays["source"], arrays["target"] = _numbered(table["source"], table["target"])
-    return StateFile(described=state, edges=_edges(None if kind.is_none else names, arrays, state))
+    return StateFile(described=state, edges=_edges(None if kind.is_none else names, arrays))
 
 
 def _numbered(source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray, np.ndarray]:

@@ -5,8 +5,8 @@ query's index keeps its expiry. An edge that expired or was deleted keeps its pl
 the table anew: amortised O(1) a tuple, and nothing ever searches for what has expired. Its id is given
 out again only after `collect`, before which the engine sweeps every index.
 
-With several queries the graph keeps an edge while the window of any query holds it to which its label is
-relevant. Labels of interest to the same queries form a *group* with one horizon. To tell whether a query can be
+The graph keeps an edge while any window holds it over which a query reads its label. Labels that are read over the same
+windows form a *group* with one horizon. To tell whether a query can be
 registered later, one number a label is remembered: the largest timestamp of an insert that was lost, because it
 was irrelevant, late, or evicted. A new label is an entry in a few arrays and finds its group by a hash.
 """
@@ -33,7 +33,7 @@ _NEXT = 4  # stream time at which a horizon may move
 _NEW = 5  # edges entered since the last collection
 _TABLE = 6  # entries of the hash table
 _VERTICES = 7  # entries of `degree`
-_QUERIES = 8
+_WINDOWS = 8
 _GROUPS = 9
 _FIELDS = 10
 
@@ -58,10 +58,10 @@ class Edges(NamedTuple):
 class Horizons(NamedTuple):
     """Which edges are still in some window."""
 
-    size: np.ndarray  # int64 a query
-    slide: np.ndarray  # int64 a query
-    member: np.ndarray  # uint8, groups × queries: the group's labels are relevant to the query
-    wanted: np.ndarray  # uint8 a label: it is relevant to any query
+    size: np.ndarray  # int64 a window
+    slide: np.ndarray  # int64 a window
+    member: np.ndarray  # uint8, groups × windows: the group's labels are read over the window
+    wanted: np.ndarray  # uint8 a label: it is read over any window
     horizon: np.ndarray  # int64 a group: edges with a timestamp up to here have left every window
     group: np.ndarray  # int32 a label
     lost: np.ndarray  # int64 a label: largest timestamp of a lost insert, the smallest int64 for none
@@ -94,7 +94,7 @@ class SnapshotGraph:
             group=np.zeros(0, np.int32),
             lost=np.zeros(0, np.int64),
         )
-        self._groups: dict[bytes, int] = {}  # the queries that want a group's labels, as bytes: its number
+        self._groups: dict[bytes, int] = {}  # the windows over which a group's labels are read, as bytes: its number
 
     @property
     def edges(self) -> Edges:
@@ -155,8 +155,8 @@ class SnapshotGraph:
         horizon = self.horizons.horizon[self.horizons.group]
         return np.flatnonzero(edges.timestamp[:count] > horizon[edges.label[:count]])
 
-    def set_queries(self, windows: list[Window], relevant: np.ndarray) -> None:
-        """What the graph is for from now on: windows of queries, and `relevant` (label, query), boolean."""
+    def set_windows(self, windows: list[Window], read: np.ndarray) -> None:
+        """What the graph is for from now on: windows of queries, and which labels are `read` over which: (label, window)."""
         self._groups = {}
         self.horizons = self.horizons._replace(
             size=np.array([window.size for window in windows], np.int64),
@@ -164,14 +164,14 @@ class SnapshotGraph:
             member=np.zeros(0, np.uint8),
             horizon=np.zeros(0, np.int64),
         )
-        self.edges.fields[_QUERIES] = len(windows)
+        self.edges.fields[_WINDOWS] = len(windows)
         self.edges.fields[_GROUPS] = 0
-        self.set_labels(np.arange(len(relevant)), relevant)
+        self.set_labels(np.arange(len(read)), read)
         if self.time is not None:
             _move_horizons(self._edges_view, self._horizons_view)
 
-    def set_labels(self, labels: np.ndarray, relevant: np.ndarray) -> None:
-        """Take in label ids: `relevant` (label, query), boolean, says which queries want them. O(labels · queries)."""
+    def set_labels(self, labels: np.ndarray, read: np.ndarray) -> None:
+        """Take in label ids, and over which windows they are `read`: (label, window), boolean. O(labels · windows)."""
         held = len(self.horizons.wanted)
         if len(labels) and (needed := int(labels.max()) + 1) > held:
             more = max(needed - held, held, 16)
@@ -181,8 +181,8 @@ class SnapshotGraph:
                 group=np.concatenate([self.horizons.group, np.zeros(more, np.int32)]),
                 lost=np.concatenate([self.horizons.lost, np.full(more, _LONG_AGO, np.int64)]),
             )
-        self.horizons.wanted[labels] = relevant.any(axis=1)
-        for label, row in zip(labels.tolist(), np.ascontiguousarray(relevant, np.uint8), strict=True):
+        self.horizons.wanted[labels] = read.any(axis=1)
+        for label, row in zip(labels.tolist(), np.ascontiguousarray(read, np.uint8), strict=True):
             self.horizons.group[label] = self._group(row)
 
     def forget_labels(self, labels: list[int]) -> None:
@@ -190,10 +190,10 @@ class SnapshotGraph:
         self.horizons.lost[labels] = _LONG_AGO
 
     def _group(self, member: np.ndarray) -> int:
-        """The number of the group of labels that these queries want (uint8 a query)."""
-        queries = member.tobytes()
-        if queries not in self._groups:
-            self._groups[queries] = len(self._groups)
+        """The number of the group of labels that are read over these windows (uint8 a window)."""
+        windows = member.tobytes()
+        if windows not in self._groups:
+            self._groups[windows] = len(self._groups)
             self.edges.fields[_GROUPS] = len(self._groups)
             self.horizons = self.horizons._replace(
                 member=np.concatenate([self.horizons.member, member]),
@@ -201,7 +201,7 @@ class SnapshotGraph:
             )
             if self.time is not None:
                 _move_horizons(self._edges_view, self._horizons_view)
-        return self._groups[queries]
+        return self._groups[windows]
 
     def chunk_of(self, edges: np.ndarray) -> Chunk:
         """Edges, by id, as a chunk of inserts."""
@@ -310,17 +310,17 @@ def _table_size(ids: int) -> int:
 def _move_horizons(edges, horizons):
     """Set the horizons and the time at which they may move next, without overflow."""
     fields = edges.fields
-    time, queries, groups = fields[_TIME], fields[_QUERIES], fields[_GROUPS]
+    time, windows, groups = fields[_TIME], fields[_WINDOWS], fields[_GROUPS]
     following = np.int64(_NEVER)
     for group in range(groups):
         horizons.horizon[group] = _NEVER
-    for query in range(queries):
-        size, slide = horizons.size[query], horizons.slide[query]
+    for window in range(windows):
+        size, slide = horizons.size[window], horizons.slide[window]
         into = time % slide
         boundary = time - into if time >= _LONG_AGO + into else np.int64(_LONG_AGO)
         bound = boundary - size if boundary >= _LONG_AGO + size else np.int64(_LONG_AGO)
         for group in range(groups):
-            if horizons.member[group * queries + query]:
+            if horizons.member[group * windows + window]:
                 horizons.horizon[group] = min(horizons.horizon[group], bound)
         following = min(following, time + (slide - into) if time <= _NEVER - (slide - into) else np.int64(_NEVER))
     fields[_NEXT] = following

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 import rpq
 from rpq.paths.index import layout
-from rpq.paths.program import Compiled
 from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
@@ -136,7 +135,7 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
 
 def _trees(engine: rpq.Engine) -> int:
     """Roots that have a column in the index; statistics do not tell them."""
-    indexes = [index for running in engine._evaluation.running.values() for index in running.indexes]
+    indexes = [index for running in engine._evaluation.running for index in running.workers]
     return sum(int(index.state[layout.SLOTS] - index.state[layout.FREE_SLOTS]) for index in indexes)
 
 
@@ -146,7 +145,7 @@ def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float 
     held = stream.first(peak.tuple)
     for batch in held.batches():
         engine.push(batch, collect=False)
-    is_relevant = Compiled(query.dfa).is_relevant
+    is_relevant = query.reads
     for place in range(len(held) - 1, -1, -1):
         source, target, label = (held.table[name][place].as_py() for name in ("source", "target", "label"))
         if is_relevant(label):
@@ -165,7 +164,7 @@ def with_deletes(query: rpq.Query, stream: Stream, percent: float, *, seed: int)
         slide=query.window.slide,
         percent=percent,
         seed=seed,
-        is_relevant=Compiled(query.dfa).is_relevant,
+        is_relevant=query.reads,
     )
     table = pa.Table.from_batches([deletions.extend(batch) for batch in stream.batches()])
     return replace(stream, table=table, origin=f"{stream.origin}, {percent:g} % deletes, seed {seed}")
@@ -188,7 +187,7 @@ class SinglePushes:
 def push_singly(engine: rpq.Engine, tuples: pa.Table, relevant: int) -> SinglePushes:
     """Push tuples one by one through the API, with everything that a push costs, up to that many relevant ones."""
     (query,) = engine.queries
-    is_relevant = Compiled(query.dfa).is_relevant
+    is_relevant = query.reads
     microseconds: list[float] = []
     rows = 0
     for row in range(tuples.num_rows):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rpq
-from rpq.paths.program import Compiled
 from rpq.workloads import named_queries
 from rpq.workloads.baselines.confined import Baseline, Confined, TimeIsUpError
 from rpq.workloads.baselines.product_search import ProductSearch
@@ -178,7 +177,7 @@ class _Feed:
 
 
 def _relevant_rows(query: rpq.Query, stream: Stream) -> np.ndarray:
-    is_relevant = Compiled(query.dfa).is_relevant
+    is_relevant = query.reads
     labels = stream.table["label"].to_pylist()
     used = {label for label in set(labels) if is_relevant(label)}
     return np.flatnonzero([label in used for label in labels])

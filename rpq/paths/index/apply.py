@@ -3,6 +3,7 @@
 import numpy as np
 
 from rpq.arrays.lists import append, reserve, truncate
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import concerns_doubt
@@ -29,7 +30,6 @@ from rpq.paths.index.layout import (
     JUDGED,
     JUDGING,
     LATE,
-    LATENCY_BUCKETS,
     LOSING,
     NEED_CROSSING,
     NEED_JUDGE,

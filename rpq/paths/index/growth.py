@@ -9,6 +9,7 @@ import numpy as np
 
 from rpq.arrays.lanes import LANES
 from rpq.arrays.lists import Lists, grown, lists_bytes, new_lists, with_count
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.paths.index import layout
 from rpq.paths.index.layout import Graph, Index, Output, Queue, Table
 from rpq.paths.program import Program
@@ -77,7 +78,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
         ),
         state=state,
         settings=settings,
-        latency=np.zeros(layout.LATENCY_BUCKETS, np.int64),
+        latency=np.zeros(LATENCY_BUCKETS, np.int64),
     )
 
 

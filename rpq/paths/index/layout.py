@@ -128,7 +128,6 @@ POINTER = (1 << 31) - 1
 STATE_BITS = (1 << 16) - 1
 REGION_CLASSES = 60
 BUCKETS = 256
-LATENCY_BUCKETS = 1024
 
 
 class Graph(NamedTuple):

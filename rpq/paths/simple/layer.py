@@ -44,33 +44,25 @@ others, so near the budget a restored engine may set a root aside that the saved
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rpq.compiled.views import view
 from rpq.paths.index import conflicts, kernels, layout
 from rpq.paths.index.check import doubted_cells
-from rpq.paths.index.delta import DeltaIndex
+from rpq.paths.index.delta_index import DeltaIndex
 from rpq.paths.program import Program
 from rpq.paths.simple import certificates as store
 from rpq.paths.simple import judge
 from rpq.paths.simple.certificates import BLOCKED, GONE, Certificates, new_certificates, rebuilt
 from rpq.paths.simple.search import new_scratch
+from rpq.queries.protocol import Overrun
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import Window
 
 _UNLIMITED = np.iinfo(np.int64).max
-
-
-class Overrun(NamedTuple):
-    """A root that went over its budget: at which tuple of the chunk, when, and after how many nodes."""
-
-    place: int
-    root: int
-    time: int
-    size: int
 
 
 class SimpleIndex(DeltaIndex):

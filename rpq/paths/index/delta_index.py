@@ -6,7 +6,7 @@ The layout is explained in `layout.py`, the memory is that of `growth.py`; inser
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from rpq.paths.index.growth import index_bytes, new_index, note_capacities, with
 from rpq.paths.index.layout import Index
 from rpq.paths.index.witness import STEP
 from rpq.paths.program import Program
+from rpq.queries.protocol import Guard
+from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import Window
@@ -30,35 +32,25 @@ _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
 _OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.RESUME])
 
-Guard = Callable[[int, int], None]
-"""Called with the bytes that the index is about to need and its place in the chunk; raises where that is too much."""
+_ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where source and target lie in a pair
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """Answer changes of one chunk, as vertex ids.
+class PathDelta(Delta):
+    """Pairs (int64, source << 32 | target) as rows of ids.
 
-    Rows `ends[i - 1] : ends[i]` of `pairs` (int64, source << 32 | target) belong to event i, which has a time, a
-    kind (1 added, -1 removed) and a place in the order of the chunk. With witnesses, row r's path is
-    `paths[path_ends[r - 1] : path_ends[r]]`, last step first, a step being edge << 1 | against.
+    With witnesses, row r's path is `paths[path_ends[r - 1] : path_ends[r]]`, last step first, a step being
+    edge << 1 | against.
     """
 
     pairs: np.ndarray
-    times: np.ndarray
-    ends: np.ndarray
-    kinds: np.ndarray
-    orders: np.ndarray
     paths: np.ndarray
     path_ends: np.ndarray
 
-    def counts(self) -> np.ndarray:
-        """Rows added and rows removed."""
-        if not len(self.ends):
-            return np.zeros(2, np.int64)
-        lengths = self.ends.copy()
-        lengths[1:] -= self.ends[:-1]
-        removed = lengths[self.kinds < 0].sum()
-        return np.array([self.ends[-1] - removed, removed], np.int64)
+
+def rows_of_pairs(pairs: np.ndarray) -> IdRows:
+    """Pairs (int64, source << 32 | target) as rows of ids, without copying any."""
+    return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS)
 
 
 class DeltaIndex:
@@ -166,7 +158,7 @@ class DeltaIndex:
             self.index = index
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `part` has the answer changes."""
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
         self._begin_output()
         self.state[layout.TUPLE] = 0
         if self._apply_chunk is None:
@@ -187,18 +179,20 @@ class DeltaIndex:
 
     @property
     def has_rows(self) -> bool:
-        """Whether `part` is not empty."""
+        """Whether `delta` is not empty."""
         return bool(self.state[layout.EVENTS])
 
-    def part(self, *, before: int | None = None) -> Part:
+    def delta(self, *, before: int | None = None) -> PathDelta:
         """The answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
         output, state = self.index.output, self.state
         events = int(state[layout.EVENTS])
         if before is not None:
             events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
         rows = int(output.event_end[events - 1]) if events else 0
-        return Part(
-            pairs=output.pairs[:rows],
+        pairs = output.pairs[:rows]
+        return PathDelta(
+            ids=rows_of_pairs(pairs),
+            pairs=pairs,
             times=output.event_time[:events],
             ends=output.event_end[:events],
             kinds=output.event_kind[:events],
@@ -207,7 +201,7 @@ class DeltaIndex:
             path_ends=output.path_end[:rows],
         )
 
-    def advance(self, time: int) -> Part:
+    def advance(self, time: int) -> PathDelta:
         """Move the stream time without a tuple."""
         self._begin_output()
         while (code := int(kernels.advance(self._view, time))) != layout.DONE:
@@ -215,17 +209,18 @@ class DeltaIndex:
                 self._cross(time // self.window.slide, 0)
             else:
                 self._provide(code)
-        return self.part()
+        return self.delta()
 
-    def load(self, chunk: Chunk, slides: np.ndarray, *, quiet: bool = False) -> Part:
+    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
         """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
         self._begin_output()
-        self._load(chunk, slides - self.state[layout.BASE], quiet=quiet)
+        (mine,) = slides
+        self._load(chunk, mine - self.state[layout.BASE], quiet=quiet)
         self._loaded(quiet=quiet)
         if self.index.settings[layout.WITNESS] and not quiet:
             self._write_paths(0)
         kernels.end_event(self._view, self.state[layout.TIME], 1, 1)
-        return self.part()
+        return self.delta()
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
         """The absolute expiry slides of edges; at or below the current slide where the index does not hold them."""

@@ -1,0 +1,59 @@
+"""The kinds of queries that there are: how each starts, and how it is written down.
+
+One is registered where the engine is put together (`rpq.engine`); another package may register its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rpq.errors import QueryError
+from rpq.files.described import Damage, Described
+from rpq.queries.protocol import Question, Resources, RunningQuery
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of query: the type of its questions, how one starts to run, and how it becomes JSON and is read again.
+
+    `read` raises `Damage` for what `described` cannot have given.
+    """
+
+    name: str
+    question: type
+    start: Callable[[Any, Resources], RunningQuery]
+    described: Callable[[Any], dict[str, Any]]
+    read: Callable[[Described], Any]
+
+
+_kinds: dict[str, Kind] = {}
+_PLAIN = "path"  # the kind that is not written down: there was no other once
+
+
+def register(kind: Kind) -> None:
+    """Let queries of a kind be asked; one of the same name is replaced."""
+    _kinds[kind.name] = kind
+
+
+def kind_of(question: Any) -> Kind:
+    """The kind of a question. Raises `QueryError` for what is none."""
+    for kind in _kinds.values():
+        if isinstance(question, kind.question):
+            return kind
+    raise QueryError(f"a query is a rpq.Query(expression, window=…), not {question!r}")
+
+
+def described(question: Question) -> dict[str, Any]:
+    """A question as JSON values: in saved states, checkpoints, and on the way to Spark's workers."""
+    kind = kind_of(question)
+    return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.described(question)}
+
+
+def read(content: Described) -> Any:
+    """The question that `described` made these of. Raises `Damage`."""
+    name = content["kind"].text() if "kind" in content else _PLAIN
+    if name not in _kinds:
+        raise Damage(f"a query is of kind {name!r}, which this release does not know")
+    return _kinds[name].read(content)

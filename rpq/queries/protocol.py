@@ -1,0 +1,217 @@
+"""What a query is to the engine while it runs: the protocol that every kind of query implements.
+
+The evaluation (`rpq.running`) turns names into ids, keeps the snapshot graph, moves the clock, and cuts the stream into
+chunks. It knows no kind of query; what it needs of one stands here. A running query has *workers*, one for each thread
+of the engine: each takes every chunk and answers for a part of the answers, so that no two report the same row. What
+workers report are columns of vertex ids (`rpq.results.delta`), as many as the query has columns.
+
+To add a kind: a question (`Question`) for users to make, a `RunningQuery` with its `Worker`, and a `Kind` that binds
+the two (`rpq.queries.kinds`). `tests/edge_query.py` is a small one: the edges of one label.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.files.described import Described
+from rpq.results.delta import Delta, IdRows
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import Window
+
+Guard = Callable[[int, int], None]
+"""Called with the bytes that a worker is about to need and its place in the chunk; raises where that is too much."""
+
+COUNTS = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
+"""What becomes of a tuple, for one query: the names under which it is counted."""
+
+
+class Question(Protocol):
+    """What a user asks."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from others."""
+
+    @property
+    def window(self) -> Window:
+        """The window that it is asked over."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of its rows."""
+
+    @property
+    def labels(self) -> frozenset[str] | None:
+        """All labels that it can read; None where it reads some that it does not name."""
+
+    def reads(self, label: str) -> bool:
+        """Whether edges of a label can matter to it."""
+
+    def over(self, window: Window) -> Self:
+        """The same question over another window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What a query that starts is given: how its work is divided, and what it may use."""
+
+    threads: int
+    share: tuple[int, int]  # number, of how many
+    witness: bool
+    capacity: int
+    guard: Guard
+
+
+class Overrun(NamedTuple):
+    """A root that was set aside: at tuple `place` of the chunk (-1: none), at a stream time, having taken `size` nodes."""
+
+    place: int
+    root: int
+    time: int
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What one running query has counted, and what it holds now; `counts` are in the order of `COUNTS`."""
+
+    counts: tuple[int, ...]
+    added: int
+    removed: int
+    answers: int
+    edges: int
+    cells: int
+    nbytes: int  # without buffers for rows
+    latency: np.ndarray  # int64[LATENCY_BUCKETS]
+    further: dict[str, int] = field(default_factory=dict)  # fields of `Statistics` by name
+
+
+class Worker(Protocol):
+    """One part of a running query: it takes every chunk, and answers for its part of the answers."""
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply a chunk, also given as the view `tuples` of it; `delta` has the rows. Raises `MemoryLimitError`."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `delta` is not empty."""
+
+    def delta(self, *, before: int | None = None) -> Delta:
+        """The rows of the last call, or those `before` a tuple of it; the next call overwrites them."""
+
+    def advance(self, time: int) -> Delta:
+        """Move the stream time without a tuple."""
+
+    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
+        """Enter edges that expire at these absolute slides, an array for each window; what they bring is one event, now.
+
+        Where they were in the window already (`quiet`) there are no rows.
+        """
+
+    def sweep(self) -> None:
+        """Let go of everything that has left the window: after it no id of an edge that has left is used."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+
+
+class RunningQuery(ABC):
+    """A registered query while it runs."""
+
+    question: Question
+    """With its windows in the integers of the stream."""
+
+    workers: Sequence[Worker]
+    """One for each thread."""
+
+    vertex_room: int = 0
+    """Vertex ids below can be used."""
+
+    is_divided: bool = False
+    """Whether vertices differ in what they may be, so that every new one must be told of by `make_room`."""
+
+    # --- what it reads ---------------------------------------------------------------------------------------
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows over which it reads edges."""
+        return (self.question.window,)
+
+    @abstractmethod
+    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+        """Take in label ids with their names. O(labels)."""
+
+    @abstractmethod
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Which edges it reads: (label id, window), boolean."""
+
+    @abstractmethod
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+
+    # --- what it tells ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        """For each window the absolute slides at which edges expire; at or below the current one where not held."""
+
+    @abstractmethod
+    def answers(self) -> list[IdRows]:
+        """The answers now. O(size of the index)."""
+
+    @abstractmethod
+    def rows(self) -> np.ndarray:
+        """Rows added and removed so far."""
+
+    @abstractmethod
+    def figures(self) -> Figures:
+        """What was counted, and what is held. O(size of the index)."""
+
+    def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
+        """What makes an answer, given as ids, one; None if it is none."""
+        raise NotImplementedError("queries of this kind have no witness")
+
+    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+        """The witnesses of the rows of a delta, as texts; empty for rows that leave."""
+        raise NotImplementedError("queries of this kind have no witness")
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
+
+    @property
+    def may_overrun(self) -> bool:
+        """Whether roots can go over a budget at all."""
+        return False
+
+    def take_overruns(self) -> list[Overrun]:
+        """The roots that went over their budget since the last call."""
+        return []
+
+    def set_aside(self) -> list[int]:
+        """The roots that are set aside now."""
+        return []
+
+    def restore_root(self, root: int) -> list[Delta]:
+        """Let a root that was set aside answer again; the rows."""
+        return []
+
+    # --- to go on later --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+        """What was counted and cannot be found again from the window, for JSON."""
+
+    @abstractmethod
+    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+        """Go on from what `saved` gave. Calls `load` once, which lets the workers load the window. Raises `Damage`."""

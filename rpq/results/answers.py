@@ -1,0 +1,77 @@
+"""The answers of a query at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from rpq.results import html
+
+if TYPE_CHECKING:
+    import pandas
+
+_SHOWN = 3  # rows in a repr
+_SHOWN_IN_HTML = 10
+_PAIR = ("source", "target")
+
+Answer = tuple[int | str, ...]
+
+
+class Answers:
+    """The answers at one moment; those of a path query are pairs (source, target).
+
+    - Tuples: iteration, `in` (the first time O(answers), then O(1)), `len`, `pairs`
+    - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and whatever else speaks the Arrow PyCapsule interface
+      take the object itself
+    """
+
+    def __init__(self, columns: Sequence[str], values: Sequence[pa.Array]) -> None:
+        self._columns = tuple(columns)
+        self._values = tuple(values)
+
+    def __len__(self) -> int:
+        return len(self._values[0])
+
+    def __repr__(self) -> str:
+        first = ", ".join(map(str, self._first(_SHOWN)))
+        more = ", …" if len(self) > _SHOWN else ""
+        noun = "pair" if self._columns == _PAIR else "answer"
+        return f"<Answers: {len(self):,} {noun}{'' if len(self) == 1 else 's'}{f': {first}{more}' if first else ''}>"
+
+    def _repr_html_(self) -> str:
+        rows = self._first(_SHOWN_IN_HTML)
+        return html.table(f"{len(self):,} answers", self._columns, rows, more=len(self) - len(rows))
+
+    def __iter__(self) -> Iterator[Answer]:
+        return zip(*(column.to_pylist() for column in self._values), strict=True)
+
+    def __contains__(self, answer: object) -> bool:
+        return isinstance(answer, tuple) and all(isinstance(one, (int, str)) for one in answer) and answer in self._set
+
+    def __arrow_c_schema__(self) -> object:
+        return self.to_arrow().schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        """A table with the columns of the query: source, target."""
+        return pa.table(dict(zip(self._columns, self._values, strict=True)))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    def pairs(self) -> set[Answer]:
+        """The answers as a set of pairs."""
+        return set(self._set)
+
+    @cached_property
+    def _set(self) -> frozenset[Answer]:
+        return frozenset(self)
+
+    def _first(self, count: int) -> list[Answer]:
+        return list(zip(*(column[:count].to_pylist() for column in self._values), strict=True))

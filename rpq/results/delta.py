@@ -1,0 +1,51 @@
+"""Answer changes as running queries report them: rows of vertex ids, bound to the moment of their change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+
+class IdRows(NamedTuple):
+    """Rows of vertex ids; column `c` of the query is `values[:, order[c]]`."""
+
+    values: np.ndarray  # int32 (row, place in the row), contiguous
+    order: tuple[int, ...]
+
+    def column(self, number: int) -> np.ndarray:
+        """The ids of a column of the query."""
+        return self.values[:, self.order[number]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta:
+    """Answer changes of one chunk of tuples, as one worker of a running query found them.
+
+    Rows `ends[i - 1] : ends[i]` of `ids` belong to event i, which has a time, a kind (1 added, -1 removed) and a place in
+    the order of the chunk: twice the number of its tuple, plus one unless it is a boundary that this tuple crosses. The
+    arrays may be a worker's own, which its next call overwrites.
+    """
+
+    ids: IdRows
+    times: np.ndarray  # int64 an event
+    ends: np.ndarray  # int64 an event
+    kinds: np.ndarray  # int8 an event
+    orders: np.ndarray  # int64 an event
+
+    def __len__(self) -> int:
+        return len(self.ids.values)
+
+    def lengths(self) -> np.ndarray:
+        """How many rows each event has."""
+        lengths = self.ends.copy()
+        lengths[1:] -= self.ends[:-1]
+        return lengths
+
+    def counts(self) -> np.ndarray:
+        """Rows added and rows removed."""
+        if not len(self.ends):
+            return np.zeros(2, np.int64)
+        removed = self.lengths()[self.kinds < 0].sum()
+        return np.array([self.ends[-1] - removed, removed], np.int64)

@@ -1,0 +1,49 @@
+"""The threads of an engine: every worker of every query gets each chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from rpq.errors import MemoryLimitError
+from rpq.results.delta import Delta
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import Edges
+
+Job = tuple[int, Any]
+"""The number of a query and one of its workers."""
+
+
+class Crew:
+    """Lets workers apply chunks, several at a time where there are threads. Kernels release the GIL."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def apply(
+        self, jobs: Sequence[Job], chunk: Chunk, tuples: Any, edges: Edges, first: int
+    ) -> tuple[list[tuple[int, Delta]], MemoryLimitError | None]:
+        """Apply a chunk, which begins at row `first` of the push; what workers report up to the first failure."""
+        met: list[MemoryLimitError] = []
+        waiting = iter(jobs)
+
+        def work() -> None:
+            for _, worker in waiting:
+                try:
+                    worker.apply(chunk, tuples, edges)
+                except MemoryLimitError as failure:
+                    met.append(failure)
+
+        # The calling thread works as well: waking another takes longer than many a chunk.
+        others = [self._pool.submit(work) for _ in range(self._threads - 1)] if self._pool is not None else []
+        try:
+            work()
+        finally:
+            for other in others:
+                other.result()
+        if not met:
+            return [(number, worker.delta()) for number, worker in jobs if worker.has_rows], None
+        earliest = min(met, key=lambda failure: failure.row)
+        return [(number, worker.delta(before=earliest.row - first)) for number, worker in jobs], earliest

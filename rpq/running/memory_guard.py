@@ -1,0 +1,62 @@
+"""The guard that ends a tuple before the engine grows past its memory limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rpq.errors import MemoryLimitError
+from rpq.queries.protocol import Guard
+
+
+class MemoryGuard:
+    """Knows how much the workers of all queries hold, without looking at each of them whenever one grows.
+
+    With thousands of queries to look at all of them would take all the time there is.
+    """
+
+    def __init__(self, limit: int, *, others: Callable[[], int]) -> None:
+        self.limit = limit
+        self.row = 0  # of the push, at which the chunk begins
+        self._others = others  # bytes of what queries share
+        self._workers: dict[Any, int] = {}  # bytes, as of the last look at each
+        self._grown: list[Any] = []  # and not looked at since
+
+    def add(self, workers: Iterable[Any]) -> None:
+        """Watch these workers too."""
+        self._grown += workers
+
+    def restart(self, workers: Iterable[Any]) -> None:
+        """Watch these workers alone."""
+        self._grown, self._workers = [*workers], {}
+
+    def of(self, name: str, workers: Callable[[], Iterable[Any]]) -> Guard:
+        """The guard of a query."""
+
+        def guard(size: int, place: int) -> None:
+            self._refuse_if_too_much(name, workers(), size, self.row + place)
+
+        return guard
+
+    def _refuse_if_too_much(self, query: str, growing: Iterable[Any], size: int, row: int) -> None:
+        """Refuse to let one worker grow to `size` bytes if everything together would pass the limit."""
+        grown, self._grown = [*self._grown, *growing], [*growing]
+        self._workers.update((worker, worker.nbytes) for worker in grown)
+        needed = self._bytes_with(size)
+        if needed > self.limit:  # unless others have let go of some since
+            self._workers = {worker: worker.nbytes for worker in self._workers}
+            needed = self._bytes_with(size)
+        if needed > self.limit:
+            raise MemoryLimitError(
+                f"query {query!r}: tuple {row} of the batch would make the engine grow to "
+                f"{needed:,} bytes; the limit is {self.limit:,}. Restrict sources or targets, take a smaller window, "
+                "or raise the limit",
+                query=query,
+                row=row,
+                size=needed,
+                limit=self.limit,
+            )
+
+    def _bytes_with(self, size: int) -> int:
+        """Bytes of everything together once a worker has grown to `size`. O(workers)."""
+        return self._others() + sum(self._workers.values()) + size - size * 4 // 5

@@ -1,0 +1,131 @@
+"""The queries that run in one engine, and which labels over which windows each reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rpq.errors import QueryError, RegistrationError
+from rpq.queries.kinds import kind_of
+from rpq.queries.protocol import Question, Resources, RunningQuery
+from rpq.results.changes import Asked
+from rpq.stream.columns import EARLIEST
+from rpq.stream.labels import LabelDictionary
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import INT64_MAX
+
+
+class RunningQueries:
+    """Running queries by name, in the order in which they were registered, which numbers them."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, RunningQuery] = {}
+        self.asked = Asked((), ())
+        self.jobs: tuple[tuple[int, Any], ...] = ()  # (number of the query, worker)
+        self.may_overrun = False  # whether a query has roots that can go over a budget
+        self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
+
+    def __iter__(self) -> Iterator[RunningQuery]:
+        return iter(self._held.values())
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._held
+
+    def named(self, name: str | None) -> RunningQuery:
+        """The query of that name, or the only one."""
+        if name is None and len(self._held) == 1:
+            return next(iter(self._held.values()))
+        if name is None or name not in self._held:
+            known = ", ".join(map(repr, self._held)) or "none"
+            raise QueryError(f"no query named {name!r}; the registered ones are: {known}")
+        return self._held[name]
+
+    def number_of(self, running: RunningQuery) -> int:
+        """The number that its rows bear."""
+        return list(self._held).index(running.question.name)
+
+    def refuse_if_unfit(self, question: Any) -> None:
+        """Raise if this is no query, or has the name of another."""
+        kind_of(question)
+        if question.name in self._held:
+            raise QueryError(f"there is a query named {question.name!r} already; give this one another name")
+
+    def start(self, question: Question, resources: Resources, labels: LabelDictionary) -> RunningQuery:
+        """Let a query begin, from an empty window; `settle` makes it one of those that run."""
+        self.refuse_if_unfit(question)
+        running = kind_of(question).start(question, resources)
+        running.set_labels(np.fromiter(labels.ids.values(), np.int64, len(labels)), list(labels.ids))
+        self._held[question.name] = running
+        return running
+
+    def remove(self, name: str) -> None:
+        """Take a query away."""
+        del self._held[name]
+
+    def settle(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Tell the graph what is read over which windows, after queries came or went. O(labels · windows)."""
+        held = self._held.values()
+        self.asked = Asked((*self._held,), tuple(running.question.columns for running in held))
+        self.jobs = tuple((number, worker) for number, running in enumerate(held) for worker in running.workers)
+        self.may_overrun = any(running.may_overrun for running in held)
+        windows = [window for running in held for window in running.windows]
+        self.latest = INT64_MAX - max((window.size for window in windows), default=0)
+        ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
+        read = np.zeros((labels.room, len(windows)), bool)
+        read[ids] = self._reads(ids, len(windows))
+        graph.set_windows(windows, read)
+
+    def admit_labels(self, labels: np.ndarray, names: Sequence[str], graph: SnapshotGraph) -> None:
+        """Tell queries and graph what label ids stand for."""
+        for running in self._held.values():
+            running.set_labels(labels, names)
+        graph.set_labels(labels, self._reads(labels, sum(len(running.windows) for running in self._held.values())))
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        for running in self._held.values():
+            running.make_room(vertices, fresh, graph)
+
+    def rows(self) -> np.ndarray:
+        """Rows added and removed so far."""
+        return sum((running.rows() for running in self._held.values()), np.zeros(2, np.int64))
+
+    def _reads(self, labels: np.ndarray, windows: int) -> np.ndarray:
+        """Which labels are read over which windows: (label, window), boolean."""
+        read = np.zeros((len(labels), windows), bool)
+        first = 0
+        for running in self._held.values():
+            mine = running.reads(labels)
+            read[:, first : first + mine.shape[1]] = mine
+            first += mine.shape[1]
+        return read
+
+
+def refuse_if_lost(
+    question: Question, labels: LabelDictionary, graph: SnapshotGraph, *, told: Callable[[int], Any]
+) -> None:
+    """Raise if the window of a new query would hold an edge that was not kept; times are `told` as the stream's are."""
+    time = graph.time
+    if time is None:
+        return
+    window = question.window
+    lost = [int(graph.horizons.lost[number]) for label, number in labels.ids.items() if question.reads(label)]
+    if question.labels is None or any(label not in labels.ids for label in question.labels):
+        # One that nothing is known of may be among those that were forgotten.
+        lost.append(labels.forgotten)
+    latest = max(lost, default=EARLIEST - 1)
+    if latest >= EARLIEST and latest > window.lower_bound(time):
+        available = told(window.expiry_slide(latest) * window.slide)
+        complete = told(window.expiry_slide(time) * window.slide)
+        raise RegistrationError(
+            f"query {question.name!r}: its window would hold edges that were not kept; it can be registered from "
+            f'{available} on, if no more are lost until then, or at once with start="empty", which is '
+            f"complete from {complete} on",
+            available_from=available,
+        )
