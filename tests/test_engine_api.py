@@ -497,7 +497,7 @@ def test_importing_loads_nothing_heavy() -> None:
     )
     loaded = set(done.stdout.split())
     assert "rpq" in loaded
-    assert not loaded & {"pyspark", "matplotlib", "pandas", "numba", "pyarrow", "numpy", "llvmlite"}
+    assert not loaded & {"pyspark", "matplotlib", "pandas", "numba", "pyarrow", "numpy", "llvmlite", "rdflib"}
 
 
 def test_names_of_the_package() -> None:
