@@ -23,6 +23,7 @@ from typing import Literal
 FLOORS = (
     "rpq.automata",
     "rpq.errors",
+    "rpq.files",
     "rpq.compiled",
     "rpq.arrays",
     "rpq.stream",
@@ -31,7 +32,6 @@ FLOORS = (
     "rpq.paths",
     "rpq.patterns",
     "rpq.running",
-    "rpq.files",
     "rpq.state",
     "rpq.engine",
     "rpq.warmup",

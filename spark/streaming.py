@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import rpq
 from rpq.spark import envelopes
+from rpq.spark.change_schema import schema_of
 from rpq.spark.errors import PipelineError
 from rpq.spark.in_numbers import in_numbers
-from rpq.spark.change_schema import schema_of
 from rpq.spark.partitions import partition_keys
 from rpq.spark.spark_session import STATE_STORE, STATE_STORE_KEY
 from rpq.stream.durations import NANOSECONDS

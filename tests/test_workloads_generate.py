@@ -14,7 +14,7 @@ from rpq.workloads.generate.batches import BLOCK
 from rpq.workloads.generate.command import NAMES, generate
 from rpq.workloads.generate.figures import stream_figures
 from rpq.workloads.generate.interactions import like_stackoverflow
-from rpq.workloads.generate.kinds import KINDS
+from rpq.workloads.generate.generators import KINDS
 from rpq.workloads.generate.ldbc_updates import LABELS
 from rpq.workloads.gmark.schema import SOCIAL
 

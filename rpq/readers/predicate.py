@@ -1,6 +1,6 @@
 """Conditions over batches of columns: what the values mean, and which rows are kept.
 
-* A column has a type, or its values are **loose** (`rpq.readers.text.loose`): read as what they are compared with.  Two loose
+* A column has a type, or its values are **loose** (`rpq.readers.loose`): read as what they are compared with.  Two loose
   values are compared as numbers where both are numbers, else as text.
 * Types that do not go together are an error before anything is read, not a condition that never holds.
 * What cannot be told is null: a comparison with null, a number that is none, a division by zero.  As in SQL `and`, `or`
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from rpq.readers.column_names import did_you_mean
 from rpq.readers.field_errors import FieldError, shown
-from rpq.readers.text.loose import LooseColumn
+from rpq.readers.loose import LooseColumn
 from rpq.readers.times import check_time, time_kind
 from rpq.readers.where import Arithmetic, Call, Comparison, In, IsNull, Literal, Logical, Name, Node, Not, Where
 

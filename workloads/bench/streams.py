@@ -152,7 +152,7 @@ def load_files(dataset: DataSet, data: Path, *, scale: float = 1.0) -> Stream:
 
 def generate(dataset: DataSet, *, edges: int, seed: int) -> Stream:
     """A stream like the data set, from its generator."""
-    from rpq.workloads.generate.kinds import KINDS
+    from rpq.workloads.generate.generators import KINDS
 
     batches = KINDS[dataset.generator](edges=edges, seed=seed)
     table = pa.Table.from_batches([_inserts(batch) if dataset.inserts_only else batch for batch in batches])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("stackoverflow", "ldbc", "yago", "gmark")
-"""Of the generators in `rpq.workloads.generate.kinds`, which is imported when one is called."""
+"""Of the generators in `rpq.workloads.generate.generators`, which is imported when one is called."""
 
 
 @click.command("generate", short_help="Make a stream like Stack Overflow's, LDBC's, YAGO's or gMark's.")
@@ -65,7 +65,7 @@ def generate(
     if workload:
         return _write_workload(output, workload, seed, options)
     from rpq.files.destinations import WriteError
-    from rpq.workloads.generate.kinds import KINDS
+    from rpq.workloads.generate.generators import KINDS
     from rpq.workloads.generate.writing import OutputError, write_stream
 
     try:

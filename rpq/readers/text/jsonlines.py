@@ -22,9 +22,9 @@ from pyarrow import json as arrow_json
 
 from rpq.readers.column_names import ColumnNames, did_you_mean
 from rpq.readers.field_errors import FieldError, shown
+from rpq.readers.loose import EXACT, texts_of
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text
-from rpq.readers.text.loose import EXACT, texts_of
 from rpq.readers.text.parsing import EXACT_BYTES, LineError, Rows, data_lines, halves
 from rpq.readers.times import check_time, time_kind, times_of
 
