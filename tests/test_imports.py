@@ -210,7 +210,7 @@ def test_circles_of_folders_need_no_circle_of_modules(tmp_path):
     (circle,) = graph.folder_circles()
     assert {str(one) for one in circle} == {
         "rpq/readers/text/lines.py:1: rpq.readers.text.lines → rpq.readers.kinds (when loaded)",
-        "rpq/readers/kinds.py:2: rpq.readers.kinds → rpq.readers.loose (in a function)",
+        "rpq/readers/kinds.py:2: rpq.readers.kinds → rpq.readers.text.loose (in a function)",
     }
 
 
