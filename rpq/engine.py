@@ -435,7 +435,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation = self._evaluation
         changes = Changes(
             evaluation.running.asked,
-            [chunk for chunk in rows if chunk],
+            rows if len(rows) == 1 and rows[0] else [chunk for chunk in rows if chunk],
             added=int(counts[0]),
             removed=int(counts[1]),
             late_rows=np.zeros(0, np.int64) if late_rows is None else late_rows,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,23 +18,40 @@ class IdRows(NamedTuple):
         return self.values[:, self.order[number]]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Delta:
     """Answer changes of one chunk of tuples, as one worker of a running query found them.
 
     Rows `ends[i - 1] : ends[i]` of `ids` belong to event i, which has a time, a kind (1 added, -1 removed) and a place in
     the order of the chunk: twice the number of its tuple, plus one unless it is a boundary that this tuple crosses. The
     arrays may be a worker's own, which its next call overwrites.
+
+    `times`, `ends` and `orders` are int64, `kinds` int8. One is made for nearly every single tuple, so it is a plain class.
     """
 
-    ids: IdRows
-    times: np.ndarray  # int64 an event
-    ends: np.ndarray  # int64 an event
-    kinds: np.ndarray  # int8 an event
-    orders: np.ndarray  # int64 an event
+    __slots__ = ("_ids", "ends", "kinds", "orders", "times")
+
+    def __init__(
+        self, *, ids: IdRows | None, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
+    ) -> None:
+        self._ids = ids
+        self.times = times
+        self.ends = ends
+        self.kinds = kinds
+        self.orders = orders
+
+    @property
+    def ids(self) -> IdRows:
+        """The rows."""
+        assert self._ids is not None
+        return self._ids
 
     def __len__(self) -> int:
         return len(self.ids.values)
+
+    def as_lists(self) -> list[tuple[int, ...]]:
+        """The rows, each with its ids in the order of the columns: where there are few."""
+        values, order = self.ids
+        return [tuple([row[place] for place in order]) for row in values.tolist()]
 
     def lengths(self) -> np.ndarray:
         """How many rows each event has."""

@@ -43,23 +43,28 @@ def blocks_of(
 
 def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> FewRows:
     """The rows of deltas (number of the query, delta), merged in time order. O(rows log rows)."""
-    found = []
+    rows = FewRows([], [], [], [])
+    moments: list[tuple[int, int]] = []
+    names: dict[int, int | str] = {}
     for number, delta in deltas:
-        rows, columns = delta.ids.values.tolist(), delta.ids.order
         begin = 0
+        for ids in delta.as_lists():
+            for vertex in ids:
+                if vertex not in names:
+                    names[vertex] = vertices.name_of(vertex)
+            rows.values.append(tuple([names[vertex] for vertex in ids]))
         events = zip(delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), delta.ends.tolist(), strict=True)
         for order, time, kind, end in events:
-            found += [(order, time, number, [row[c] for c in columns], kind < 0) for row in rows[begin:end]]
+            count = end - begin
+            rows.query.extend([number] * count)
+            rows.timestamp.extend([time] * count)
+            rows.removed.extend([kind < 0] * count)
+            moments += [(order, time)] * count
             begin = end
-    if len(deltas) > 1:
-        found.sort(key=lambda row: row[:2])
-    names = {vertex: vertices.name_of(vertex) for vertex in {vertex for row in found for vertex in row[3]}}
-    return FewRows(
-        query=[row[2] for row in found],
-        values=[tuple([names[vertex] for vertex in row[3]]) for row in found],
-        timestamp=[row[1] for row in found],
-        removed=[row[4] for row in found],
-    )
+    if len(deltas) == 1:
+        return rows
+    sequence = sorted(range(len(moments)), key=moments.__getitem__)
+    return FewRows(*([column[row] for row in sequence] for column in rows))
 
 
 def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.Array]:

@@ -102,10 +102,13 @@ class Evaluation:
     ) -> Applied:
         """Apply one tuple, all of whose values are as they should be: what `apply` does, at a small part of its cost."""
         self.guard.row = 0
-        number = self.intake.label_id(label)
+        intake = self.intake
+        number = self.labels.ids.get(label, -1)
+        if number < 0:
+            number = intake.add_label(label)
         u = v = -1
         if self.graph.horizons.wanted[number]:
-            u, v = self.intake.ends(source, target, self._needs_room)
+            u, v = intake.ends(source, target, self._needs_room)
         single = self._single
         single.fill(u, v, number, timestamp, delete)
         self.midway = True

@@ -57,12 +57,10 @@ class Intake:
             edge=np.empty(count, np.int32),
         )
 
-    def label_id(self, label: str) -> int:
-        """The id of one label."""
-        number = self.labels.ids.get(label, -1)
-        if number < 0:
-            number = self.labels.add(label)
-            self._admit_labels(np.array([number]))
+    def add_label(self, label: str) -> int:
+        """The id of a label that has none."""
+        number = self.labels.add(label)
+        self._admit_labels(np.array([number]))
         return number
 
     def ends(

@@ -7,7 +7,6 @@ The layout is explained in `layout.py`, the memory is that of `growth.py`; inser
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,9 @@ _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 _OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.RESUME])
 
 _ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where source and target lie in a pair
+_TARGET = (1 << 32) - 1
 
 
-@dataclass(frozen=True, kw_only=True)
 class PathDelta(Delta):
     """Pairs (int64, source << 32 | target) as rows of ids.
 
@@ -43,9 +42,23 @@ class PathDelta(Delta):
     edge << 1 | against.
     """
 
-    pairs: np.ndarray
-    paths: np.ndarray
-    path_ends: np.ndarray
+    __slots__ = ("pairs", "path_ends", "paths")
+
+    def __init__(self, *, pairs: np.ndarray, paths: np.ndarray, path_ends: np.ndarray, **events: np.ndarray) -> None:
+        super().__init__(ids=None, **events)
+        self.pairs = pairs
+        self.paths = paths
+        self.path_ends = path_ends
+
+    @property
+    def ids(self) -> IdRows:
+        return rows_of_pairs(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def as_lists(self) -> list[tuple[int, ...]]:
+        return [(pair >> 32, pair & _TARGET) for pair in self.pairs.tolist()]
 
 
 def rows_of_pairs(pairs: np.ndarray) -> IdRows:
@@ -189,10 +202,8 @@ class DeltaIndex:
         if before is not None:
             events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
         rows = int(output.event_end[events - 1]) if events else 0
-        pairs = output.pairs[:rows]
         return PathDelta(
-            ids=rows_of_pairs(pairs),
-            pairs=pairs,
+            pairs=output.pairs[:rows],
             times=output.event_time[:events],
             ends=output.event_end[:events],
             kinds=output.event_kind[:events],
