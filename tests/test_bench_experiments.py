@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -63,6 +64,19 @@ def test_windows_and_slides_are_swept(run):
     assert all(0 < record["expiry_share"] < 1 for record in records)
 
 
+def test_versions_take_turns(tmp_path):
+    options = ["--other", sys.executable, "--edges", 2_000, "--repeat", 3, "--queries", "Q1,Q2", "--output", tmp_path]
+    ran = CliRunner().invoke(bench, ["versions", *map(str, options)], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    result = json.loads((tmp_path / "versions.json").read_text())
+    assert all(result["checks"].values())
+    assert [(r["dataset"], r["query"]) for r in result["records"]] == [(d, q) for d in ("stackoverflow", "ldbc") for q in ("Q1", "Q2")]
+    for record in result["records"]:
+        assert record["rows"] > 0 and record["lowest_ratio"] <= record["ratio"] <= record["highest_ratio"]
+    ran = CliRunner().invoke(bench, ["versions", "--output", str(tmp_path)])
+    assert ran.exit_code == 1 and "--other" in ran.output
+
+
 def test_moving_the_time_first_changes_no_rows():
     stream = generate(DATA_SETS["stackoverflow"], edges=4_000, seed=2)
     query = rpq.Query("a2q/c2a*", window=rpq.Window(size=5 * 86_400, slide=40_000))
@@ -117,7 +131,7 @@ def test_latency_is_that_of_every_call(run):
 def test_every_experiment_has_a_test_and_helps():
     ran = CliRunner().invoke(bench, ["--help"])
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
-    tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple", *SPEED}
+    tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple", "versions", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 

@@ -22,6 +22,7 @@ EXPERIMENTS = {
     "states": ("rpq.workloads.bench.states", "Throughput against states and index size (Fig. 8, 9)."),
     "deletes": ("rpq.workloads.bench.deletes", "Explicit deletes of 2 to 10 % (Fig. 10)."),
     "reevaluation": ("rpq.workloads.bench.reevaluation", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
+    "versions": ("rpq.workloads.bench.versions", "This version against another one, turn by turn."),
     "simple": ("rpq.workloads.bench.simple_paths", "Simple path semantics (Table 4)."),
 }
 """Name → module with an `EXPERIMENT`, and a line of help."""
@@ -106,6 +107,8 @@ def _command(name: str, help_text: str) -> click.Command:
                      help="What a baseline may take for a query."),
         click.Option(["--seed"], type=int, default=1, show_default=True, help="Of generated streams and samples."),
         click.Option(["--cold", "is_cold"], is_flag=True, help="Measure a start without compiled kernels, too."),
+        click.Option(["--other"], type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="PYTHON",
+                     help="For versions: the Python of the installation to compare with."),
         click.Option(["--output"], type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                      help="Where results go.  [default: workloads/results of a checkout, or results]"),
     ]  # fmt: skip

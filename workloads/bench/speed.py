@@ -54,7 +54,7 @@ HOW = (
 def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> Outcome:
     """Measure the queries that a set of figures names, on its data set."""
     others = figures_of_others(figures)
-    stream = _stream(dataset, settings, say)
+    stream = stream_of(dataset, settings, say)
     is_whole = settings.scale >= 1 and settings.data is not None
     wanted = {name.upper() for name in settings.queries}
     records = []
@@ -138,7 +138,7 @@ def _beside(record: Record, known: Mapping[str, Any], others: Mapping[str, Any])
     return beside
 
 
-def _stream(dataset: str, settings: Settings, say: Say) -> Stream:
+def stream_of(dataset: str, settings: Settings, say: Say) -> Stream:
     """The files of a data set; where no directory was given, a generated stream without the figures of others."""
     if settings.data is not None:
         return load_files(DATA_SETS[dataset], settings.data, scale=settings.scale)
