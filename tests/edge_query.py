@@ -103,9 +103,8 @@ class EdgesWorker:
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
         self.events = []
-        for u, v, label, edge, slide in zip(
-            chunk.source.tolist(), chunk.target.tolist(), chunk.label.tolist(), chunk.edge.tolist(), slides[0].tolist(), strict=True
-        ):
+        columns = (chunk.source, chunk.target, chunk.label, chunk.edge, slides[0])
+        for u, v, label, edge, slide in zip(*(column.tolist() for column in columns), strict=True):
             if label == self.label and slide > self.slide:
                 self.held[edge] = (u, v, slide)
         if not quiet:
@@ -128,7 +127,8 @@ class EdgesWorker:
 
     def ids(self, pairs: list[tuple[int, int]]) -> IdRows:
         places = ["st".index(end) for end in self.question.ends]
-        return IdRows(np.array([[pair[p] for p in places] for pair in pairs], np.int32).reshape(-1, len(places)), (*range(len(places)),))
+        rows = np.array([[pair[place] for place in places] for pair in pairs], np.int32)
+        return IdRows(rows.reshape(-1, len(places)), tuple(range(len(places))))
 
     def own(self) -> list[tuple[int, int]]:
         return [(u, v) for u, v, _ in self.held.values() if self.is_own[u]]
@@ -233,7 +233,8 @@ def _described(question: EdgesOf) -> dict[str, Any]:
 def _read(content: Described) -> EdgesOf:
     size, slide = (content["window"][name].whole(1) for name in ("size", "slide"))
     label, name, ends = (content[field].unicode() for field in ("label", "name", "ends"))
-    return EdgesOf(label=label, name=name, ends=ends, explicit=content["explicit"].flag(), window=Window(size=size, slide=slide))
+    window = Window(size=size, slide=slide)
+    return EdgesOf(label=label, name=name, ends=ends, explicit=content["explicit"].flag(), window=window)
 
 
 kinds.register(kinds.Kind(name="edges", question=EdgesOf, start=RunningEdges, described=_described, read=_read))

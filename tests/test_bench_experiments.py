@@ -70,7 +70,8 @@ def test_versions_take_turns(tmp_path):
     assert ran.exit_code == 0, ran.output
     result = json.loads((tmp_path / "versions.json").read_text())
     assert all(result["checks"].values())
-    assert [(r["dataset"], r["query"]) for r in result["records"]] == [(d, q) for d in ("stackoverflow", "ldbc") for q in ("Q1", "Q2")]
+    asked = [(dataset, query) for dataset in ("stackoverflow", "ldbc") for query in ("Q1", "Q2")]
+    assert [(record["dataset"], record["query"]) for record in result["records"]] == asked
     for record in result["records"]:
         assert record["rows"] > 0 and record["lowest_ratio"] <= record["ratio"] <= record["highest_ratio"]
     ran = CliRunner().invoke(bench, ["versions", "--output", str(tmp_path)])
@@ -131,7 +132,8 @@ def test_latency_is_that_of_every_call(run):
 def test_every_experiment_has_a_test_and_helps():
     ran = CliRunner().invoke(bench, ["--help"])
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
-    tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple", "versions", *SPEED}
+    tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
+    tested |= {"versions", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 
