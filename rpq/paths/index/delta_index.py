@@ -1,7 +1,7 @@
 """The Δ index of one query, or of one partition of its roots: calls the kernels, gives them memory, hands out rows.
 
 The layout is explained in `layout.py`, the memory is that of `growth.py`; inserting is in `insert.py`, deleting in
-`delete.py`, slides in `expiry.py`.
+`delete.py`, slides in `expiry.py`. Which walks make an answer is for the judge to say (`judging.py`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from rpq.errors import QueryError
 from rpq.paths.index import kernels, layout
 from rpq.paths.index.check import check_index
 from rpq.paths.index.growth import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
+from rpq.paths.index.judging import DoubtFigures, Judge
 from rpq.paths.index.layout import Index
+from rpq.paths.index.no_doubt import NoDoubt
 from rpq.paths.index.witness import STEP
 from rpq.paths.program import Program
-from rpq.queries.protocol import Guard
+from rpq.queries.protocol import Guard, Overrun
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
@@ -69,8 +71,8 @@ def rows_of_pairs(pairs: np.ndarray) -> IdRows:
 class DeltaIndex:
     """Spanning trees of one query for the roots that `is_root` admits.
 
-    `capacity` is the initial number of rows and blocks: small ones make every growth path run. Not
-    thread-safe; several indexes may run in several threads, kernels release the GIL.
+    `judge` says which walks make an answer: without one, all do. `capacity` is the initial number of rows and blocks: small
+    ones make every growth path run. Not thread-safe; several indexes may run in several threads, kernels release the GIL.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class DeltaIndex:
         *,
         explicit: bool = False,
         witness: bool = False,
-        simple: bool = False,
+        judge: Judge | None = None,
         capacity: int = 256,
         guard: Guard | None = None,
     ) -> None:
@@ -103,11 +105,12 @@ class DeltaIndex:
         settings[layout.EXPLICIT] = explicit
         settings[layout.SWEEP_EVERY] = max(1, span // 8)
         settings[layout.WITNESS] = witness
-        settings[layout.SIMPLE] = simple
-        settings[layout.JUDGED] = simple and len(program.later_state) > 0
-        supports = witness or bool(settings[layout.JUDGED])
+        self.judge: Judge = NoDoubt() if judge is None else judge
+        settings[layout.SIMPLE] = not self.judge.walks_return
+        settings[layout.JUDGED] = self.judge.doubts
         self._apply_chunk: Any = None  # bound when the first chunk comes
-        self.index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
+        self.index = new_index(program, settings, self.cell, supports=witness or self.judge.doubts, capacity=capacity)
+        self.judge.serve(self)
 
     # --- what it is ------------------------------------------------------------------------------------------
 
@@ -122,7 +125,8 @@ class DeltaIndex:
         self._held_view: Any = None
 
     @property
-    def _view(self) -> Any:
+    def view(self) -> Any:
+        """The arrays as the kernels take them."""
         if self._held_view is None:
             note_capacities(self._index)
             self._held_view = view(self._index)
@@ -146,16 +150,39 @@ class DeltaIndex:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return index_bytes(self.index)
+        return index_bytes(self.index) + self.judge.nbytes
 
     def live(self) -> tuple[int, int, int]:
         """Cells, answers and edges that are alive now. O(size of the index)."""
-        cells, answers = kernels.count_live(self._view)
-        return int(cells), int(answers), int((self.index.graph.expiry > self.state[layout.NOW]).sum())
+        cells, walks = kernels.count_live(self.view)
+        answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
+        return int(cells), answers, int((self.index.graph.expiry > self.state[layout.NOW]).sum())
+
+    def walks(self) -> np.ndarray:
+        """The pairs that the table answers, source << 32 | target. O(size of the index)."""
+        return kernels.live_pairs(self.view)
 
     def answers(self) -> np.ndarray:
         """The current answers, source << 32 | target. O(size of the index)."""
-        return kernels.live_pairs(self._view)
+        return self.judge.answered(self.walks())
+
+    def figures(self) -> DoubtFigures:
+        """What judging has met and done, and what it holds. O(pairs in doubt)."""
+        return self.judge.figures()
+
+    def set_figures(self, *, conflicts: int, searches: int) -> None:
+        """Go on counting from here."""
+        self.judge.set_figures(conflicts=conflicts, searches=searches)
+
+    @property
+    def aside(self) -> dict[int, int]:
+        """The roots that are set aside, and after how many nodes each was."""
+        return self.judge.aside
+
+    @property
+    def may_overrun(self) -> bool:
+        """Whether a root can ever go over its budget."""
+        return self.judge.doubts
 
     # --- what it does ----------------------------------------------------------------------------------------
 
@@ -169,24 +196,25 @@ class DeltaIndex:
         index = with_room(self.index, vertices, edges, is_root, is_target)
         if index is not self.index:
             self.index = index
+        self.judge.make_room(vertices, edges)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
         self._begin_output()
         self.state[layout.TUPLE] = 0
         if self._apply_chunk is None:
-            self._apply_chunk = bound(kernels.apply_chunk, self._view, tuples, 1)
-        while (code := self._apply_chunk(self._view, tuples, len(chunk.timestamp))) != layout.DONE:
+            self._apply_chunk = bound(kernels.apply_chunk, self.view, tuples, 1)
+        while (code := self._apply_chunk(self.view, tuples, len(chunk.timestamp))) != layout.DONE:
             compiled = compiling_seconds()
             if code == layout.NEED_SUPPORTS:
                 self.keep_supports(edges)
             elif code == layout.NEED_CROSSING:
                 i = int(self.state[layout.TUPLE])
-                self._cross(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
+                self.judge.cross(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
             elif code == layout.NEED_JUDGE:
-                self._judge(chunk, int(self.state[layout.TUPLE]))
+                self.judge.judge_tuple(chunk, int(self.state[layout.TUPLE]))
             else:
-                self._provide(code)
+                self.provide(code)
             if compiling_seconds() > compiled:  # a kernel that was called for the first time: not this tuple's doing
                 self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
 
@@ -215,11 +243,11 @@ class DeltaIndex:
     def advance(self, time: int) -> PathDelta:
         """Move the stream time without a tuple."""
         self._begin_output()
-        while (code := int(kernels.advance(self._view, time))) != layout.DONE:
+        while (code := int(kernels.advance(self.view, time))) != layout.DONE:
             if code == layout.NEED_CROSSING:
-                self._cross(time // self.window.slide, 0)
+                self.judge.cross(time // self.window.slide, 0)
             else:
-                self._provide(code)
+                self.provide(code)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
@@ -227,10 +255,10 @@ class DeltaIndex:
         self._begin_output()
         (mine,) = slides
         self._load(chunk, mine - self.state[layout.BASE], quiet=quiet)
-        self._loaded(quiet=quiet)
+        self.judge.judge_load(quiet=quiet)
         if self.index.settings[layout.WITNESS] and not quiet:
-            self._write_paths(0)
-        kernels.end_event(self._view, self.state[layout.TIME], 1, 1)
+            self.write_paths(0)
+        kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
         return self.delta()
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
@@ -239,21 +267,39 @@ class DeltaIndex:
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
         """The steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
+        if not len(self.judge.answered(np.array([source << 32 | target]))):
+            return None
+        known = self.judge.path_of(source, target)
+        if known is not None:
+            return known
         if not self.keeps_supports:
             self.keep_supports(edges)
-        length, steps = kernels.walk_back(self._view, source, target)
+        length, steps = kernels.walk_back(self.view, source, target)
         if length > 0 and self.index.settings[layout.SIMPLE]:
             length = kernels.erase_loops(target, steps, length)
         return steps[:length][::-1] & STEP if length > 0 else None
 
+    def set_aside(self, roots: dict[int, int]) -> None:
+        """Let those of these roots that meet a conflict be set aside by the next load, each after so many nodes."""
+        self.judge.set_aside(roots)
+
+    def restore_root(self, root: int) -> bool:
+        """Let a root that is set aside answer again; `delta` has its answers. Whether it was; it may go over again."""
+        self._begin_output()
+        return self.judge.restore_root(root)
+
+    def take_overruns(self) -> list[Overrun]:
+        """The roots that went over their budget since this was last asked."""
+        return self.judge.take_overruns()
+
     def sweep(self) -> None:
         """Let go of everything that has left the window."""
-        kernels.sweep(self._view)
+        kernels.sweep(self.view)
 
     def keep_supports(self, edges: Edges) -> None:
         """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
         graph, state = self.index.graph, self.state
-        self.guard(self.nbytes + self.nbytes // 4, int(state[layout.TUPLE]))
+        self.ask_for_memory()
         held = np.flatnonzero(graph.expiry > state[layout.NOW])
         relative = graph.expiry[held].astype(np.int64)
         saved = state[[layout.TUPLE, layout.RESUME]]
@@ -269,7 +315,7 @@ class DeltaIndex:
         self._load(chunk, relative, quiet=True)
         state[[layout.TUPLE, layout.RESUME]] = saved
 
-    # --- memory ----------------------------------------------------------------------------------------------
+    # --- steps, some of them for the judge, and memory -------------------------------------------------------
 
     def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
         order = np.argsort(-relative, kind="stable")
@@ -277,36 +323,34 @@ class DeltaIndex:
         self.state[layout.TUPLE] = 0
         self.state[layout.QUIET] = quiet
         tuples = view(ordered)
-        while (code := int(kernels.load_edges(self._view, tuples, relative[order]))) != layout.DONE:
-            self._provide(code)
+        while (code := int(kernels.load_edges(self.view, tuples, relative[order]))) != layout.DONE:
+            self.provide(code)
         self.state[layout.QUIET] = 0
 
     def _begin_output(self) -> None:
         self.state[_OF_OUTPUT] = 0
 
-    def _cross(self, slide: int, order: int) -> None:
-        """Make an absolute slide the current one, with the events of that order."""
-        while (code := int(kernels.cross(self._view, slide, order))) != layout.DONE:
-            self._provide(code)
+    def cross_table(self, slide: int, order: int) -> None:
+        """Let the table make an absolute slide the current one, with the events of that order."""
+        while (code := int(kernels.cross(self.view, slide, order))) != layout.DONE:
+            self.provide(code)
 
-    def _judge(self, chunk: Chunk, i: int) -> None:
-        """Let a tuple's rows be those of simple paths: see `rpq.paths.simple`."""
-        raise AssertionError("this index has no roots with conflicts")
-
-    def _loaded(self, *, quiet: bool) -> None:
-        """Let the rows of a load be those of simple paths."""
-
-    def _write_paths(self, first: int) -> None:
+    def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
         self.state[layout.RESUME] = first
-        while (code := int(kernels.write_paths(self._view))) != layout.DONE:
-            self._provide(code)
+        while (code := self.judge.write_paths()) != layout.DONE:
+            self.provide(code)
 
-    def _provide(self, code: int) -> None:
+    def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for; the guard may refuse."""
-        self.guard(self.nbytes + self.nbytes // 4, int(self.state[layout.TUPLE]))
+        self.ask_for_memory()
         self.index = with_more(self.index, code)
+
+    def ask_for_memory(self) -> None:
+        """Tell the guard that more memory is about to be taken; it may refuse."""
+        self.guard(self.nbytes + self.nbytes // 4, int(self.state[layout.TUPLE]))
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""
         check_index(self.index)
+        self.judge.check()

@@ -1,1 +1,1 @@
-"""Simple path semantics for pairs that conflicts put in doubt: see `layer.py`."""
+"""Simple path semantics for pairs that conflicts put in doubt: see `simple_judge.py`."""

@@ -1,0 +1,138 @@
+"""What an index asks of its judge, and what the judge may use of the index.
+
+The table of an index holds walks, and marks those cells that a walk may be unable to answer for. Whether such a walk makes
+its pair an answer is for the *judge* to say, which the index owns. There are two: `no_doubt.py`, for which every pair of
+the table is an answer, and `rpq/paths/simple/simple_judge.py`. Kernels ask for the judge only where something is in doubt
+(they return NEED_JUDGE or NEED_CROSSING), so tuples without doubt cost the same whoever judges.
+
+A judge may take long over some roots, and has a budget for each. A root that went over it is *set aside*: it answers
+nothing until nothing of it is in doubt any more, or somebody restores it. Whoever uses an index may ask about such roots
+whatever its judge: where nothing is in doubt there are none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from rpq.paths.index.layout import Index
+from rpq.queries.protocol import Overrun
+from rpq.stream.chunk import Chunk
+from rpq.stream.window import Window
+
+
+class DoubtFigures(NamedTuple):
+    """What judging has met and done: conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside
+    now, and what became of paths, blocked pairs and conflicts. A pair that a delete frees from doubt counts until the
+    slide changes."""
+
+    conflicts: int = 0
+    conflicted_roots: int = 0
+    pairs_in_doubt: int = 0
+    searches: int = 0
+    roots_set_aside: int = 0
+    unblocked: int = 0
+    broken: int = 0
+    replaced: int = 0
+    cleaned: int = 0
+
+
+class JudgedIndex(Protocol):
+    """What a judge may use of the index that owns it."""
+
+    @property
+    def window(self) -> Window:
+        """The window of the query."""
+
+    @property
+    def index(self) -> Index:
+        """The arrays as they are now: growth replaces some."""
+
+    @property
+    def view(self) -> Any:
+        """The arrays as the kernels take them."""
+
+    @property
+    def state(self) -> np.ndarray:
+        """The counters and positions named in `layout`."""
+
+    def walks(self) -> np.ndarray:
+        """The pairs that the table answers, source << 32 | target. O(size of the index)."""
+
+    def cross_table(self, slide: int, order: int) -> None:
+        """Let the table make an absolute slide the current one, with the events of that order."""
+
+    def write_paths(self, first: int) -> None:
+        """Write the witnesses of the current event, whose rows begin at `first`."""
+
+    def provide(self, code: int) -> None:
+        """Give a kernel the memory that it asked for; may be refused."""
+
+    def ask_for_memory(self) -> None:
+        """Tell that more memory is about to be taken; may be refused."""
+
+
+class Judge(Protocol):
+    """Decides which walks of a table make their pair an answer."""
+
+    walks_return: bool
+    """Whether a walk may come back to its root: kernels keep those out of the table for whom it may not."""
+    doubts: bool
+    """Whether cells can be in doubt: kernels mark those, and ask."""
+
+    def serve(self, index: JudgedIndex) -> None:
+        """Judge for this index from now on, and for no other; comes before everything else."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+    def make_room(self, vertices: int, edges: int) -> None:
+        """Let vertex and edge ids up to these numbers be used."""
+
+    # --- where rows are judged -------------------------------------------------------------------------------
+
+    def judge_tuple(self, chunk: Chunk, i: int) -> None:
+        """Let the rows of a tuple, which the table has taken in, be what the judge says."""
+
+    def cross(self, slide: int, order: int) -> None:
+        """Make an absolute slide the current one, in place of `JudgedIndex.cross_table`, with rows as judged."""
+
+    def judge_load(self, *, quiet: bool) -> None:
+        """Let the rows of a load be what the judge says; nobody sees them if it is `quiet`."""
+
+    def write_paths(self) -> int:
+        """Write the witnesses of the current event from row RESUME on; what is wanting, as the kernels say it."""
+
+    # --- what holds now --------------------------------------------------------------------------------------
+
+    def answered(self, walks: np.ndarray) -> np.ndarray:
+        """Those of some pairs of the table that are answers."""
+
+    def path_of(self, source: int, target: int) -> np.ndarray | None:
+        """The steps of the path by which an answer is known, first to last; None where that is the table's walk."""
+
+    def figures(self) -> DoubtFigures:
+        """What was met and done, and what is held."""
+
+    def set_figures(self, *, conflicts: int, searches: int) -> None:
+        """Go on counting from here."""
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
+
+    @property
+    def aside(self) -> dict[int, int]:
+        """The roots that are set aside, and the size at which each was."""
+
+    def set_aside(self, roots: dict[int, int]) -> None:
+        """Let those of these roots that meet a conflict be set aside by the next load, with the sizes that are given."""
+
+    def take_overruns(self) -> list[Overrun]:
+        """The roots that went over their budget since this was last asked."""
+
+    def restore_root(self, root: int) -> bool:
+        """Let a root answer again, with rows for its answers. Whether it was set aside; it may go over again."""
+
+    def check(self) -> None:
+        """Assert every invariant, between tuples; slow."""

@@ -1,0 +1,119 @@
+"""Roots whose simple paths take too long: the budget, and what becomes of a root that goes over it.
+
+The budget is the number of nodes expanded for one root in one tuple or at one boundary. A root beyond it is *set aside*: its
+answers, in doubt or not, leave with `-` rows (under implicit window semantics too, but for those that the table lets expire
+at that boundary), and it answers nothing until it meets no conflict any more or is restored. It returns, with `+` rows, at
+the delete or the boundary that took its last conflict. The state file names the roots that are set aside. It does not hold
+the paths: they are searched again, without a budget, and may be others, so near the budget a restored engine may set a root
+aside that the saved one would not have, or the reverse.
+
+The kernels set a root aside on the spot (`Table.aside`) and note it as *overdrawn*; what is here sees to its rows, remembers
+it, and ends the note, all within the same tuple or boundary.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpq.paths.index import conflicts, layout
+from rpq.paths.index.judging import JudgedIndex
+from rpq.paths.simple import certificates as store
+from rpq.paths.simple import judge
+from rpq.paths.simple.certificates import BLOCKED
+from rpq.paths.simple.event_rows import EventRows
+from rpq.paths.simple.known_paths import KnownPaths
+from rpq.paths.simple.root_masks import holds_root, mask_of, release, slot_of
+from rpq.queries.protocol import Overrun
+
+
+class AsideRoots:
+    """The roots of an index that are set aside, in `sizes` with the number of nodes at which each was.
+
+    `overruns` are those that went over the budget since the list was last emptied, `waiting` those that the next load shall
+    set aside.
+    """
+
+    def __init__(self, index: JudgedIndex, known: KnownPaths, rows: EventRows) -> None:
+        self._index = index
+        self._known = known
+        self._rows = rows
+        self.sizes: dict[int, int] = {}
+        self.overruns: list[Overrun] = []
+        self.waiting: dict[int, int] = {}
+
+    def take_in_waiting(self) -> None:
+        """Set those of the waiting roots aside that meet a conflict, without rows."""
+        table = self._index.index.table
+        meeting = {root: size for root, size in self.waiting.items() if holds_root(table, table.conflicted, root)}
+        self.waiting = {}
+        table.aside[:] |= mask_of(table, meeting)
+        self.sizes.update(meeting)
+
+    def let_back(self, root: int) -> np.ndarray | None:
+        """Set a root aside no more; the pairs that the table answers for it. None if it was not."""
+        if self.sizes.pop(root, None) is None:
+            return None
+        table = self._index.index.table
+        mask = mask_of(table, [root])
+        table.aside[:] &= ~mask
+        return judge.pairs_of(self._index.view, mask)
+
+    def let_clean_back(self, order: int, time: int | None = None) -> None:
+        """Let roots that are set aside and meet no conflict any more answer again, with an event of that order."""
+        if not self.sizes:
+            return
+        table, view = self._index.index.table, self._index.view
+        found = np.zeros_like(table.aside)
+        conflicts.live_conflicts(view, found)
+        # Among them the bits of roots that a sweep has just taken the slots from.
+        clean = table.aside & ~found
+        for root in [r for r in self.sizes if slot_of(table, r) < 0 or holds_root(table, clean, r)]:
+            del self.sizes[root]
+        if clean.any():
+            release(self._index.index, clean)
+            conflicts.drop_doubt(view, clean)
+            self._rows.append(judge.pairs_of(view, clean))
+            self._rows.end(1, order, time)
+
+    # --- roots that the kernels found to be over the budget --------------------------------------------------
+
+    def overdrawn(self) -> list[int]:
+        """Those of this tuple or boundary."""
+        return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
+
+    def leaving(self, *, inserted: bool) -> np.ndarray:
+        """The answers that they had before this tuple or boundary, but for those that the current event takes away and
+        those that the table has let expire."""
+        roots = self.overdrawn()
+        if not roots:
+            return np.zeros(0, np.int64)
+        held = self._known.certificates
+        mine = self._known.of_roots(roots)
+        answers = mine & (held.slide != BLOCKED)
+        if inserted:
+            answers &= held.born < held.fields[store.STAMP]
+        pairs = judge.pairs_of(self._index.view, mask_of(self._index.index.table, roots))
+        certain = pairs[~np.isin(pairs, held.key[mine])]
+        if inserted:
+            certain = certain[~np.isin(certain, self._rows.pairs())]
+        return np.concatenate([held.key[answers], certain])
+
+    def drop_rows(self) -> None:
+        """Take their rows from the current event."""
+        roots = self.overdrawn()
+        if roots:
+            self._rows.keep(~np.isin(self._rows.pairs() >> 32, roots))
+
+    def note(self, place: int, time: int | None = None) -> None:
+        """Remember that they are set aside since a tuple of the chunk, now or at a boundary, and forget their paths."""
+        roots = self.overdrawn()
+        if not roots:
+            return
+        sizes = self._known.certificates.over_work[: len(roots)].tolist()
+        self.sizes.update(zip(roots, sizes, strict=True))
+        when = int(self._index.state[layout.TIME]) if time is None else time
+        self.overruns += [Overrun(place, root, when, size) for root, size in zip(roots, sizes, strict=True)]
+        self._known.forget(self._known.of_roots(roots))
+        table = self._index.index.table
+        table.blocked[:] &= ~mask_of(table, roots)
+        self._known.fields[store.OVERDRAWN] = 0
