@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import rpq
+from rpq.paths.simple.root_masks import holds_root
 from tests.reference import ReferenceEngine
 from tests.twins import Twins, examples, reference_query, tiny
 
@@ -40,8 +41,8 @@ def figures(engine: rpq.Engine) -> Counter[str]:
     """The figures of simple paths, over queries and partitions."""
     total: Counter[str] = Counter()
     for running in engine._evaluation.running:
-        for index in running._simple:
-            total.update(index.figures())
+        for index in running.workers:
+            total.update(index.figures()._asdict())
     return total
 
 
@@ -131,12 +132,12 @@ def test_streams() -> None:
 
 def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
     """Of an engine with one index: pairs in doubt, its answers, and those of them whose root has conflicts."""
-    (index,) = engine._evaluation.running.named("q")._simple
+    (index,) = engine._evaluation.running.named("q").workers
     answers = set(index.answers().tolist())
-    keys = index.certificates.key
+    known = index.judge.known.certificates.key.tolist() if index.judge.doubts else []
     table = index.index.table
-    conflicted = {pair for pair in answers if index._has(table.conflicted, pair >> 32)}
-    return set(keys[keys >= 0].tolist()), answers, conflicted
+    conflicted = {pair for pair in answers if holds_root(table, table.conflicted, pair >> 32)}
+    return {pair for pair in known if pair >= 0}, answers, conflicted
 
 
 def test_every_branch_is_taken() -> None:

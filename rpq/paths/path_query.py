@@ -14,7 +14,7 @@ from rpq.paths.index import layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
 from rpq.paths.path import Path, path_of
 from rpq.paths.program import Compiled
-from rpq.paths.simple.layer import SimpleIndex
+from rpq.paths.which_judge import judge_for
 from rpq.paths.witness_text import paths_of
 from rpq.queries import written
 from rpq.queries.division import Division
@@ -40,26 +40,23 @@ class PathQuery(RunningQuery):
         self.question = query
         self._compiled = Compiled(query.dfa)
         self._division = Division(resources.threads, resources.share)
-        self._simple: list[SimpleIndex] = []
-        indexes: list[DeltaIndex] = []
-        for _ in range(resources.threads):
-            options: dict[str, Any] = {
-                "explicit": query.semantics == "explicit",
-                "witness": resources.witness,
-                "capacity": resources.capacity,
-                "guard": resources.guard,
-            }
-            if query.paths == "simple":
-                simple = SimpleIndex(self._compiled.program, query.window, budget=query.simple_budget, **options)
-                self._simple.append(simple)
-                indexes.append(simple)
-            else:
-                indexes.append(DeltaIndex(self._compiled.program, query.window, **options))
-        self.workers: Sequence[DeltaIndex] = indexes
+        program = self._compiled.program
+        self.workers: Sequence[DeltaIndex] = [
+            DeltaIndex(
+                program,
+                query.window,
+                explicit=query.semantics == "explicit",
+                witness=resources.witness,
+                judge=judge_for(query, program, room=resources.capacity),
+                capacity=resources.capacity,
+                guard=resources.guard,
+            )
+            for _ in range(resources.threads)
+        ]
         self.is_divided = not self._division.is_whole or query.sources is not None or query.targets is not None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)
-        self._is_root = [np.ones(0, np.uint8) for _ in indexes]
+        self._is_root = [np.ones(0, np.uint8) for _ in self.workers]
         self._is_target = np.ones(0, np.uint8)
 
     # --- what it reads ---------------------------------------------------------------------------------------
@@ -119,7 +116,7 @@ class PathQuery(RunningQuery):
             cells=sum(index[0] for index in live),
             nbytes=sum(index.nbytes - index.buffer_bytes for index in self.workers),
             latency=self.workers[0].index.latency,
-            further={name: sum(index.figures()[name] for index in self._simple) for name in _OF_SIMPLE_PATHS},
+            further={name: self._figure(name) for name in _OF_DOUBT},
         )
 
     def witness(
@@ -142,19 +139,16 @@ class PathQuery(RunningQuery):
 
     @property
     def may_overrun(self) -> bool:
-        return bool(self._simple)
+        return any(index.may_overrun for index in self.workers)
 
     def take_overruns(self) -> list[Overrun]:
-        found = [overrun for index in self._simple for overrun in index.overruns]
-        for index in self._simple:
-            index.overruns.clear()
-        return found
+        return [overrun for index in self.workers for overrun in index.take_overruns()]
 
     def set_aside(self) -> list[int]:
-        return [root for index in self._simple for root in index.aside]
+        return [root for index in self.workers for root in index.aside]
 
     def restore_root(self, root: int) -> list[Delta]:
-        return [index.delta() for index in self._simple if index.restore_root(root)]
+        return [index.delta() for index in self.workers if index.restore_root(root)]
 
     # --- to go on later --------------------------------------------------------------------------------------
 
@@ -164,8 +158,8 @@ class PathQuery(RunningQuery):
             "counters": {name: self._total(getattr(layout, name)) for name in _ROWS}
             | {name: self._count(name) for name in COUNTS},
             "latency": [(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
-            "figures": {name: sum(index.figures()[name] for index in self._simple) for name in _FIGURES},
-            "set_aside": [(name_of(root), size) for index in self._simple for root, size in index.aside.items()],
+            "figures": {name: self._figure(name) for name in _FIGURES},
+            "set_aside": [(name_of(root), size) for index in self.workers for root, size in index.aside.items()],
         }
 
     def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
@@ -178,8 +172,8 @@ class PathQuery(RunningQuery):
             raise Damage("more latencies were counted than there can be")
         figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
         aside = _aside(saved, id_of)
-        for simple in self._simple:
-            simple.set_aside(aside)
+        for index in self.workers:
+            index.set_aside(aside)
         load()
         if len(self.set_aside()) < len(aside):
             raise Damage("a root is set aside that meets no conflict")
@@ -189,8 +183,8 @@ class PathQuery(RunningQuery):
         first = self.workers[0]
         for name in _ROWS:
             first.state[getattr(layout, name)] = counters[name]
-        for i, simple in enumerate(self._simple):
-            simple.set_figures(**{name: count if i == 0 else 0 for name, count in figures.items()})
+        for i, index in enumerate(self.workers):
+            index.set_figures(**{name: count if i == 0 else 0 for name, count in figures.items()})
         for bucket, count in latency:
             first.index.latency[bucket] = count
 
@@ -204,9 +198,13 @@ class PathQuery(RunningQuery):
         """A counter of tuples, which all indexes have in common."""
         return int(self.workers[0].state[getattr(layout, name)])
 
+    def _figure(self, name: str) -> int:
+        """One of `DoubtFigures`."""
+        return sum(getattr(index.figures(), name) for index in self.workers)
+
 
 _FIGURES = ("conflicts", "searches")
-_OF_SIMPLE_PATHS = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
+_OF_DOUBT = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 
 
 def _aside(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
