@@ -46,7 +46,7 @@ def warm_up(
     name = _names(vertices)
     known = [name(number) for number in range(10)]
     tiny = Query(
-        "a" if query.paths == "walk" else _CONFLICT,
+        _CONFLICT,
         window=_plain(query.window),
         paths=query.paths,
         simple_budget=3,
@@ -60,12 +60,11 @@ def warm_up(
     engine.push_rows([(x, y, "a", 0), (x, y, "a", 0, "-"), (x, y, "a", 0)])
     engine.delete(x, y, "a", 0)
     engine.insert(x, y, "a", 0)
-    if query.paths == "simple":
-        # No doubt of (x, z); (x, y) is in doubt, then there is another way, then there is none again.
-        engine.push_rows([(y, z, "c", 0), (x, known[3], "a", 0, "-")])
-        engine.witness(x, z)
-        engine.push_rows([(y, known[4], "b", 0), (known[4], y, "c", 0), (x, known[3], "a", 0)])
-        engine.push_rows([(known[3], known[4], "b", 0), (known[3], known[4], "b", 0, "-"), (known[3], known[4], "b", 0)])
+    # With simple paths: no doubt of (x, z); (x, y) is in doubt, then there is another way, then there is none again.
+    engine.push_rows([(y, z, "c", 0), (x, known[3], "a", 0, "-")])
+    engine.witness(x, z)
+    engine.push_rows([(y, known[4], "b", 0), (known[4], y, "c", 0), (x, known[3], "a", 0)])
+    engine.push_rows([(known[3], known[4], "b", 0), (known[3], known[4], "b", 0, "-"), (known[3], known[4], "b", 0)])
     engine.answers()
     engine.statistics()
     engine._evaluation.collect()
@@ -76,8 +75,7 @@ def warm_up(
             Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
     latest, slide = engine._evaluation.running.latest, tiny.window.slide
     engine.advance(min(slide, latest))
-    if query.paths == "simple":
-        _set_aside(engine, known)
+    _set_aside(engine, known)
     engine.advance(min(3 * slide, latest))
     return time.perf_counter() - started
 
@@ -105,7 +103,8 @@ def _names(vertices: str) -> Callable[[int], int | str]:
 
 
 def _set_aside(engine: Engine, known: list[int | str]) -> None:
-    """Let the search from a root take more than a budget of three nodes, let it answer again, and take its conflict away."""
+    """Let the search for simple paths from a root take more than a budget of three nodes, let it answer again, and take
+    its conflict away."""
     x, y, z = known[:3]
     middle = [(u, v, "b", 0) for u in known[4:9] for v in known[4:9] if u != v]
     engine.push_rows([(x, known[4], "a", 0), *middle, (known[8], z, "b", 0), (z, known[5], "c", 0)])
