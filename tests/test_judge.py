@@ -1,0 +1,78 @@
+"""What is an answer is for the judge of an index to say: nobody else asks which paths a query is about."""
+
+from __future__ import annotations
+
+import ast
+from glob import glob
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rpq
+from rpq.paths import path_query
+from rpq.paths.index.judging import DoubtFigures
+from rpq.paths.index.no_doubt import NoDoubt
+
+PACKAGE = Path(rpq.__file__).parent
+WINDOW = rpq.Window(size=10, slide=1)
+ALLOWED = {
+    "paths/which_judge.py",  # chooses
+    "queries/query.py",  # refuses other words
+    "spark/streaming.py",  # refuses a way with the budget of simple paths
+    "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need
+}
+
+
+def looks_at_paths(tree: ast.AST) -> bool:
+    """Whether code compares an attribute `paths` with "walk" or "simple"."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            about = any(isinstance(part, ast.Attribute) and part.attr == "paths" for part in parts)
+            if about and any(isinstance(part, ast.Constant) and part.value in ("walk", "simple") for part in parts):
+                return True
+    return False
+
+
+def test_which_paths_a_query_is_about_is_looked_at_in_one_place() -> None:
+    files = glob("**/*.py", root_dir=PACKAGE, recursive=True)
+    assert {file for file in files if looks_at_paths(ast.parse((PACKAGE / file).read_text()))} == ALLOWED
+
+
+@pytest.mark.parametrize(("expression", "paths"), [("a/b*/c", "walk"), ("a*", "walk"), ("a*", "simple")])
+def test_where_nothing_is_in_doubt_every_question_has_an_empty_answer(expression: str, paths: str, tmp_path: Path) -> None:
+    query = rpq.Query(expression, window=WINDOW, paths=paths, simple_budget=1, name="q")
+    engine = rpq.Engine(query, threads=2)
+    engine.push_rows([("x", "y", "a", 1), ("y", "x", "a", 1), ("y", "z", "c", 1), ("z", "y", "c", 1)])
+    engine.save(tmp_path / "state")
+    for one in (engine, rpq.Engine.restore(tmp_path / "state")):
+        before = one.answers().pairs()
+        assert ("x", "z" if expression == "a/b*/c" else "y") in before
+        assert one.set_aside() == []
+        assert one.restore_root("x").rows() == []
+        assert one.answers().pairs() == before
+        for index in one._evaluation.running.named("q").workers:
+            assert not index.may_overrun
+            assert (index.figures(), index.aside, index.take_overruns()) == (DoubtFigures(), {}, [])
+
+
+class NothingFrom(NoDoubt):
+    """A judge for whom no walk from a vertex is an answer."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+    def answered(self, walks: np.ndarray) -> np.ndarray:
+        return walks[walks >> 32 != self.hidden]
+
+
+def test_an_index_asks_the_judge_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_query, "judge_for", lambda query, program, room: NothingFrom(0))
+    engine = rpq.Engine(rpq.Query("a+", window=WINDOW))
+    engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 1)])
+    assert engine.answers().pairs() == {("y", "z")}
+    assert engine.witness("x", "z") is None
+    path = engine.witness("y", "z")
+    assert path is not None and path.vertices == ("y", "z")
