@@ -30,9 +30,9 @@ class CheckpointError(RpqError):
 class Position:
     """How far a run has come: `tuples` of the input are consumed, of which `last` was the last one.
 
-    `output` is the position of the output (see `rpq.cli.outputs.sinks`), by name where there are several, and `late_bytes` the
-    length of the file of late tuples, None where there is no such output, or nothing in it yet.  `rejected` counts the
-    tuples that the engine, not the reader, rejected.
+    `output` is the position of the output (see `rpq.cli.outputs.sinks`), by name where there are several, and `late_bytes`
+    the length of the file of late tuples, None where there is no such output, or nothing in it yet.  `rejected` counts
+    the tuples that the engine, not the reader, rejected.
     """
 
     tuples: int

@@ -158,7 +158,8 @@ def _remarks(dfa: automata.DFA) -> list[str]:
     else:
         lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
     if _has_conflicts(dfa):
-        lines.append("conflicts        possible: with --paths simple, pairs that a conflict puts in doubt need a search each")
+        in_doubt = "pairs that a conflict puts in doubt need a search each"
+        lines.append(f"conflicts        possible: with --paths simple, {in_doubt}")
     else:
         lines.append("conflicts        none on any graph: simple paths cost what walks cost")
     return lines

@@ -18,12 +18,6 @@ from rpq.queries.query import Query
 from rpq.readers import Batch, ColumnNames, Reader, WhereError, open_reader, parse_where
 
 
-class InputFailure(click.ClickException):
-    """Ends with exit status 1."""
-
-    exit_code = 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class OpenedInput:
     """What is read, and the unit of its timestamps as the reader or else an option tells it."""
@@ -56,13 +50,13 @@ class BegunInput:
 
 
 def opened_input(settings: RunSettings) -> OpenedInput:
-    """Open what the settings speak of; a usage error or an `InputFailure` if that cannot be."""
+    """Open what the settings speak of; a usage error, or another one of click's, if that cannot be."""
     try:
         reader = _open(settings)
     except InputError as error:
         if error.file is None:  # not about an input, but about what was asked for
             raise click.UsageError(str(error)) from error
-        raise InputFailure(str(error)) from error
+        raise click.ClickException(str(error)) from error
     except WhereError as error:
         raise click.UsageError(str(error)) from error
     if settings.time_unit and reader.time_unit and settings.time_unit != reader.time_unit:

@@ -42,7 +42,8 @@ def _refuse_files(asked: Asked) -> None:
             raise click.UsageError(str(error)) from error
         if is_parquet and settings.checkpoint is not None:
             written.append((f"the rows of {option} in", rows_beside(path)))
-    check_files(written=written, read=[*(("--input", path) for path in settings.inputs), ("--queries", settings.queries_file)])
+    inputs = [("--input", path) for path in settings.inputs]
+    check_files(written=written, read=[*inputs, ("--queries", settings.queries_file)])
     for option, path in written:
         if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
             raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")

@@ -124,7 +124,7 @@ class Session:
                     self._fail(error)
 
     def figures(self, *, compile_seconds: float) -> dict[str, Any]:
-        """What summary and `--stats` say of a run of one query; of several, window, slide and the like are the first one's."""
+        """What summary and `--stats` say of a run; window and slide are those of the first query."""
         figures = figures_of_engine(self.engine)
         engine_seconds = figures["engine_seconds"]
         settings, window = self._settings, self.engine.queries[0].window

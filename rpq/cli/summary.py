@@ -46,7 +46,8 @@ def summary_text(figures: dict[str, Any]) -> str:
         (
             "conflicts",
             f"met by roots {figures['conflicts']:,} times, by {figures['conflicted_roots']:,} now; "
-            f"{figures['pairs_in_doubt']:,} pairs in doubt now, {figures['searches']:,} searches, {figures['roots_set_aside']:,} roots set aside now"
+            f"{figures['pairs_in_doubt']:,} pairs in doubt now, {figures['searches']:,} searches, "
+            f"{figures['roots_set_aside']:,} roots set aside now"
             if figures.get("conflicts")
             else "",
         ),

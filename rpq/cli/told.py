@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from rpq.cli.opened_input import InputFailure
 from rpq.cli.session import Session
 from rpq.cli.settings import RunSettings
 from rpq.cli.summary import summary_text, write_stats
@@ -23,7 +22,7 @@ def tell(session: Session, figures: dict[str, Any], settings: RunSettings, *, wa
         if settings.stats:
             write_stats(settings.stats, figures)
     except OSError as error:
-        raise InputFailure(str(error)) from error
+        raise click.ClickException(str(error)) from error
     finally:
         _report(session, figures, settings)
 

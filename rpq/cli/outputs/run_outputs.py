@@ -1,4 +1,4 @@
-"""Where the rows of a run go, and its late tuples: of one query to one output, of a file of queries to those that they name."""
+"""Where the rows and the late tuples of a run go: rows of one query to one output, those of a file to what each names."""
 
 from __future__ import annotations
 
