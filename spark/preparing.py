@@ -7,9 +7,9 @@ What passes through the driver is the list of splits and, of each, two counts.  
 every node must see them, and the data set's folder, under the same names.
 
 A prepared data set is a folder of Parquet files, whose paths (and ages) in order are the stream in the order of its
-timestamps (ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER` reads it,
-and so does Spark.  Texts are dictionary-encoded.  With `vertices="ids"` source and target are numbers of 64 bits and
-`_vertices` says which name each stands for: a smaller data set and a faster engine, rows whose vertices are numbers.
+timestamps (ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER`
+reads it, and so does Spark.  Texts are dictionary-encoded.  With `vertices="ids"` source and target are numbers of 64
+bits and `_vertices` says which name each stands for: a smaller data set and a faster engine, rows with numbers.
 Beside the files are `_statistics.json` and, where lines were bad, `_rejected` (JSON lines: file, line, column, message,
 text).  Names that begin with `_` are no part of the stream, for Spark and for `rpq`.
 """

@@ -13,7 +13,7 @@ from rpq.spark.splits import BLOCK_BYTES
 
 
 def text_format_named(name: str) -> TextFormat:
-    """How the lines of the format of that name are laid out; raises `PipelineError` where there is none, or it has no lines."""
+    """How the lines of a format are laid out; raises `PipelineError` for an unknown one, and one that does not say it."""
     text = format_named(name).text if name in formats() else None
     if text is not None:
         return text

@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-
 ROOT = Path(__file__).parents[1]
 PATIENCE = 60.0
 KINDS = ["rows.csv", "rows.csv.gz", "rows.csv.zst", "rows.jsonl", "rows.jsonl.gz", "rows.jsonl.zst", "rows.parquet"]

@@ -119,14 +119,15 @@ def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
 def test_the_help_names_the_formats_that_there_are(installed, command, shares_files):
     shown = CliRunner().invoke(main, [*command.split(), "--help"], terminal_width=200).output
     named = re.search(r"Their format: ([\w, ]+)\.", shown)[1].split(", ")
-    assert sorted(named) == [name for name in formats() if not shares_files or known_formats.format_named(name).text is not None]
+    readable = [name for name in formats() if not shares_files or known_formats.format_named(name).text is not None]
+    assert sorted(named) == readable
 
 
 def test_spark_says_that_it_cannot_read_a_format_without_lines(installed, tmp_path):
     file = tmp_path / "edges.jsonl"
     file.write_text('{"source": 1, "target": 2, "label": "x", "timestamp": 3}\n')
     known = "edges, gmark, ldbc, stackoverflow, yago"
-    with pytest.raises(PipelineError, match="^the format 'jsonl' does not say how its lines are laid out, .*: expected one of " + known):
+    with pytest.raises(PipelineError, match=f"^the format 'jsonl' does not say how its lines are .*: expected one of {known}"):
         prepare(None, [str(file)], str(tmp_path / "out"), format="jsonl")
     with pytest.raises(PipelineError, match="^unknown format 'json': expected one of " + known):
         prepare(None, [str(file)], str(tmp_path / "out"), format="json")

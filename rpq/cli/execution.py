@@ -18,10 +18,10 @@ from rpq.cli.compiling import compile_kernels
 from rpq.cli.identity import identity_of
 from rpq.cli.interrupts import Interrupts
 from rpq.cli.opened_input import are_regular, opened_input
-from rpq.cli.outputs.run_outputs import Outputs, open_outputs, output_names
 from rpq.cli.progress import ProgressLine
 from rpq.cli.refusals import refuse
 from rpq.cli.run_figures import figures_of_queries
+from rpq.cli.run_outputs import Outputs, open_outputs, output_names
 from rpq.cli.session import Session
 from rpq.cli.settings import RunSettings
 from rpq.cli.told import tell
@@ -119,13 +119,13 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
     if not settings.deletes:
         return None
     longest = max((query.window for query in queries), key=lambda window: window.size)
-    automata = {id(query.dfa): query.dfa for query in queries}.values()
+    asking = list({id(query.dfa): query for query in queries}.values())  # thousands may ask for a few expressions
     return Deletions(
         size=longest.size,
         slide=longest.slide,
         percent=settings.deletes,
         seed=settings.seed,
-        is_relevant=cache(lambda label: any(dfa.is_relevant(label) for dfa in automata)),
+        is_relevant=cache(lambda label: any(query.reads(label) for query in asking)),
     )
 
 

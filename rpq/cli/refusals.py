@@ -6,8 +6,8 @@ import click
 
 from rpq.cli.asked import Asked
 from rpq.cli.named_files import check_files
-from rpq.cli.outputs.run_outputs import output_names, output_options
 from rpq.cli.outputs.sinks import SinkError, check_suffix, rows_beside
+from rpq.cli.run_outputs import output_names, output_options
 from rpq.files.destinations import is_regular
 from rpq.readers import formats
 

@@ -19,16 +19,17 @@ import pyarrow as pa
 from rpq import __version__
 from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
 from rpq.cli.interrupts import Interrupted, Interrupts
-from rpq.cli.outputs.run_outputs import Outputs
 from rpq.cli.progress import ProgressLine, Reading
 from rpq.cli.run_figures import figures_of_engine, peak_memory_bytes
+from rpq.cli.run_outputs import Outputs
 from rpq.cli.settings import RunSettings
 from rpq.errors import ConflictBudgetError, InputError, MemoryLimitError
 from rpq.readers.deletions import Deletions
 
 if TYPE_CHECKING:
-    from rpq.engine import Changes, Engine
+    from rpq.engine import Engine
     from rpq.readers import Batch, Reader
+    from rpq.results.changes import Changes
 
 SLICE_ROWS = 1 << 20
 """Rows that a slice of input is meant to give at most: their memory is held at once."""

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.source import Block
-from rpq.readers.text.line_layout import FieldError, check_integer, shown, split_line
+from rpq.readers.text.line_layout import check_integer, split_line
 from rpq.readers.text.parsing import Rows, column_of, data_lines, read_exactly
 
 _HEAD = ("time", "dependency time", "event type")
