@@ -9,12 +9,13 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.settings import WrittenFile
+from rpq.cli import options as shared
+from rpq.cli.query_options import QueryOptions, refuse_misspelt
 from rpq.cli.several import SeveralValuesCommand
 
 if TYPE_CHECKING:
@@ -28,56 +29,32 @@ def spark() -> None:
     """Prepare data sets, replay them and run streams on Spark, on one machine or on a cluster."""
 
 
-def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return apply
-
-
-_session_options = _options(
+_session_options = shared.together(
     click.option("--master", default="local[*]", show_default=True, help="Where Spark runs: local[4], spark://…, yarn."),
     click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Settings of Spark; can be repeated."),
     click.option("--log", metavar="FILE", help="Where Spark's messages go.  [default: a temporary file]"),
-    click.option("--stats", type=WrittenFile(), metavar="FILE.json", help="Where the figures of the summary go."),
-    click.option("--quiet", is_flag=True, help="No progress, no summary."),
+    shared.stats(),
+    shared.quiet,
 )
 
-_query_options = _options(
-    click.option("--window", required=True, metavar="W", help="Size of the window: 30d, 10m (minutes), or a number."),
-    click.option("--slide", required=True, metavar="S", help="How far the window moves at once; as --window."),
-    click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the timestamps, if not known."),
-    click.option(
-        "--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count."
-    ),
-    click.option(
-        "--semantics",
-        type=click.Choice(["implicit", "explicit"]),
-        default="implicit",
-        show_default=True,
-        help="Whether pairs leave silently, or with a - row, when they expire.",
-    ),
-    click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),
-    click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices."),
+_query_options = shared.together(
+    shared.window_and_slide("30d, 10m (minutes), or a number", required=True),
+    shared.time_unit("if not known"),
+    shared.paths,
+    shared.semantics,
+    shared.sources_and_targets,
     click.option("--partitions", type=click.IntRange(min=1), help="How many parts the roots are divided into."),
 )
 
 
+_QUERY_OPTIONS = ("window", "slide", "paths", "semantics", "sources", "targets")
+
+
 @spark.command("prepare", cls=SeveralValuesCommand, short_help="Make a sorted data set of raw files.")
-@click.option("--input", "inputs", multiple=True, required=True, metavar="FILE...", help="Files to read.")
+@shared.several_inputs("Files to read.")
 @click.option("--output", required=True, metavar="FOLDER", help="The data set to make.")
-@click.option(
-    "--format", default="edges", show_default=True, help="Their format: edges, stackoverflow, ldbc, yago, gmark."
-)
-@click.option(
-    "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    default="skip",
-    show_default=True,
-    help="Whether bad lines are kept aside, in FOLDER/_rejected, or end it.",
-)
+@shared.format_of(shared.BY_LINES)
+@shared.on_error("Whether bad lines are kept aside, in FOLDER/_rejected, or end it.", default="skip")
 @click.option(
     "--vertices",
     type=click.Choice(["text", "ids"]),
@@ -85,7 +62,7 @@ _query_options = _options(
     show_default=True,
     help="Names, or numbers with a table of names beside them.",
 )
-@click.option("--drop-self-loops", is_flag=True, help="Leave out edges from a vertex to itself.")
+@shared.drop_self_loops
 @click.option("--partitions", type=click.IntRange(min=1), help="How many ranges of time are sorted at once.")
 @click.option("--rows-per-file", type=click.IntRange(min=1), help="At most so many tuples in a file.")
 @_session_options
@@ -146,7 +123,7 @@ def replay_command(**options: Any) -> None:
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
-    _refuse_misspelt(options["expressions"])
+    _refuse_expressions(options["expressions"])
     _check_files(options, read=[options["data"]])
     with session_for(options["master"], options["partitions"], _settings(options), _log(options)) as session:
         from rpq.spark.preparing import read_statistics, vertex_type
@@ -193,16 +170,14 @@ def replay_command(**options: Any) -> None:
 @click.option("--sequence", metavar="COLUMN", help="Integers that order tuples of one timestamp.")
 @click.option("--max-files", type=click.IntRange(min=1), default=1, show_default=True, help="Files a micro-batch.")
 @click.option("--once", is_flag=True, help="End when all files that are there have been read.")
-@click.option(
-    "--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True, help="At a bad tuple."
-)
+@shared.on_error("At a bad tuple.")
 @_query_options
 @_session_options
 def stream_command(**options: Any) -> None:
     """Run the queries EXPRESSION over files of edges as they arrive; Ctrl-C ends it, and it can be gone on with."""
     from rpq.spark.console import session_for
 
-    _refuse_misspelt(options["expressions"])
+    _refuse_expressions(options["expressions"])
     _check_files(options, read=[options["folder"]])
     partitions = options["partitions"] or max(1, os.cpu_count() or 1)
     with session_for(options["master"], partitions, _settings(options), _log(options)) as session:
@@ -233,56 +208,20 @@ def stream_command(**options: Any) -> None:
 def _queries(
     options: dict[str, Any], expressions: tuple[str, ...], unit: str | None, *, integers: bool
 ) -> list[rpq.Query]:
-    import rpq
-    from rpq.errors import QueryError
-    from rpq.stream.durations import DurationError, parse_duration
-
-    unit = unit or options["time_unit"]
-    lengths = {}
-    for name in ("window", "slide"):
-        try:
-            lengths[name] = parse_duration(options[name], unit=unit)
-        except DurationError as error:
-            hint = "" if unit else "; --time-unit says the unit of the timestamps"
-            raise click.UsageError(f"--{name}: {error}{hint}") from error
-    try:
-        sources, targets = (
-            frozenset(map(int, options[name]) if integers else options[name]) if options[name] else None
-            for name in ("sources", "targets")
-        )
-        window = rpq.Window(size=lengths["window"], slide=lengths["slide"])
-        return [
-            rpq.Query(
-                one,
-                window=window,
-                paths=options["paths"],
-                semantics=options["semantics"],
-                sources=sources,
-                targets=targets,
-            )
-            for one in expressions
-        ]
-    except (QueryError, ValueError) as error:
-        raise click.UsageError(str(error)) from error
+    said = QueryOptions(**{name: options[name] for name in _QUERY_OPTIONS})
+    return said.queries(expressions, unit=unit or options["time_unit"], integers=integers)
 
 
 def _warm_up(queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """Compile once, here, what else every worker on this machine would compile at the same time."""
-    import rpq
-    from rpq.cli.progress import compiling_notice, notice_after
+    from rpq.cli.compiling import compile_kernels
 
-    with notice_after(1.0, compiling_notice, shown=not options["quiet"]):
-        rpq.warm_up(queries[0], vertices="int64" if integers else "string")
+    compile_kernels(queries[:1], integers=integers, quiet=options["quiet"])
 
 
-def _refuse_misspelt(expressions: tuple[str, ...]) -> None:
-    from rpq import automata
-
+def _refuse_expressions(expressions: tuple[str, ...]) -> None:
     for expression in expressions:
-        try:
-            automata.parse(expression)
-        except automata.ExpressionError as error:
-            raise click.UsageError(f"the expression is not understood\n{error}") from error
+        refuse_misspelt(expression)
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression is given twice")
 

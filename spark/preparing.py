@@ -7,9 +7,9 @@ What passes through the driver is the list of splits and, of each, two counts.  
 every node must see them, and the data set's folder, under the same names.
 
 A prepared data set is a folder of Parquet files, whose paths (and ages) in order are the stream in the order of its
-timestamps (ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER` reads it,
-and so does Spark.  Texts are dictionary-encoded.  With `vertices="ids"` source and target are numbers of 64 bits and
-`_vertices` says which name each stands for: a smaller data set and a faster engine, rows whose vertices are numbers.
+timestamps (ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER`
+reads it, and so does Spark.  Texts are dictionary-encoded.  With `vertices="ids"` source and target are numbers of 64
+bits and `_vertices` says which name each stands for: a smaller data set and a faster engine, rows with numbers.
 Beside the files are `_statistics.json` and, where lines were bad, `_rejected` (JSON lines: file, line, column, message,
 text).  Names that begin with `_` are no part of the stream, for Spark and for `rpq`.
 """
@@ -32,7 +32,7 @@ from rpq.spark.errors import PipelineError
 from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe, staged_schema
 from rpq.spark.splits import SPLIT_BYTES, Split, splits_of
 from rpq.spark.summing import statistics_of
-from rpq.spark.text_formats import format_named
+from rpq.spark.text_formats import text_format_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +70,7 @@ def prepare(
         raise PipelineError("no input: expected at least one file")
     if vertices not in ("text", "ids") or on_error not in ("stop", "skip"):
         raise PipelineError(f"vertices are 'text' or 'ids', on_error is 'stop' or 'skip', not {vertices!r}, {on_error!r}")
-    layout = format_named(format)
+    layout = text_format_named(format)
     splits = splits_of([os.path.abspath(path) for path in paths], split_bytes=split_bytes)
     vertex, unit = _kind_of(splits, layout.time_unit)
     if layout.label is not None:

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
+from rpq.readers import TextFormat
 from rpq.readers.source import Block, count_lines
-from rpq.readers.text.line_layout import FieldError, is_ignored
 from rpq.readers.text.parsing import LineError, Rows
+from rpq.readers.text.textfile import settle
 from rpq.spark.splits import Split, blocks
-from rpq.spark.text_formats import TextFormat, format_named, head_of
+from rpq.spark.text_formats import head_of, text_format_named
 
 EDGE, BAD, COUNTS = "edge", "bad", "counts"
 LONGEST_TEXT = 10_000
@@ -56,10 +57,11 @@ class SplitReader:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = _arrow_schema(self._vertex)
+        format = text_format_named(self._format)
         for batch in batches:
             for number, text in zip(batch["split"].to_pylist(), batch["description"].to_pylist(), strict=True):
                 split = Split(**json.loads(text))
-                read = _read_parquet(split) if split.kind == "parquet" else _read_text(split, format_named(self._format))
+                read = _read_parquet(split) if split.kind == "parquet" else _read_text(split, format)
                 for kind, columns in _numbered(read):
                     size = len(next(iter(columns.values())))
                     full = {
@@ -97,7 +99,8 @@ def _read_text(split: Split, format: TextFormat) -> Iterator[tuple[str, dict[str
         cut = min(max(0, head.size - place), len(whole.data))
         skipped = Block(whole.data[:cut], whole.line)
         block = Block(whole.data[cut:], whole.line + count_lines(skipped.data))
-        errors = _head_errors(skipped, format)
+        errors: list[LineError] = []
+        settle(skipped, format.detect, errors.append)  # lines before the one that tells the layout tell nothing
         data_lines += len(errors)
         if errors:
             yield BAD, _bad_lines(errors, whole)
@@ -110,19 +113,6 @@ def _read_text(split: Split, format: TextFormat) -> Iterator[tuple[str, dict[str
                 yield BAD, _bad_lines(rows.errors, whole)
             data_lines += rows.data_lines
     yield COUNTS, {"lines": pa.array([lines]), "data_lines": pa.array([data_lines])}
-
-
-def _head_errors(skipped: Block, format: TextFormat) -> list[LineError]:
-    """What is wrong with lines that do not tell the layout."""
-    errors = []
-    for number, line in enumerate(skipped.data.split(b"\n") if skipped.data else [], skipped.line):
-        text = line.removesuffix(b"\r")
-        if not is_ignored(text):
-            try:
-                format.detect(text)
-            except FieldError as error:
-                errors.append(LineError(line=number, error=error))
-    return errors
 
 
 def _edges(rows: Rows, label: str | None, first: int) -> dict[str, pa.Array]:

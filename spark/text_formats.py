@@ -1,46 +1,29 @@
-"""The text formats as tasks read them: how a file's lines are laid out, and what its name tells."""
+"""The text formats as tasks read them, which share a file and so have to know where its first lines end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from rpq.readers.edges import detect
+from rpq.readers import TextFormat, formats
+from rpq.readers.known_formats import format_named
 from rpq.readers.source import ByteSource
-from rpq.readers.text.line_layout import FieldError, is_ignored
-from rpq.readers.text.textfile import Detect, Detected, always
+from rpq.readers.text.textfile import Detected, settle
 from rpq.spark.errors import PipelineError
 from rpq.spark.splits import BLOCK_BYTES
-from rpq.workloads.formats import gmark_edges, ldbc_edges, stackoverflow_edges, yago_facts
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextFormat:
-    """A format: `detect` tells from its first line how a file is laid out, `label` the label that its name tells.
-
-    With `by_position` a tuple's timestamp is the number of its line among the data lines of all files.
-    """
-
-    detect: Detect
-    label: Callable[[str], str] | None = None
-    by_position: bool = False
-    time_unit: str | None = None
-
-
-FORMATS = {
-    "edges": TextFormat(detect=detect),
-    "stackoverflow": TextFormat(detect=always(stackoverflow_edges.LAYOUT), label=stackoverflow_edges.label_of, time_unit="s"),
-    "ldbc": TextFormat(detect=ldbc_edges.detect_ldbc, time_unit="ms"),
-    "yago": TextFormat(detect=always(yago_facts.LAYOUT), by_position=True),
-    "gmark": TextFormat(detect=always(gmark_edges.LAYOUT), by_position=True),
-}
-
-
-def format_named(name: str) -> TextFormat:
-    """The format of that name; raises `PipelineError`."""
-    if name not in FORMATS:
-        raise PipelineError(f"unknown format {name!r}: expected one of {', '.join(sorted(FORMATS))}")
-    return FORMATS[name]
+def text_format_named(name: str) -> TextFormat:
+    """How the lines of a format are laid out; raises `PipelineError` for an unknown one, and one that does not say it."""
+    text = format_named(name).text if name in formats() else None
+    if text is not None:
+        return text
+    readable = ", ".join(known for known in formats() if format_named(known).text is not None)
+    if name in formats():
+        raise PipelineError(
+            f"the format {name!r} does not say how its lines are laid out, so that tasks cannot share a file of it: "
+            f"expected one of {readable}"
+        )
+    raise PipelineError(f"unknown format {name!r}: expected one of {readable}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +41,8 @@ def head_of(path: str, format: TextFormat) -> Head:
     """Read as much of a file as it takes to know how it is laid out, usually a line."""
     size = 0
     for block in ByteSource(path).blocks(BLOCK_BYTES):
-        start = 0
-        while start < len(block.data):
-            end = block.data.find(b"\n", start) + 1 or len(block.data)
-            text = block.data[start:end].removesuffix(b"\n").removesuffix(b"\r")
-            if not is_ignored(text):
-                try:
-                    detected = format.detect(text)
-                except FieldError:
-                    pass
-                else:
-                    return Head(detected=detected, size=size + (end if detected.is_header else start))
-            start = end
+        detected, rest = settle(block, format.detect, lambda bad: None)
         size += len(block.data)
+        if detected is not None:
+            return Head(detected=detected, size=size - len(rest.data))
     return Head(detected=None, size=size)

@@ -1,10 +1,16 @@
 """How much Hypothesis tries: RPQ_HYPOTHESIS=long tries forty times as much as the default."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from tests.commands import Caller
 
 # Kernels compile at their first call, so no example has a deadline.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -29,3 +35,11 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.environments import built
 
     return built(checkout, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def rpq(capfdbinary: pytest.CaptureFixture[bytes]) -> Caller:
+    """Call the command `rpq` in this process; returns (exit status, standard output, standard error)."""
+    from tests.commands import Caller
+
+    return Caller(capfdbinary)

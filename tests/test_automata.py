@@ -31,6 +31,7 @@ from rpq.automata import (
 from rpq.automata.hopcroft import equivalent_blocks
 from rpq.automata.subsets import Table
 from tests.real import SHARED
+from tests.reference import is_relevant
 from tests.test_expression_words import STEPS, all_words, expressions, words
 
 ALPHABET = Alphabet.from_groups(*({step} for step in STEPS))
@@ -394,3 +395,10 @@ def test_to_dot() -> None:
 def test_to_dot_escapes() -> None:
     dot = automata.compile(r"""'say "x" \\ & \n'""").to_dot()
     assert r'[label="\"say \\\"x\\\" \\\\ &amp; \\n\""]' in dot
+
+
+@given(expression=expressions(), data=st.data())
+def test_a_label_is_relevant_if_some_word_has_it_in_either_direction(expression, data) -> None:
+    dfa = automata.compile(expression)
+    label = data.draw(st.sampled_from([*sorted(dfa.labels), "a", "b", "never named"]))
+    assert dfa.is_relevant(label) is is_relevant(expression, label)

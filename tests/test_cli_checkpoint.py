@@ -420,3 +420,42 @@ def test_the_checkpoint_of_one_query_is_not_that_of_many(tmp_path, capfd):
     assert call(args) == 0
     assert call([*command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")]) == 2
     assert "another run: --queries was given, now not given.  Remove" in capfd.readouterr().err
+
+
+def identity_in(checkpoint: Path) -> str:
+    import rpq
+
+    return json.dumps(json.loads(rpq.Engine.restore(checkpoint).extra["rpq run"])["identity"])
+
+
+def test_what_a_checkpoint_says_of_its_run_is_what_the_first_ones_said(tmp_path):
+    (tmp_path / "edges.txt").write_text("x y a 1\ny z b 2\n")
+    (tmp_path / "q.toml").write_text(
+        f"""[[query]]
+        query = "a|b"
+        paths = "simple"
+        on_budget = "set_aside"
+        targets = ["z", "y"]
+        output = "{tmp_path}/of_file.jsonl"
+        """
+    )
+    window = ["--window", "10", "--slide", "2", "--input", f"{tmp_path}/edges.txt", "--quiet"]
+    one = ["--source", "y", "x", "--output", f"{tmp_path}/rows.csv", "--checkpoint", f"{tmp_path}/one"]
+    assert call(["run", "a/b*", *window, *one]) == 0
+    assert identity_in(tmp_path / "one") == (
+        f'{{"EXPRESSION": "a/b*", "--input": ["{tmp_path}/edges.txt"], "--format": "edges", "--columns": null, '
+        '"--label": null, "--where": null, "--window": 10, "--slide": 2, "--paths": "walk", "--simple-budget": 10000000, '
+        f'"--on-budget": "error", "--semantics": "implicit", "--output": "{tmp_path}/rows.csv", "--witness": false, '
+        '"--source": ["x", "y"], "--target": [], "--drop-self-loops": false, "--deletes": 0.0, "--seed": 0, '
+        '"--late": null, "--on-error": "stop"}'
+    )
+    assert call(["run", "--queries", f"{tmp_path}/q.toml", *window, "--checkpoint", f"{tmp_path}/many"]) == 0
+    assert identity_in(tmp_path / "many") == (
+        f'{{"EXPRESSION": null, "--input": ["{tmp_path}/edges.txt"], "--format": "edges", "--columns": null, '
+        '"--label": null, "--where": null, "--window": null, "--slide": null, "--paths": null, "--simple-budget": null, '
+        '"--on-budget": null, "--semantics": null, "--output": null, "--witness": false, "--source": null, '
+        '"--target": null, "--drop-self-loops": false, "--deletes": 0.0, "--seed": 0, "--late": null, '
+        '"--on-error": "stop", "--queries": {"a|b": {"query": "a|b", "window": 10, "slide": 2, "paths": "simple", '
+        '"simple_budget": 10000000, "on_budget": "set_aside", "semantics": "implicit", "sources": null, '
+        f'"targets": ["y", "z"], "output": "{tmp_path}/of_file.jsonl"}}}}}}'
+    )

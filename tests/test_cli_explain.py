@@ -13,19 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpq import automata
-from rpq.cli import drawing, main
-
-
-@pytest.fixture
-def rpq(capfd):
-    def call(*args: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(arg) for arg in args], prog_name="rpq")
-        out, err = capfd.readouterr()
-        return ended.value.code or 0, out, err
-
-    return call
+from rpq.cli import drawing
 
 
 def test_explain_shows_tree_table_and_dot(rpq):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rpq.cli import labels_seen, main
+from rpq.cli import labels_seen
 from rpq.readers import open_reader
 
 ROOT = Path(__file__).parents[1]
@@ -26,15 +26,12 @@ WINDOW = ["--window", "1h", "--slide", "1m"]
 
 
 @pytest.fixture
-def rpq(capfdbinary):
-    """Call the command in this process; return (exit status, lines of standard output, standard error)."""
+def run(rpq):
+    """Call `rpq run`; return (exit status, lines of standard output, standard error)."""
 
     def call(*args: object) -> tuple[int, list[str], str]:
-        capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["run", *map(str, args)], prog_name="rpq")
-        out, err = capfdbinary.readouterr()
-        return ended.value.code or 0, out.decode().splitlines()[1:], err.decode()
+        status, out, err = rpq("run", *args)
+        return status, out.splitlines()[1:], err
 
     return call
 
@@ -46,9 +43,9 @@ def stream(tmp_path):
     return path
 
 
-def test_a_stream_with_names_times_and_a_condition_of_its_own(rpq, stream, tmp_path):
+def test_a_stream_with_names_times_and_a_condition_of_its_own(run, stream, tmp_path):
     stats = tmp_path / "stats.json"
-    status, rows, err = rpq(
+    status, rows, err = run(
         "follows+",
         "--input",
         stream,
@@ -72,8 +69,8 @@ def test_a_stream_with_names_times_and_a_condition_of_its_own(rpq, stream, tmp_p
     assert figures["labels_never_seen"] == []
 
 
-def test_times_are_microseconds_where_nothing_is_said(rpq, stream):
-    status, rows, err = rpq("follows", "--input", stream, *NAMES, *WINDOW, "--limit", 1, "--output", "-")
+def test_times_are_microseconds_where_nothing_is_said(run, stream):
+    status, rows, err = run("follows", "--input", stream, *NAMES, *WINDOW, "--limit", 1, "--output", "-")
     assert (status, rows) == (0, ["ann,bob,1714564800000000,+"])
     assert "window 3,600,000,000 us" in err
 
@@ -93,8 +90,8 @@ def test_times_are_microseconds_where_nothing_is_said(rpq, stream):
         (["--format", "gmark"], 2, "the format gmark has columns of its own"),
     ],
 )
-def test_what_is_wrong_with_the_options(rpq, stream, options, status, message):
-    found, _, err = rpq("follows", "--input", stream, *NAMES, *options, *WINDOW)
+def test_what_is_wrong_with_the_options(run, stream, options, status, message):
+    found, _, err = run("follows", "--input", stream, *NAMES, *options, *WINDOW)
     assert found == status
     assert re.search(re.escape(message) if "\n" in message else message, err.replace("\r", ""))
 
@@ -158,35 +155,35 @@ def test_json_lines_with_integers(tmp_path, name):
     assert done.stdout.split()[1:] == ["1,2,5,+"]
 
 
-def test_a_label_that_no_tuple_has_is_told_at_the_end(rpq, tmp_path):
+def test_a_label_that_no_tuple_has_is_told_at_the_end(run, tmp_path):
     path, stats = tmp_path / "edges", tmp_path / "stats.json"
     path.write_text("".join(f"a b {label} {time}\n" for time, label in enumerate(["a2q", "c2a", "c2q"])))
     options = ["--input", path, "--window", 9, "--slide", 1, "--stats", stats]
-    status, _, err = rpq("a2qq/(c2a|!(zzz))", *options)
+    status, _, err = run("a2qq/(c2a|!(zzz))", *options)
     assert status == 0
     assert "warning: no tuple has the label 'a2qq'; did you mean 'a2q'?\n" in err
     assert "warning: no tuple has the label 'zzz'\n" in err
     assert json.loads(stats.read_text())["labels_never_seen"] == ["a2qq", "zzz"]
-    assert "warning" not in rpq("a2q/^c2a", *options)[2]
-    assert "warning" not in rpq("a2qq", *options, "--quiet")[2]
+    assert "warning" not in run("a2q/^c2a", *options)[2]
+    assert "warning" not in run("a2qq", *options, "--quiet")[2]
     # What a condition leaves out is not there.
-    assert "no tuple has the label 'a2q'" in rpq("a2q/c2a", *options, "--where", "label != 'a2q'")[2]
-    assert "did you mean 'a2q'" not in rpq("a2qq/c2a", *options, "--where", "label != 'a2q'")[2]
+    assert "no tuple has the label 'a2q'" in run("a2q/c2a", *options, "--where", "label != 'a2q'")[2]
+    assert "did you mean 'a2q'" not in run("a2qq/c2a", *options, "--where", "label != 'a2q'")[2]
 
 
-def test_a_checkpoint_is_that_of_the_same_columns_and_condition(rpq, stream, tmp_path):
+def test_a_checkpoint_is_that_of_the_same_columns_and_condition(run, stream, tmp_path):
     options = ["follows", "--input", stream, *WINDOW, "--checkpoint", tmp_path / "state", "--output", tmp_path / "rows.csv"]
     where = ["--where", "amount > 1000"]
-    assert rpq(*options, *NAMES, *where, "--limit", 1)[0] == 0
+    assert run(*options, *NAMES, *where, "--limit", 1)[0] == 0
     for others, message in (
         ([*NAMES], "--where was amount > 1000, now not given"),
         ([*NAMES[:3], "likes", *where], "--label was follows, now likes"),
         (["--columns", "source=item,target=user,timestamp=ts", *NAMES[2:], *where], "--columns was"),
     ):
-        status, _, err = rpq(*options, *others)
+        status, _, err = run(*options, *others)
         assert status == 2
         assert message in err
-    assert rpq(*options, *NAMES, *where)[0] == 0
+    assert run(*options, *NAMES, *where)[0] == 0
     written = (tmp_path / "rows.csv").read_text().splitlines()[1:]
     assert [line.split(",")[:2] for line in written] == [["bob", "cho"], ["cho", "dan"]]
 

@@ -21,26 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpq.cli import main
-
 ROOT = Path(__file__).parents[1]
 PATIENCE = 60.0
 KINDS = ["rows.csv", "rows.csv.gz", "rows.csv.zst", "rows.jsonl", "rows.jsonl.gz", "rows.jsonl.zst", "rows.parquet"]
 RUN = ["run", "a+", "--window", "10", "--slide", "1"]
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, devices and signals of another kind")
-
-
-@pytest.fixture
-def rpq(capfd):
-    def call(*args: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(arg) for arg in args], prog_name="rpq")
-        out, err = capfd.readouterr()
-        return ended.value.code or 0, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -15,24 +15,13 @@ import pytest
 
 import rpq as library
 from rpq import automata
-from rpq.cli import main
 
 WINDOW = ("--window", "20", "--slide", "3")
 
 
-@pytest.fixture
-def rpq(capfdbinary, tmp_path, monkeypatch):
-    """Call the command in a folder of its own; return (exit status, standard output, standard error)."""
+@pytest.fixture(autouse=True)
+def folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> tuple[int, str, str]:
-        capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(arg) for arg in args], prog_name="rpq")
-        out, err = capfdbinary.readouterr()
-        return ended.value.code or 0, out.decode(), err.decode()
-
-    return call
 
 
 @pytest.fixture

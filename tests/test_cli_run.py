@@ -24,20 +24,6 @@ peak_memory_bytes""".split()
 
 
 @pytest.fixture
-def rpq(capfdbinary):
-    """Call the command in this process; return (exit status, standard output, standard error)."""
-
-    def call(*args: object) -> tuple[int, str, str]:
-        capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(arg) for arg in args], prog_name="rpq")
-        out, err = capfdbinary.readouterr()
-        return ended.value.code or 0, out.decode(), err.decode()
-
-    return call
-
-
-@pytest.fixture
 def edges(tmp_path):
     """Write lines to a file of the format `edges`."""
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from rpq import readers
+from rpq.cli import main
 from rpq.errors import InputError
-from rpq.readers import formats, open_reader
+from rpq.readers import ColumnNames, formats, known_formats, open_reader, parse_where
+from rpq.spark.errors import PipelineError
+from rpq.spark.preparing import prepare
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
@@ -18,9 +22,9 @@ PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 @pytest.fixture
 def installed(monkeypatch):
     """The entry points of the project, as if it were installed."""
-    declared = tomllib.loads(PROJECT.read_text())["project"]["entry-points"][readers.GROUP]
-    points = metadata.EntryPoints(metadata.EntryPoint(name, value, readers.GROUP) for name, value in declared.items())
-    monkeypatch.setattr(readers, "entry_points", lambda **chosen: points.select(**chosen))
+    declared = tomllib.loads(PROJECT.read_text())["project"]["entry-points"][known_formats.GROUP]
+    points = metadata.EntryPoints(metadata.EntryPoint(name, value, known_formats.GROUP) for name, value in declared.items())
+    monkeypatch.setattr(known_formats, "entry_points", lambda **chosen: points.select(**chosen))
 
 
 @pytest.fixture
@@ -91,3 +95,39 @@ def test_with_a_limit_the_bad_line_behind_it_is_not_reached(path):
 def test_wrong_arguments_are_refused(path, options):
     with pytest.raises(ValueError, match="expected"):
         open_reader("edges", path, **options)
+
+
+def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
+    module = tmp_path / "another_package.py"
+    module.write_text(
+        "from rpq.readers.edges import open_edges\n"
+        "def open_pairs(paths, *, on_error, batch_rows):\n"
+        "    return open_edges(paths, on_error=on_error, batch_rows=batch_rows)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    points = metadata.EntryPoints([metadata.EntryPoint("pairs", "another_package:open_pairs", known_formats.GROUP)])
+    monkeypatch.setattr(known_formats, "entry_points", lambda **chosen: points.select(**chosen))
+    file = tmp_path / "edges.txt"
+    file.write_text("a b x 1\nb c x 2\n")
+    assert formats() == ["edges", "jsonl", "pairs"]
+    assert times(open_reader("pairs", file, where=parse_where("timestamp > 1"), limit=5)) == [2]
+    with pytest.raises(InputError, match="the format pairs has columns of its own"):
+        open_reader("pairs", file, columns=ColumnNames.parse("source=from"))
+
+
+@pytest.mark.parametrize(("command", "shares_files"), [("run", False), ("spark prepare", True)])
+def test_the_help_names_the_formats_that_there_are(installed, command, shares_files):
+    shown = CliRunner().invoke(main, [*command.split(), "--help"], terminal_width=200).output
+    named = re.search(r"Their format: ([\w, ]+)\.", shown)[1].split(", ")
+    readable = [name for name in formats() if not shares_files or known_formats.format_named(name).text is not None]
+    assert sorted(named) == readable
+
+
+def test_spark_says_that_it_cannot_read_a_format_without_lines(installed, tmp_path):
+    file = tmp_path / "edges.jsonl"
+    file.write_text('{"source": 1, "target": 2, "label": "x", "timestamp": 3}\n')
+    known = "edges, gmark, ldbc, stackoverflow, yago"
+    with pytest.raises(PipelineError, match=f"^the format 'jsonl' does not say how its lines are .*: expected one of {known}"):
+        prepare(None, [str(file)], str(tmp_path / "out"), format="jsonl")
+    with pytest.raises(PipelineError, match="^unknown format 'json': expected one of " + known):
+        prepare(None, [str(file)], str(tmp_path / "out"), format="json")

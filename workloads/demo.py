@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.settings import WrittenFile
+from rpq.cli.option_types import WrittenFile
 from rpq.files.destinations import STANDARD_OUTPUT
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from rpq.cli.identity import differences
 from rpq.errors import RpqError
 from rpq.files.described import Damage, Described
 
@@ -29,9 +30,9 @@ class CheckpointError(RpqError):
 class Position:
     """How far a run has come: `tuples` of the input are consumed, of which `last` was the last one.
 
-    `output` is the position of the output (see `rpq.cli.outputs.sinks`), by name where there are several, and `late_bytes` the
-    length of the file of late tuples, None where there is no such output, or nothing in it yet.  `rejected` counts the
-    tuples that the engine, not the reader, rejected.
+    `output` is the position of the output (see `rpq.cli.outputs.sinks`), by name where there are several, and `late_bytes`
+    the length of the file of late tuples, None where there is no such output, or nothing in it yet.  `rejected` counts
+    the tuples that the engine, not the reader, rejected.
     """
 
     tuples: int
@@ -79,10 +80,10 @@ def read_checkpoint(
         position = _position(content["position"])
     except Damage as problem:
         raise CheckpointError(f"{path}: is a damaged checkpoint: {problem}; remove it to start anew") from problem
-    differences = _differences(before, identity)
-    if differences:
+    found = differences(before, identity)
+    if found:
         raise CheckpointError(
-            f"{path}: is the checkpoint of another run: {'; '.join(differences)}.  Remove it to start anew."
+            f"{path}: is the checkpoint of another run: {'; '.join(found)}.  Remove it to start anew."
         )
     return Resumed(position, engine)
 
@@ -102,29 +103,3 @@ def _position(content: Described) -> Position:
         rejected=content["rejected"].whole(0),
         total_seconds=content["total_seconds"].number(),
     )
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What is not the same in two runs, each in words."""
-    before, now = old.get("--queries"), new.get("--queries")
-    if (before is None) != (now is None):
-        return [f"--queries was {_shown(before)}, now {_shown(now)}"]
-    found = []
-    for name, value in old.items():
-        if new.get(name) == value:
-            continue
-        if isinstance(before, dict) and isinstance(now, dict) and name == "--queries":
-            from rpq.cli.asked_queries import differences
-
-            found += differences(before, now)
-        else:
-            found.append(f"{name} was {_shown(value)}, now {_shown(new.get(name))}")
-    return found
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "given"
-    if isinstance(value, list):
-        return " ".join(map(str, value)) or "not given"
-    return "not given" if value is None or value is False else str(value)

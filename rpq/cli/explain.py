@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rpq.cli.settings import WrittenFile
+from rpq.cli.option_types import WrittenFile
 
 if TYPE_CHECKING:
     from rpq import automata
@@ -63,14 +63,15 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
 def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
     """Show all queries of a file; their automata in Graphviz's language, one behind the other, only where asked for."""
     from rpq import automata
-    from rpq.cli.asked_queries import printable, read_asked
+    from rpq.cli.asked import entries_of
     from rpq.cli.named_files import check_files
+    from rpq.cli.summary import printable
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
     if drawings:
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
-    asked = read_asked(queries)
+    asked = entries_of(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
     graphs = "".join(query.dfa.to_dot() for query in asked)
     if dot == "-":
@@ -157,7 +158,8 @@ def _remarks(dfa: automata.DFA) -> list[str]:
     else:
         lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
     if _has_conflicts(dfa):
-        lines.append("conflicts        possible: with --paths simple, pairs that a conflict puts in doubt need a search each")
+        in_doubt = "pairs that a conflict puts in doubt need a search each"
+        lines.append(f"conflicts        possible: with --paths simple, {in_doubt}")
     else:
         lines.append("conflicts        none on any graph: simple paths cost what walks cost")
     return lines

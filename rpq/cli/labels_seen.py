@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from rpq import automata
+from rpq.queries.query import compiled
 from rpq.readers.column_names import did_you_mean
 
 if TYPE_CHECKING:
-    from rpq.automata.expressions import Expression
     from rpq.readers import Batch
 
 SHOWN = 20
@@ -30,7 +29,7 @@ class LabelsSeen:
     """
 
     def __init__(self, expressions: Iterable[str]) -> None:
-        self._unseen = {label: None for text in expressions for label in labels_of(automata.parse(text))}
+        self._unseen = {label: None for text in expressions for label in sorted(compiled(text).labels)}
         self._others: dict[str, None] = {}
         self._is_empty = True
 
@@ -44,7 +43,7 @@ class LabelsSeen:
 
     @property
     def never_seen(self) -> list[str]:
-        """The labels that no tuple had so far, in the order of the expressions."""
+        """The labels that no tuple had so far, by expression."""
         return list(self._unseen)
 
     def warnings(self) -> list[str]:
@@ -65,24 +64,3 @@ class LabelsSeen:
             self._unseen.pop(name, None)
             if len(self._others) < HINTS:
                 self._others[name] = None
-
-
-def labels_of(expression: Expression) -> list[str]:
-    """The labels that an expression names, in negated sets too, each once.
-
-    >>> labels_of(automata.parse("knows/(likes|^knows){2}/!(hates)"))
-    ['knows', 'likes', 'hates']
-    """
-    labels: dict[str, None] = {}
-    left = [expression]
-    while left:
-        match left.pop():
-            case automata.Label(name):
-                labels[name] = None
-            case automata.NegatedSet(members):
-                labels.update((member.label, None) for member in members if member.label is not None)
-            case automata.Inverse(inner) | automata.Repetition(inner=inner):
-                left.append(inner)
-            case automata.Concatenation(parts) | automata.Alternation(parts):
-                left.extend(reversed(parts))
-    return list(labels)

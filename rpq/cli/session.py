@@ -6,11 +6,10 @@ the run stands at a clean point: there, and only there, it writes a checkpoint, 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +19,17 @@ import pyarrow as pa
 from rpq import __version__
 from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
 from rpq.cli.interrupts import Interrupted, Interrupts
-from rpq.cli.outputs.late import LateFile
-from rpq.cli.outputs.query_outputs import QueryOutputs
-from rpq.cli.outputs.sinks import Sink
 from rpq.cli.progress import ProgressLine, Reading
+from rpq.cli.run_figures import figures_of_engine, peak_memory_bytes
+from rpq.cli.run_outputs import Outputs
 from rpq.cli.settings import RunSettings
-from rpq.cli.summary import ENGINE_FIGURES, peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, MemoryLimitError
 from rpq.readers.deletions import Deletions
 
 if TYPE_CHECKING:
-    from rpq.engine import Changes, Engine
+    from rpq.engine import Engine
     from rpq.readers import Batch, Reader
+    from rpq.results.changes import Changes
 
 SLICE_ROWS = 1 << 20
 """Rows that a slice of input is meant to give at most: their memory is held at once."""
@@ -44,23 +42,9 @@ FIRST_SLICE, LEAST_SLICE = 4096, 64
 
 MESSAGES = 10
 """How many rejected tuples, and roots set aside, are told one by one; all are counted."""
+
 CHECKPOINT_SHARE = 0.1
 """The part of a run's time that checkpoints may take."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outputs:
-    """Where rows and late tuples go; None where nobody wants them."""
-
-    rows: Sink | QueryOutputs | None
-    late: LateFile | None
-
-    @property
-    def sinks(self) -> list[Sink]:
-        """What is written to, each of which is put in place for itself."""
-        late = [self.late.sink] if self.late else []
-        rows = [] if self.rows is None else self.rows.sinks if isinstance(self.rows, QueryOutputs) else [self.rows]
-        return [*late, *rows]
 
 
 class Session:
@@ -83,11 +67,11 @@ class Session:
         started: float,
     ) -> None:
         self._settings = settings
-        self._engine = engine
+        self.engine = engine
         self._reader = reader
         self._batches = batches
         self._open_outputs = open_outputs
-        self._outputs = Outputs(rows=None, late=None)
+        self._outputs = Outputs()
         self._deletions = deletions
         self._identity = identity
         self._resumed = position
@@ -122,7 +106,7 @@ class Session:
                     self._bytes_read = batch.bytes_read
                     for columns in self._slices(batch.columns):
                         self._push(columns)
-                        progress.update(self._engine, self._reading)
+                        progress.update(self.engine, self._reading)
                         interrupts.check()
             except Interrupted:
                 received = interrupts.received
@@ -140,21 +124,17 @@ class Session:
                 except OSError as error:
                     self._fail(error)
 
-    def figures(self, *, compile_seconds: float, window: int | None, slide: int | None) -> dict[str, Any]:
-        """Everything that summary and `--stats` say."""
-        statistics = self._engine.statistics()
-        known = {name: getattr(statistics, name) for name in ENGINE_FIGURES}
-        figures = {
-            name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()
-        }
+    def figures(self, *, compile_seconds: float) -> dict[str, Any]:
+        """What summary and `--stats` say of a run; window and slide are those of the first query."""
+        figures = figures_of_engine(self.engine)
         engine_seconds = figures["engine_seconds"]
-        settings = self._settings
+        settings, window = self._settings, self.engine.queries[0].window
         return {
             "expression": settings.expression,
             "inputs": list(settings.inputs),
             "format": settings.format,
-            "window": window,
-            "slide": slide,
+            "window": window.size,
+            "slide": window.slide,
             "time_unit": settings.time_unit or self._reader.time_unit,
             "paths": settings.paths,
             "semantics": settings.semantics,
@@ -213,7 +193,7 @@ class Session:
         seconds = 0.0
         while True:
             try:
-                changes = self._engine.push(tuples, collect=self._outputs.rows is not None)
+                changes = self.engine.push(tuples, collect=self._outputs.rows is not None)
             except (InputError, MemoryLimitError, ConflictBudgetError) as error:
                 before: Changes | None = getattr(error, "changes", None)
                 if before is not None:
@@ -238,7 +218,7 @@ class Session:
         if self._outputs.rows is not None and len(changes):
             self._outputs.rows.write(changes.to_arrow(witness=True) if self._settings.witness else changes.to_arrow())
         for report in changes.set_aside[: MESSAGES - len(self.set_aside)]:
-            query = f"query {report.query!r}: " if self._settings.queries else ""
+            query = f"query {report.query!r}: " if self._settings.queries_file else ""
             where = "at a boundary" if report.row is None else f"at the tuple {' '.join(map(str, _row(tuples, report.row)))}"
             self.set_aside.append(
                 f"{query}root {report.root} set aside {where}, at time {report.timestamp}: "
@@ -297,7 +277,7 @@ class Session:
         self._clean = True
 
     def _slide(self) -> int | None:
-        now = self._engine.time
+        now = self.engine.time
         return None if now is None else now // self._slide_length
 
     def _is_time_to_save(self) -> bool:
@@ -314,7 +294,7 @@ class Session:
             total_seconds=self._total_seconds(),
         )
         assert self._settings.checkpoint is not None
-        write_checkpoint(self._settings.checkpoint, self._engine, self._identity, position)
+        write_checkpoint(self._settings.checkpoint, self.engine, self._identity, position)
         now = time.perf_counter()
         self._saved_slide = self._slide()
         self._next_save = now + (now - began) * (1 / CHECKPOINT_SHARE - 1)
@@ -351,7 +331,5 @@ def _row(columns: pa.RecordBatch, row: int) -> list[Any]:
 
 def _with_first(batch: Batch, start: int, rest: Iterator[Batch]) -> Iterator[Batch]:
     """The rest of a batch, then the other batches."""
-    from dataclasses import replace
-
     yield replace(batch, columns=batch.columns.slice(start))
     yield from rest

@@ -3,47 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rpq.cli.progress import readable_bytes
 from rpq.files.destinations import replacing
 
-ENGINE_FIGURES = (
-    "tuples",
-    "inserted",
-    "refreshed",
-    "deleted",
-    "absent_deletes",
-    "late",
-    "irrelevant",
-    "rows_added",
-    "rows_removed",
-    "answers_live",
-    "edges_live",
-    "vertices_live",
-    "index_cells",
-    "index_bytes",
-    "engine_seconds",
-    "latency_p50_us",
-    "latency_p99_us",
-    "conflicts",
-    "conflicted_roots",
-    "pairs_in_doubt",
-    "searches",
-    "roots_set_aside",
-)
-"""Fields of the engine's statistics that are passed on under their own names."""
-
-
-def peak_memory_bytes() -> int:
-    """The most memory that this process ever had resident, in bytes; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+SHOWN = 10
+"""How many queries the summary tells of, one by one; `--stats` has all."""
 
 
 def write_stats(path: str, figures: dict[str, Any]) -> None:
@@ -59,9 +26,7 @@ def summary_text(figures: dict[str, Any]) -> str:
     counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
     tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
     if "queries" in figures:
-        from rpq.cli.asked_queries import summary_lines
-
-        queries = summary_lines(figures["queries"])
+        queries = _of_queries(figures["queries"])
     else:
         window = f"window {figures['window']:,}{unit}, slide {figures['slide']:,}{unit}"
         queries = [("query", f"{figures['expression']}   {window}, {figures['semantics']}")]
@@ -81,7 +46,8 @@ def summary_text(figures: dict[str, Any]) -> str:
         (
             "conflicts",
             f"met by roots {figures['conflicts']:,} times, by {figures['conflicted_roots']:,} now; "
-            f"{figures['pairs_in_doubt']:,} pairs in doubt now, {figures['searches']:,} searches, {figures['roots_set_aside']:,} roots set aside now"
+            f"{figures['pairs_in_doubt']:,} pairs in doubt now, {figures['searches']:,} searches, "
+            f"{figures['roots_set_aside']:,} roots set aside now"
             if figures.get("conflicts")
             else "",
         ),
@@ -108,3 +74,21 @@ def _filtered(figures: dict[str, Any]) -> str:
 
 def _microseconds(value: float | None) -> str:
     return "unknown" if value is None or value != value else f"{value:,.1f} µs"
+
+
+def _of_queries(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Lines of the summary about each query, or about the first of many."""
+    lines = [
+        (
+            "query" if not number else "",
+            f"{printable(query['name'])}   {query['rows_added']:,} rows added, "
+            + f"{query['rows_removed']:,} removed, {query['answers_live']:,} answers now",
+        )
+        for number, query in enumerate(figures[:SHOWN])
+    ]
+    return [*lines, ("", f"… and {len(figures) - SHOWN:,} more queries")] if len(figures) > SHOWN else lines
+
+
+def printable(name: str) -> str:
+    """A name on one line of a terminal."""
+    return name if name.isprintable() else repr(name)

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from rpq.files.arrow_file import ArrowFile
+
 _GZIP = 16 + zlib.MAX_WBITS
 _GZIP_LEVEL = 6
 
@@ -58,10 +60,8 @@ FRAMES: dict[str, type[GzipFrame | ZstandardFrame]] = {".gz": GzipFrame, ".zst":
 """What makes the frames of a file, by the ending of its name."""
 
 
-class _Collected:
-    """What Arrow takes for a file: it keeps what is written to it."""
-
-    closed = False
+class _Collected(ArrowFile):
+    """A file that keeps what is written to it."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -73,18 +73,3 @@ class _Collected:
     def take(self) -> bytes:
         taken, self._parts = b"".join(self._parts), []
         return taken
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False

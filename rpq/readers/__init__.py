@@ -1,8 +1,7 @@
 """Stream readers: from files, pipes and Parquet to batches of columns.
 
-`open_reader` is the way in.  A format is a factory `(paths, *, on_error, batch_rows) -> Reader` that an installed
-package offers under the entry point group `rpq.formats`; `edges` and `jsonl` live here, the formats of data sets
-elsewhere.  A factory that has them takes `columns`, `where` and `time_unit` too, as `open_edges` does.
+`open_reader` is the way in.  What a format is, `rpq.readers.input_format` says; which ones there are, and how an installed
+package adds one, `rpq.readers.known_formats`.  `edges` and `jsonl` live here, the formats of data sets elsewhere.
 
     bytes (inflating, source) → records (quotes) → fields (detection, layout, parsing, jsonlines, times) → columns
     (textfile, parquet) → those that are wanted (where, predicate) → one stream (merge, inputs) → a part of it (selecting)
@@ -10,17 +9,16 @@ elsewhere.  A factory that has them takes `columns`, `where` and `time_unit` too
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
+from collections.abc import Iterable
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
-from rpq.readers.column_names import ColumnNames, did_you_mean
-from rpq.readers.edges import open_edges, open_json_lines
+from rpq.readers.column_names import ColumnNames
 from rpq.readers.guessing import Hinted
+from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
+from rpq.readers.known_formats import OWN, format_named, formats
 from rpq.readers.selecting import Filtered, Limited, Skipped, WithoutSelfLoops
 from rpq.readers.where import Where, WhereError, parse_where
 
@@ -29,23 +27,15 @@ __all__ = [
     "LABEL_TYPE",
     "Batch",
     "ColumnNames",
+    "Format",
     "Reader",
+    "TextFormat",
     "Where",
     "WhereError",
     "formats",
     "open_reader",
     "parse_where",
 ]
-
-GROUP = "rpq.formats"
-_OWN = {"edges": open_edges, "jsonl": open_json_lines}
-"""Known without an installed package."""
-
-
-def formats() -> list[str]:
-    """The names of the formats that can be read, in alphabetical order."""
-    return sorted({*_OWN, *entry_points(group=GROUP).names})
-
 
 def open_reader(
     format: str,
@@ -80,15 +70,14 @@ def open_reader(
     described = {"columns": columns or None, "time_unit": time_unit}
 
     def open_as(format: str, paths: list[str], on_error: str, **options: object) -> Reader:
-        factory = _factory(format)
-        known = inspect.signature(factory).parameters
-        taken = {name: value for name, value in options.items() if name in known}
-        return factory(paths, on_error=on_error, batch_rows=batch_rows, **taken)
+        one = format_named(format)
+        taken = {name: value for name, value in options.items() if name in one.options}
+        return one.open(paths, on_error=on_error, batch_rows=batch_rows, **taken)
 
-    takes = inspect.signature(_factory(format)).parameters
+    takes = format_named(format).options
     if columns and "columns" not in takes:
         raise InputError(
-            f"the format {format} has columns of its own; names of columns, or a label, go with {' and '.join(_OWN)}"
+            f"the format {format} has columns of its own; names of columns, or a label, go with {' and '.join(OWN)}"
         )
     reader: Reader = Hinted(
         open_as(format, names, on_error, where=where, **described),
@@ -104,14 +93,3 @@ def open_reader(
     if drop_self_loops:
         reader = WithoutSelfLoops(reader)
     return Skipped(reader, skip) if skip else reader
-
-
-def _factory(format: str) -> Callable[..., Reader]:
-    if format in _OWN:
-        return _OWN[format]
-    found = entry_points(group=GROUP, name=format)
-    if not found:
-        known = formats()
-        raise InputError(f"unknown format {format!r}: expected one of {', '.join(known)}{did_you_mean(format, known)}")
-    factory: Callable[..., Reader] = next(iter(found)).load()
-    return factory

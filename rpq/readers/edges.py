@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
+from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, check_arguments
 from rpq.readers.merge import merge_by_heads
 from rpq.readers.parquet import ParquetInput, is_typed
@@ -35,7 +36,7 @@ from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.textfile import TextFile
 from rpq.readers.where import Where
 
-__all__ = ["detect", "open_edges", "open_json_lines"]
+__all__ = ["EDGES", "JSON_LINES", "detect", "open_edges", "open_json_lines"]
 
 
 def open_edges(
@@ -97,6 +98,10 @@ def open_json_lines(
         time_unit=time_unit,
         only_json=True,
     )
+
+
+EDGES = Format(name="edges", open=open_edges, text=TextFormat(detect=detect))
+JSON_LINES = Format(name="jsonl", open=open_json_lines)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,7 +97,7 @@ class Predicate:
         match node:
             case Literal(value):
                 return _literal(value)
-            case Name(name, column):
+            case Name(name, column=column):
                 return self._name(name, column)
             case Logical(word, parts):
                 join = pc.and_kleene if word == "and" else pc.or_kleene
@@ -106,18 +106,18 @@ class Predicate:
             case Not(inner):
                 run = self._condition(inner).run
                 return _Bound("boolean", lambda columns: pc.invert(run(columns)))
-            case Comparison(sign, left, right, column):
+            case Comparison(sign, left, right, column=column):
                 return self._compared(sign, self._bind(left), self._bind(right), column)
-            case In(inner, values, column):
+            case In(inner, values, column=column):
                 bound = self._bind(inner)
                 found = [self._compared("==", bound, self._bind(value), column).run for value in values]
                 return _Bound("boolean", lambda columns: functools.reduce(pc.or_kleene, (run(columns) for run in found)))
             case IsNull(inner):
                 some = self._bind(inner).run
                 return _Bound("boolean", lambda columns: _is_null(some(columns)))
-            case Arithmetic(sign, left, right, column):
+            case Arithmetic(sign, left, right, column=column):
                 return self._calculated(sign, self._bind(left), self._bind(right), column)
-            case Call(function, arguments, column):
+            case Call(function, arguments, column=column):
                 return self._called(function, [self._bind(argument) for argument in arguments], column)
         raise AssertionError(node)
 

@@ -70,82 +70,75 @@ class WhereError(RpqError):
 
 
 @dataclass(frozen=True)
-class Literal:
-    """A value; `column` is its place in the condition, here and in all nodes."""
+class _Part:
+    """A part of a condition; `column` is its place in the text."""
 
-    value: int | float | str | bool
-    column: int
+    column: int = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class Name:
+class Literal(_Part):
+    """A value."""
+
+    value: int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Name(_Part):
     """A column of the input."""
 
     name: str
-    column: int
 
 
 @dataclass(frozen=True)
-class Logical:
+class Logical(_Part):
     """`and` or `or` of several conditions."""
 
     word: str
     parts: tuple[Node, ...]
-    column: int
 
 
 @dataclass(frozen=True)
-class Not:
+class _Inner(_Part):
+    inner: Node
+
+
+class Not(_Inner):
     """The opposite of a condition."""
 
-    inner: Node
-    column: int
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """`sign` is one of == != < <= > >=."""
-
-    sign: str
-    left: Node
-    right: Node
-    column: int
-
-
-@dataclass(frozen=True)
-class In:
-    """Whether a value is one of several."""
-
-    inner: Node
-    values: tuple[Node, ...]
-    column: int
-
-
-@dataclass(frozen=True)
-class IsNull:
+class IsNull(_Inner):
     """Whether there is no value."""
 
-    inner: Node
-    column: int
+
+@dataclass(frozen=True)
+class In(_Inner):
+    """Whether a value is one of several."""
+
+    values: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
-class Arithmetic:
-    """`sign` is one of + - * / %."""
-
+class _Pair(_Part):
     sign: str
     left: Node
     right: Node
-    column: int
+
+
+class Comparison(_Pair):
+    """`sign` is one of == != < <= > >=."""
+
+
+class Arithmetic(_Pair):
+    """`sign` is one of + - * / %."""
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(_Part):
     """One of `FUNCTIONS`."""
 
     function: str
     arguments: tuple[Node, ...]
-    column: int
 
 
 Node: TypeAlias = Literal | Name | Logical | Not | Comparison | In | IsNull | Arithmetic | Call
@@ -241,24 +234,24 @@ class _Parser:
         parts, column = [part()], self._next.column
         while self._take(word) is not None:
             parts.append(part())
-        return Logical(word, tuple(parts), column) if len(parts) > 1 else parts[0]
+        return Logical(word, tuple(parts), column=column) if len(parts) > 1 else parts[0]
 
     def _negation(self) -> Node:
         token = self._take("not")
-        return self._comparison() if token is None else Not(self._negation(), token.column)
+        return self._comparison() if token is None else Not(self._negation(), column=token.column)
 
     def _comparison(self) -> Node:
         left = self._sum()
         if (sign := self._take(*_COMPARISONS)) is not None:
-            node: Node = Comparison(_COMPARISONS[sign.text], left, self._sum(), sign.column)
+            node: Node = Comparison(_COMPARISONS[sign.text], left, self._sum(), column=sign.column)
             if self._next.text in _COMPARISONS and self._next.kind == "sign":
                 self._refuse("'and': comparisons are joined, as in 1 < a and a < 5")
             return node
         if (word := self._take("is")) is not None:
             negated = self._take("not")
             self._expect("null")
-            node = IsNull(left, word.column)
-            return Not(node, negated.column) if negated else node
+            node = IsNull(left, column=word.column)
+            return Not(node, column=negated.column) if negated else node
         negated = self._take("not")
         word = self._take("in")
         if word is None:
@@ -266,8 +259,8 @@ class _Parser:
                 self._refuse("'in'")
             return left
         self._expect("(")
-        node = In(left, self._listed(self._sum), word.column)
-        return Not(node, negated.column) if negated else node
+        node = In(left, self._listed(self._sum), column=word.column)
+        return Not(node, column=negated.column) if negated else node
 
     def _listed(self, part: Callable[[], Node]) -> tuple[Node, ...]:
         """What stands between a parenthesis that was taken and the one that closes it."""
@@ -284,7 +277,7 @@ class _Parser:
     def _chain(self, signs: tuple[str, ...], part: Callable[[], Node]) -> Node:
         node = part()
         while (token := self._take(*signs)) is not None:
-            node = Arithmetic(token.text, node, part(), token.column)
+            node = Arithmetic(token.text, node, part(), column=token.column)
         return node
 
     def _unary(self) -> Node:
@@ -293,8 +286,8 @@ class _Parser:
             return self._primary()
         inner = self._unary()
         if isinstance(inner, Literal) and isinstance(inner.value, (int, float)) and not isinstance(inner.value, bool):
-            return Literal(-inner.value, token.column)
-        return Arithmetic("-", Literal(0, token.column), inner, token.column)
+            return Literal(-inner.value, column=token.column)
+        return Arithmetic("-", Literal(0, column=token.column), inner, column=token.column)
 
     def _primary(self) -> Node:
         token = self._next
@@ -303,21 +296,21 @@ class _Parser:
             self._expect(")")
             return node
         if self._take("true", "false"):
-            return Literal(token.text == "true", token.column)
+            return Literal(token.text == "true", column=token.column)
         if token.kind in ("end", "sign"):
             self._refuse("a column, a value or '('")
         self._place += 1
         if token.kind == "number":
             is_integer = token.text.isdecimal() and len(token.text) < 20 and int(token.text) < 2**63
-            return Literal(int(token.text) if is_integer else float(token.text), token.column)
+            return Literal(int(token.text) if is_integer else float(token.text), column=token.column)
         if token.kind == "text":
             quote = token.text[0]
-            return Literal(token.text[1:-1].replace(quote * 2, quote), token.column)
+            return Literal(token.text[1:-1].replace(quote * 2, quote), column=token.column)
         if token.kind == "word" and self._take("("):
             return self._call(token)
         name = token.text if token.kind == "word" else token.text[1:-1].replace("``", "`")
         self._names.add(name)
-        return Name(name, token.column)
+        return Name(name, column=token.column)
 
     def _call(self, token: _Token) -> Node:
         function = token.text.lower()
@@ -333,4 +326,4 @@ class _Parser:
             raise WhereError(
                 f"{function} has {FUNCTIONS[function]} arguments, not {len(arguments)}", token.column, self._text
             )
-        return Call(function, arguments, token.column)
+        return Call(function, arguments, column=token.column)

@@ -103,7 +103,7 @@ def _peak_bytes() -> int:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    from rpq.cli.summary import peak_memory_bytes
+    from rpq.cli.run_figures import peak_memory_bytes
 
     return peak_memory_bytes()
 

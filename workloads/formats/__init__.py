@@ -1,1 +1,1 @@
-"""Readers of the data sets that the experiments use, found by the engine under the entry points `rpq.formats`."""
+"""The formats of the data sets that the experiments use, known to the engine by the entry points `rpq.formats`."""

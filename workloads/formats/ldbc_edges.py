@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rpq.readers import Format, TextFormat
 from rpq.readers.edges import detect
-from rpq.readers.inputs import BATCH_ROWS, InputsReader, check_arguments
-from rpq.readers.text.line_layout import FieldError
+from rpq.readers.field_errors import FieldError
+from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.text.textfile import Detected, TextFile
 from rpq.workloads.formats.ldbc_events import EventParser
 from rpq.workloads.formats.sorting import sorted_files
@@ -35,10 +36,12 @@ def detect_ldbc(line: bytes) -> Detected:
         ) from error
 
 
+TEXT = TextFormat(detect=detect_ldbc, time_unit="ms")
+
+
 def open_ldbc(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[TextFile]:
     """Open update streams, raw files and lists of edges mixed as they come, as one stream in time order."""
-    check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
-    files = [
-        TextFile(path, detect=detect_ldbc, on_error=on_error, batch_rows=batch_rows, time_unit="ms") for path in paths
-    ]
-    return InputsReader(files, combine=sorted_files, batch_rows=batch_rows)
+    return TEXT.open(paths, combine=sorted_files, on_error=on_error, batch_rows=batch_rows)
+
+
+LDBC = Format(name="ldbc", open=open_ldbc, text=TEXT)

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.source import Block
-from rpq.readers.text.line_layout import FieldError, check_integer, shown, split_line
-from rpq.readers.text.parsing import LineError, Rows, column_of, data_lines
+from rpq.readers.text.line_layout import check_integer, split_line
+from rpq.readers.text.parsing import Rows, column_of, data_lines, read_exactly
 
 _HEAD = ("time", "dependency time", "event type")
 NO_MESSAGE = "-1"
@@ -207,24 +208,13 @@ class EventParser:
     """Reads blocks of raw events; a malformed event gives none of its edges."""
 
     def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
-        edges: list[Edge] = []
-        times: list[int] = []
-        counts: list[int] = []
-        errors: list[LineError] = []
-        for number, line in data_lines(block):
-            try:
-                time, made = read_event(line)
-            except FieldError as error:
-                errors.append(LineError(line=number, error=error))
-                if stop:
-                    break
-                continue
-            edges += made
-            times.append(time)
-            counts.append(len(made))
+        read = read_exactly(data_lines(block), read_event, stop=stop)
+        edges = [edge for _, made in read.values for edge in made]
+        times = np.array([time for time, _ in read.values], np.int64)
+        counts = [len(made) for _, made in read.values]
         columns = {
             name: column_of([edge[place] for edge in edges], name)
             for place, name in enumerate(("source", "target", "label"))
         }
-        columns["timestamp"] = pa.array(np.repeat(np.array(times, np.int64), counts))
-        yield Rows(columns=columns, data_lines=len(times) + len(errors), errors=errors)
+        columns["timestamp"] = pa.array(np.repeat(times, counts))
+        yield Rows(columns=columns, data_lines=len(read.values) + len(read.errors), errors=read.errors)

@@ -13,7 +13,8 @@ import os
 from collections.abc import Sequence
 
 from rpq.errors import InputError
-from rpq.readers.inputs import BATCH_ROWS, InputsReader, check_arguments
+from rpq.readers import Format, TextFormat
+from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.source import STANDARD_INPUT
 from rpq.readers.text.line_layout import Layout
 from rpq.readers.text.textfile import TextFile, always
@@ -40,15 +41,14 @@ def label_of(path: str) -> str:
     return label
 
 
+TEXT = TextFormat(detect=always(LAYOUT), label=label_of, time_unit="s")
+
+
 def open_stackoverflow(
     paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS
 ) -> InputsReader[TextFile]:
     """Open Stack Exchange files, each with the label that its name tells, as one stream in time order."""
-    check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
-    inputs = [
-        TextFile(
-            path, detect=always(LAYOUT), on_error=on_error, batch_rows=batch_rows, time_unit="s", label=label_of(path)
-        )
-        for path in paths
-    ]
-    return InputsReader(inputs, combine=sorted_files, batch_rows=batch_rows)
+    return TEXT.open(paths, combine=sorted_files, on_error=on_error, batch_rows=batch_rows)
+
+
+STACKOVERFLOW = Format(name="stackoverflow", open=open_stackoverflow, text=TEXT)

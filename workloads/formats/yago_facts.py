@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rpq.readers import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.text.line_layout import Layout
-from rpq.readers.text.textfile import TextFile
-from rpq.workloads.formats.positions import open_by_position
+from rpq.readers.text.textfile import TextFile, always
+from rpq.workloads.formats.positions import numbered
 
 LAYOUT = Layout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True)
+TEXT = TextFormat(detect=always(LAYOUT), by_position=True)
 
 
 def open_yago(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[TextFile]:
     """Open YAGO facts, in the order of their lines."""
-    return open_by_position(paths, LAYOUT, on_error=on_error, batch_rows=batch_rows)
+    return TEXT.open(paths, combine=numbered, on_error=on_error, batch_rows=batch_rows)
+
+
+YAGO = Format(name="yago", open=open_yago, text=TEXT)

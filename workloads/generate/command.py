@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.settings import WrittenFile
+from rpq.cli.option_types import WrittenFile
 
 if TYPE_CHECKING:
     import pyarrow as pa

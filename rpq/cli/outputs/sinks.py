@@ -1,9 +1,9 @@
 """Where the rows of a result go: files of text and Parquet files, standard output.
 
 A sink takes tables of answer changes and writes their columns `source,target,timestamp,op` and, with witnesses,
-`path`.  Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a crash: after
-`commit()` everything written is on disk, and a later sink that is opened at the position which `commit` returned throws
-away what was written behind it.
+`path`.  Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a
+crash: after `commit()` everything written is on disk, and a later sink that is opened at the position which `commit`
+returned throws away what was written behind it.
 
 ==================  ============================================  ==================================================
 sink                 written                                       position
@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 
 from rpq.errors import RpqError
 from rpq.files import destinations
+from rpq.files.arrow_file import ArrowFile
 from rpq.files.compression import FRAMES, Frame
 from rpq.files.lines import CSV, JSON_LINES, Lines
 
@@ -310,10 +311,8 @@ class ParquetSink:
         self._destination.discard()
 
 
-class _Counted:
+class _Counted(ArrowFile):
     """A file that knows how much was written to it, which a FIFO does not."""
-
-    closed = False
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -328,18 +327,6 @@ class _Counted:
 
     def flush(self) -> None:
         self._file.flush()
-
-    def close(self) -> None:
-        pass
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
 
 
 class _Held:

@@ -25,7 +25,7 @@ from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.loose import EXACT, texts_of
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text
-from rpq.readers.text.parsing import EXACT_BYTES, LineError, Rows, data_lines, halves
+from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
 from rpq.readers.times import check_time, time_kind, times_of
 
 _LOOSE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
@@ -245,23 +245,11 @@ class JsonLines:
 
 def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
     """Read a block line by line, as `JsonLayout.read` says; O(bytes), in Python."""
-    read: list[dict[str, Any]] = []
-    ordinals: list[int] = []
-    errors: list[LineError] = []
-    count = 0
-    for number, line in data_lines(block):
-        try:
-            read.append(layout.read(line))
-            ordinals.append(count)
-        except FieldError as error:
-            errors.append(LineError(line=number, error=error))
-            if stop:
-                break
-        count += 1
+    read = read_exactly(data_lines(block), layout.read, stop=stop)
     vertex = pa.int64() if layout.integers else pa.string()
     types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "delete": pa.bool_()}
     columns = {
-        name: pa.array([values[name] for values in read], type_)
+        name: pa.array([values[name] for values in read.values], type_)
         for name, type_ in types.items()
         if name != "label" or layout.names.constant_label is None
     }
@@ -270,8 +258,8 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
     if not pc.any(columns["delete"]).as_py():
         del columns["delete"]
     for key in layout.further:
-        columns[FURTHER + key] = texts_of([values[FURTHER + key] for values in read])
-    return Rows(columns=columns, data_lines=count, ordinals=np.array(ordinals, np.int64), errors=errors)
+        columns[FURTHER + key] = texts_of([values[FURTHER + key] for values in read.values])
+    return read.rows(columns)
 
 
 def _objects(data: bytes) -> int:

@@ -8,9 +8,9 @@ accepts, the second reads the same: that is a property in the tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,8 @@ from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, is_ignored
 from rpq.readers.text.quotes import pieces, quotes_of, records
 from rpq.readers.times import times_of
+
+One = TypeVar("One")
 
 _TYPES = {"source": pa.string(), "target": pa.string(), "label": LABEL_TYPE, "timestamp": pa.int64(), "op": LABEL_TYPE}
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
@@ -135,27 +137,51 @@ def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
         number += 1 + record.count(b"\n")
 
 
-def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
-    """Read a block line by line, as `Layout.read` says; O(bytes), in Python."""
-    read: list[dict[str, str | int | bool]] = []
+@dataclass(frozen=True, kw_only=True)
+class Exact(Generic[One]):
+    """What was read record by record: what each good one says and its place among all, and what is wrong with the others."""
+
+    values: list[One]
+    ordinals: list[int]
+    errors: list[LineError]
+    data_lines: int
+
+    def rows(self, columns: dict[str, pa.Array]) -> Rows:
+        """The rows with these columns, which were made of the values."""
+        return Rows(
+            columns=columns, data_lines=self.data_lines, ordinals=np.array(self.ordinals, np.int64), errors=self.errors
+        )
+
+
+def read_exactly(
+    lines: Iterable[tuple[int, bytes]], read: Callable[[bytes], One], *, stop: bool
+) -> Exact[One]:
+    """Read records with their line numbers one by one, up to the first bad one where that is to `stop`."""
+    values: list[One] = []
     ordinals: list[int] = []
     errors: list[LineError] = []
     count = 0
-    for number, line in data_records(block, layout):
+    for number, line in lines:
         try:
-            read.append(layout.read(line))
+            values.append(read(line))
             ordinals.append(count)
         except FieldError as error:
             errors.append(LineError(line=number, error=error))
             if stop:
                 break
         count += 1
+    return Exact(values=values, ordinals=ordinals, errors=errors, data_lines=count)
+
+
+def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
+    """Read a block line by line, as `Layout.read` says; O(bytes), in Python."""
+    read = read_exactly(data_records(block, layout), layout.read, stop=stop)
     names: list[str] = [name for name in ("source", "target", "label", "timestamp") if name in layout.fields]
     names += [name for name in layout.fields if name.startswith(FURTHER)]
-    columns = {name: column_of([values[name] for values in read], name) for name in names}
-    if any("delete" in values for values in read):
-        columns["delete"] = column_of([values.get("delete", False) for values in read], "delete")
-    return Rows(columns=columns, data_lines=count, ordinals=np.array(ordinals, np.int64), errors=errors)
+    columns = {name: column_of([values[name] for values in read.values], name) for name in names}
+    if any("delete" in values for values in read.values):
+        columns["delete"] = column_of([values.get("delete", False) for values in read.values], "delete")
+    return read.rows(columns)
 
 
 def column_of(values: Sequence[str | int | bool], name: str) -> pa.Array:

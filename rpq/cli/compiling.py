@@ -1,0 +1,40 @@
+"""The kernels of a run, compiled or loaded before it begins: that takes time, which is no part of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import rpq
+from rpq.cli.progress import compiling_notice, notice_after
+
+if TYPE_CHECKING:
+    from rpq.queries.query import Query
+
+
+def compile_kernels(
+    queries: Sequence[Query],
+    *,
+    integers: bool,
+    threads: int = 1,
+    witness: bool = False,
+    state: bool = False,
+    quiet: bool = False,
+) -> float:
+    """Compile what the queries need over integers or texts as vertices, saying so if it takes long; the seconds it took."""
+    with notice_after(1.0, compiling_notice, shown=not quiet):
+        return sum(
+            rpq.warm_up(
+                query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state
+            )
+            for query in _one_of_each_kind(queries)
+        )
+
+
+def _one_of_each_kind(queries: Sequence[Query]) -> list[Query]:
+    """One query of each kind that may need kernels of its own: by the range of a window's slides, and what restricts it."""
+    found = {
+        ((query.window.size // query.window.slide).bit_length(), query.sources is None, query.targets is None): query
+        for query in reversed(queries)
+    }
+    return list(found.values())

@@ -1,0 +1,143 @@
+"""A run from its options to its exit status, step by step."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import click
+
+import rpq
+from rpq.cli.asked import Asked, asked_of
+from rpq.cli.checkpoint import Position, Resumed, read_checkpoint
+from rpq.cli.compiling import compile_kernels
+from rpq.cli.identity import identity_of
+from rpq.cli.interrupts import Interrupts
+from rpq.cli.opened_input import are_regular, opened_input
+from rpq.cli.progress import ProgressLine
+from rpq.cli.refusals import refuse
+from rpq.cli.run_figures import figures_of_queries
+from rpq.cli.run_outputs import Outputs, open_outputs, output_names
+from rpq.cli.session import Session
+from rpq.cli.settings import RunSettings
+from rpq.cli.told import tell
+from rpq.errors import RpqError
+from rpq.readers.deletions import Deletions
+
+
+def execute(settings: RunSettings) -> int:
+    """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
+    asked = asked_of(settings)
+    refuse(asked)
+    _import_kernels()
+    started = time.perf_counter()
+
+    opened = opened_input(settings)
+    queries = asked.queries(unit=opened.time_unit, integers=False)
+    identity = identity_of(asked, queries)
+    interrupts = Interrupts()
+    begun = opened.begun(queries, interrupts)
+    if begun.integers:
+        queries = asked.queries(unit=opened.time_unit, integers=True)
+
+    compile_seconds = compile_kernels(
+        queries,
+        integers=begun.integers,
+        threads=settings.threads,
+        witness=settings.witness,
+        state=settings.checkpoint is not None,
+        quiet=settings.quiet,
+    )
+
+    resumed = _resumed(settings, identity)
+    session = Session(
+        settings,
+        engine=resumed.engine if resumed else _new_engine(settings, queries),
+        reader=opened.reader,
+        batches=begun.batches,
+        open_outputs=lambda position: _open_outputs(asked, position),
+        deletions=_deletions(settings, queries),
+        identity=identity,
+        position=resumed.position if resumed else None,
+        started=started + compile_seconds,
+    )
+    with interrupts:
+        try:
+            session.run(interrupts, _progress(asked))
+        except RpqError as error:  # an output or a checkpoint that cannot be gone on with
+            raise click.UsageError(str(error)) from error
+    if session.is_output_gone or session.error is not None:
+        _let_go_of_standard_output()
+
+    figures = session.figures(compile_seconds=compile_seconds) | {"labels_never_seen": begun.labels_seen.never_seen}
+    if asked.entries:
+        no_single = dict.fromkeys(("window", "slide", "paths", "semantics"))
+        figures |= no_single | {"queries": figures_of_queries(session.engine, asked)}
+    tell(session, figures, settings, warnings=begun.labels_seen.warnings())
+    return session.exit_code
+
+
+def _import_kernels() -> None:
+    """Bring in numba, which takes a while and is no part of the run."""
+    _ = rpq.warm_up
+
+
+def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
+    """The checkpoint to go on from, if there is one."""
+    if settings.checkpoint is None:
+        return None
+    try:
+        return read_checkpoint(
+            settings.checkpoint,
+            identity,
+            threads=settings.threads,
+            memory_limit=settings.memory_limit,
+            witness=settings.witness,
+        )
+    except RpqError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query]) -> rpq.Engine:
+    return rpq.Engine(
+        *queries, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness
+    )
+
+
+def _open_outputs(asked: Asked, position: Position | None) -> Outputs:
+    """Open the outputs; those who read them while the run lasts may follow where the input does not end, or is resumed."""
+    settings = asked.settings
+    return open_outputs(asked, position, grows=settings.checkpoint is not None or not are_regular(settings.inputs))
+
+
+def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions | None:
+    """What makes up deletes, of edges that any query uses, in the longest of their windows."""
+    if not settings.deletes:
+        return None
+    longest = max((query.window for query in queries), key=lambda window: window.size)
+    asking = list({id(query.dfa): query for query in queries}.values())  # thousands may ask for a few expressions
+    return Deletions(
+        size=longest.size,
+        slide=longest.slide,
+        percent=settings.deletes,
+        seed=settings.seed,
+        is_relevant=cache(lambda label: any(query.reads(label) for query in asking)),
+    )
+
+
+def _progress(asked: Asked) -> ProgressLine:
+    """The line of progress, which a terminal that shows rows has no place for."""
+    shows_rows = "-" in output_names(asked) and sys.stdout.isatty()
+    return ProgressLine(shown=not asked.settings.quiet and not shows_rows)
+
+
+def _let_go_of_standard_output() -> None:
+    """Throw away what standard output does not take, or Python complains of it when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,127 @@
+"""What must be the same for a run to go on from another's checkpoint, and what is not, in words.
+
+It is written with a checkpoint, so what stands here is read by later releases.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rpq.cli.asked import Asked
+from rpq.cli.run_outputs import output_key
+from rpq.cli.settings import RunSettings
+from rpq.queries.written import described
+
+if TYPE_CHECKING:
+    from rpq.queries.query import Query
+
+SHOWN = 10
+"""So many differences between queries are told, one by one."""
+
+_OF_QUERIES = (
+    *("--window", "--slide", "--paths", "--semantics", "--simple-budget", "--on-budget"),
+    *("--source", "--target", "--output"),
+)
+"""Options that only say what the queries of a file do not say themselves: what matters is what comes of it."""
+
+
+def identity_of(asked: Asked, queries: Sequence[Query]) -> dict[str, Any]:
+    """What a run is as JSON values by option name; `queries` are those that are asked, with vertices as texts.
+
+    Not part of it: `--limit`, `--threads`, `--memory-limit`, `--stats`, `--quiet`.
+    """
+    if not asked.entries:
+        (query,) = queries
+        return _of_options(asked.settings) | {"--window": query.window.size, "--slide": query.window.slide}
+    by_name = {
+        query.name: {**_of_query(query), "output": entry.output and output_key(entry.output)}
+        for entry, query in zip(asked.entries, queries, strict=True)
+    }
+    return {**_of_options(asked.settings), **dict.fromkeys(_OF_QUERIES), "--queries": by_name}
+
+
+def _of_options(settings: RunSettings) -> dict[str, Any]:
+    return {
+        "EXPRESSION": settings.expression,
+        "--input": [path if path == "-" else os.path.abspath(path) for path in settings.inputs],
+        "--format": settings.format,
+        "--columns": settings.columns,
+        "--label": settings.label,
+        "--where": settings.where,
+        "--window": None,  # of the query, in the stream's unit
+        "--slide": None,
+        "--paths": settings.paths,
+        "--simple-budget": settings.simple_budget,
+        "--on-budget": settings.on_budget,
+        "--semantics": settings.semantics,
+        "--output": settings.output and os.path.abspath(settings.output),
+        "--witness": settings.witness,
+        "--source": sorted(settings.sources),
+        "--target": sorted(settings.targets),
+        "--drop-self-loops": settings.drop_self_loops,
+        "--deletes": settings.deletes,
+        "--seed": settings.seed if settings.deletes else 0,
+        "--late": settings.late and os.path.abspath(settings.late),
+        "--on-error": settings.on_error,
+    }
+
+
+def _of_query(query: Query) -> dict[str, Any]:
+    """What a query of a file asks, by the names of the file's fields."""
+    asked = described(query)
+    ends = {end: None if asked[end] is None else sorted(map(str, asked[end])) for end in ("sources", "targets")}
+    return {
+        "query": asked["expression"],
+        "window": asked["window"]["size"],
+        "slide": asked["window"]["slide"],
+        **{field: asked[field] for field in ("paths", "simple_budget", "on_budget", "semantics")},
+        **ends,
+    }
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What is not the same in the identities of two runs, each in words."""
+    before, now = old.get("--queries"), new.get("--queries")
+    if (before is None) != (now is None):
+        return [f"--queries was {_shown(before)}, now {_shown(now)}"]
+    found = []
+    for name, value in old.items():
+        if new.get(name) == value:
+            continue
+        if isinstance(before, dict) and isinstance(now, dict) and name == "--queries":
+            found += differences_of_queries(before, now)
+        else:
+            found.append(f"{name} was {_shown(value)}, now {_shown(new.get(name))}")
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "given"
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "not given"
+    return "not given" if value is None or value is False else str(value)
+
+
+def differences_of_queries(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What is different in the queries of two runs, a line each; the first few of many.
+
+    >>> differences_of_queries({"x": {"query": "a"}, "y": {"query": "b"}}, {"x": {"query": "a*"}, "z": {"query": "b"}})
+    ["query 'x': query was 'a', now 'a*'", "query 'y' is gone", "query 'z' is new"]
+    """
+    found = [
+        f"query {name!r}: {field} was {_quoted(value)}, now {_quoted(new[name].get(field))}"
+        for name, fields in old.items()
+        if name in new
+        for field, value in fields.items()
+        if new[name].get(field) != value
+    ]
+    found += [f"query {name!r} is gone" for name in old if name not in new]
+    found += [f"query {name!r} is new" for name in new if name not in old]
+    return found if len(found) <= SHOWN else [*found[:SHOWN], f"and {len(found) - SHOWN:,} more"]
+
+
+def _quoted(value: Any) -> str:
+    return "not given" if value is None else repr(value)

@@ -1,0 +1,37 @@
+"""Kinds of values that options take, beside those that click knows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+class WrittenFile(click.ParamType):
+    """The name of a file that is written; `-` is standard output."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return STANDARD_OUTPUT if value == STANDARD_STREAM else str(value)
+
+
+class ByteSize(click.ParamType):
+    """A number of bytes: `4000000`, `500M`, `4G`, `4GiB`; the letters are powers of 1024."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(value.strip())
+        size = int(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else 0
+        if size <= 0:
+            self.fail(f"{value!r} is no size: expected a number of bytes such as 500M or 4G", param, ctx)
+        return size

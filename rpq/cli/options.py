@@ -1,0 +1,106 @@
+"""The options that commands share, each written once; where they differ from command to command, they are functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from rpq.cli.option_types import WrittenFile
+
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
+
+FORMATS = ("edges", "jsonl", "stackoverflow", "ldbc", "yago", "gmark")
+"""As the help lists them: the formats of this distribution."""
+
+BY_LINES = tuple(format for format in FORMATS if format != "jsonl")
+"""Those of which tasks on Spark can share a file."""
+
+
+def together(*options: Option) -> Option:
+    """Several options as one, which the help lists in this order."""
+
+    def apply(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+def several_inputs(help: str) -> Option:
+    """`--input`, of files."""
+    return click.option("--input", "inputs", multiple=True, required=True, metavar="FILE...", help=help)
+
+
+def format_of(formats: tuple[str, ...]) -> Option:
+    """`--format`, whose help names these."""
+    return click.option("--format", default="edges", show_default=True, help=f"Their format: {', '.join(formats)}.")
+
+
+def on_error(help: str, *, default: str = "stop") -> Option:
+    """`--on-error`."""
+    return click.option("--on-error", type=click.Choice(["stop", "skip"]), default=default, show_default=True, help=help)
+
+
+drop_self_loops = click.option("--drop-self-loops", is_flag=True, help="Leave out edges from a vertex to itself.")
+
+
+def window_and_slide(sizes: str, *, required: bool = False) -> Option:
+    """`--window` and `--slide`; `sizes` says what a size may be."""
+    return together(
+        click.option("--window", required=required, metavar="W", help=f"Size of the window: {sizes}."),
+        click.option("--slide", required=required, metavar="S", help="How far the window moves at once; as --window."),
+    )
+
+
+def time_unit(when: str) -> Option:
+    """`--time-unit`, which is needed only `when` it says."""
+    return click.option(
+        "--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}."
+    )
+
+
+paths = click.option(
+    "--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count."
+)
+budget_of_simple_paths = together(
+    click.option(
+        "--simple-budget",
+        type=int,
+        default=10_000_000,
+        show_default=True,
+        metavar="N",
+        help="With simple paths: nodes that may be expanded for one root and one tuple or slide.",
+    ),
+    click.option(
+        "--on-budget",
+        type=click.Choice(["error", "set_aside"]),
+        default="error",
+        show_default=True,
+        help="What to do where a root needs more: end, or go on without that root until its conflicts have left the window.",
+    ),
+)
+semantics = click.option(
+    "--semantics",
+    type=click.Choice(["implicit", "explicit"]),
+    default="implicit",
+    show_default=True,
+    help="Whether pairs leave silently, or with a - row, when they expire.",
+)
+sources_and_targets = together(
+    click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),
+    click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices."),
+)
+
+
+def stats(place: str = "") -> Option:
+    """`--stats`; `place` is what else a file can be."""
+    return click.option(
+        "--stats", type=WrittenFile(), metavar="FILE.json", help=f"Where the figures of the summary go{place}."
+    )
+
+
+quiet = click.option("--quiet", is_flag=True, help="No progress, no summary.")

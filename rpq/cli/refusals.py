@@ -1,0 +1,49 @@
+"""What is wrong with the options of a run whatever its input is: refused before anything is opened, cheapest first."""
+
+from __future__ import annotations
+
+import click
+
+from rpq.cli.asked import Asked
+from rpq.cli.named_files import check_files
+from rpq.cli.outputs.sinks import SinkError, check_suffix, rows_beside
+from rpq.cli.run_outputs import output_names, output_options
+from rpq.files.destinations import is_regular
+from rpq.readers import formats
+
+
+def refuse(asked: Asked) -> None:
+    """Raise a usage error where options contradict one another, or name what cannot be."""
+    settings = asked.settings
+    outputs = output_names(asked)
+    if settings.checkpoint and "-" in outputs:
+        raise click.UsageError(
+            "--checkpoint needs an --output that is a file: what was written to standard output cannot be taken back, "
+            "so rows since the last checkpoint would come twice"
+        )
+    if settings.witness and not outputs:
+        raise click.UsageError("--witness needs an --output: paths are a column of the rows")
+    _refuse_files(asked)
+    if settings.format != "edges" and settings.format not in formats():
+        raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
+
+
+def _refuse_files(asked: Asked) -> None:
+    """Refuse files that cannot be written, and one file for two purposes, before any is opened."""
+    settings = asked.settings
+    outputs = output_options(asked)
+    written = [*outputs, ("--late", settings.late), ("--checkpoint", settings.checkpoint), ("--stats", settings.stats)]
+    for option, path in outputs:
+        if path is None:
+            continue
+        try:
+            is_parquet = check_suffix(path) == ".parquet"
+        except SinkError as error:
+            raise click.UsageError(str(error)) from error
+        if is_parquet and settings.checkpoint is not None:
+            written.append((f"the rows of {option} in", rows_beside(path)))
+    inputs = [("--input", path) for path in settings.inputs]
+    check_files(written=written, read=[*inputs, ("--queries", settings.queries_file)])
+    for option, path in written:
+        if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
+            raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")

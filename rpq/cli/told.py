@@ -1,0 +1,40 @@
+"""What is told when a run has ended: a summary, what was left out, what ended it, and a file of figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from rpq.cli.session import Session
+from rpq.cli.settings import RunSettings
+from rpq.cli.summary import summary_text, write_stats
+
+
+def tell(session: Session, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
+    """Write the figures to stderr and to the file of `--stats`, and what ended the run as the last line."""
+    if not settings.quiet:
+        click.echo(summary_text(figures), err=True)
+        for message in warnings:
+            click.echo(f"warning: {message}", err=True)
+    try:
+        if settings.stats:
+            write_stats(settings.stats, figures)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        _report(session, figures, settings)
+
+
+def _report(session: Session, figures: dict[str, Any], settings: RunSettings) -> None:
+    """Say on stderr what was left out, and what ended the run."""
+    for message in session.rejections:
+        click.echo(f"rejected: {message}", err=True)
+    if not settings.quiet:
+        for message in session.set_aside:
+            click.echo(message, err=True)
+    if settings.quiet and figures["rejected"]:
+        click.echo(f"rejected: {figures['rejected']:,} lines", err=True)
+    if session.error is not None:
+        click.echo(f"Error: {session.error}", err=True)

@@ -1,0 +1,70 @@
+"""What a format is: what opens inputs as a stream and, of text, how the lines of a file are laid out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rpq.readers.batch import Reader
+from rpq.readers.inputs import InputsReader, check_arguments
+from rpq.readers.text.textfile import Detect, TextFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFormat:
+    """How files of lines are read, each line for itself: all that it takes to read a part of a file.
+
+    `detect` tells from the first data line of a file how it is laid out, `label` from its name the label of all its edges.
+    `time_unit` is that of the timestamps ("s", "ms", "us", "ns"), None where they are plain numbers.  With `by_position` a
+    tuple's timestamp is the number of its line among the data lines of all files.
+    """
+
+    detect: Detect
+    label: Callable[[str], str] | None = None
+    time_unit: str | None = None
+    by_position: bool = False
+
+    def open(
+        self,
+        paths: Sequence[str],
+        *,
+        combine: Callable[[Sequence[TextFile]], Iterator[pa.RecordBatch]],
+        on_error: str,
+        batch_rows: int,
+    ) -> InputsReader[TextFile]:
+        """Open files as a reader that `combine` makes one stream of.  Raises `InputError` for a name without a label."""
+        check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
+        files = [
+            TextFile(
+                path,
+                detect=self.detect,
+                on_error=on_error,
+                batch_rows=batch_rows,
+                time_unit=self.time_unit,
+                label=self.label(path) if self.label is not None else None,
+            )
+            for path in paths
+        ]
+        return InputsReader(files, combine=combine, batch_rows=batch_rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A format by its name.
+
+    `open(paths, *, on_error, batch_rows)` opens inputs as one stream.  It may take `columns`, `where` and `time_unit` too,
+    as `rpq.readers.edges.open_edges` does; what it does not take cannot be asked for, or is done behind it.  `text` is how
+    its lines are laid out; without it, tasks that share a file (`rpq spark prepare`) cannot read the format.
+    """
+
+    name: str
+    open: Callable[..., Reader]
+    text: TextFormat | None = None
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The names of what `open` takes."""
+        return frozenset(inspect.signature(self.open).parameters)
