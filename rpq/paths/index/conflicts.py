@@ -33,10 +33,23 @@ import numpy as np
 from rpq.arrays.lanes import live
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.layout import CONFLICTED, CONFLICTS, EVENT_OUT, NOW, OUT, PHASE, POINTER, REFILLING, ROWS, SIMPLE, TAKEN
+from rpq.paths.index.layout import (
+    CONFLICTED,
+    CONFLICTS,
+    EVENT_OUT,
+    LOW_HALF,
+    NOW,
+    OUT,
+    PHASE,
+    POINTER,
+    REFILLING,
+    ROWS,
+    SIMPLE,
+    TO_SEARCH,
+)
 from rpq.paths.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, row_at
+from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
-_NUMBER = (1 << 32) - 1
 EVERY = np.uint64(2**64 - 1)
 
 
@@ -51,7 +64,7 @@ def doubted(index, vertex, number):
     """The lanes with a live accepting cell of the vertex that is in doubt."""
     program, table = index.program, index.table
     lanes = ZERO
-    for i in range(program.classes[2]):
+    for i in range(program.sizes[ACCEPTING]):
         row = row_at(index, vertex, np.int64(program.accepting_states[i]))
         block = find(table, row, number) if row >= 0 else np.int64(-1)
         if block >= 0 and table.doubt[block] != ZERO:
@@ -75,7 +88,7 @@ def in_doubt(index, slot, target):
 def makes_conflicts(index, vertex, state, from_vertex, from_state):
     """Whether a step between two product nodes may be the last one to the later cell of a conflict."""
     program = index.program
-    step = from_state * program.classes[1] + state
+    step = from_state * program.sizes[STATES] + state
     return program.earlier_first[step + 1] > program.earlier_first[step] or (
         vertex == from_vertex and program.earlier_loop[step] != 0
     )
@@ -85,7 +98,7 @@ def makes_conflicts(index, vertex, state, from_vertex, from_state):
 def _earlier(index, vertex, state, from_vertex, from_state, number):
     """The lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
     program, table = index.program, index.table
-    step = from_state * program.classes[1] + state
+    step = from_state * program.sizes[STATES] + state
     if vertex == from_vertex and program.earlier_loop[step]:
         return EVERY
     lanes = ZERO
@@ -101,14 +114,14 @@ def _earlier(index, vertex, state, from_vertex, from_state, number):
 def _later(index, vertex, state, number, lanes):
     """Those of some live lanes of a product node that are the later cell of a conflict."""
     program, graph, table = index.program, index.graph, index.table
-    classes, now = program.classes[0], index.state[NOW]
+    classes, now = program.sizes[CLASSES], index.state[NOW]
     found = ZERO
     for enter in range(program.enter_first[state], program.enter_first[state + 1]):
         from_state = np.int64(program.enter_source[enter])
         if from_state == 0:
             continue
         passed = _earlier(index, vertex, state, np.int64(-1), from_state, number)
-        loops = program.earlier_loop[from_state * program.classes[1] + state] != 0
+        loops = program.earlier_loop[from_state * program.sizes[STATES] + state] != 0
         if passed & lanes & ~found == ZERO and not loops:
             continue
         links = vertex * classes + program.enter_class[enter]
@@ -133,10 +146,10 @@ def _doubt(index, row, number, block, lanes):
     table.doubt[block] |= lanes
     # Refilling what a delete took out makes no doubt, and uses the list itself.
     if index.program.accepting[node_of(table, row)[1]] and fields[PHASE] != REFILLING:
-        if table.taken[block] == ZERO:
-            index.queue.taken[fields[TAKEN]] = row << 32 | number
-            fields[TAKEN] += 1
-        table.taken[block] |= lanes
+        if table.new_doubt[block] == ZERO:
+            index.queue.to_search[fields[TO_SEARCH]] = row << 32 | number
+            fields[TO_SEARCH] += 1
+        table.new_doubt[block] |= lanes
 
 
 @njit(cache=True, nogil=True)
@@ -236,12 +249,12 @@ def _may_unblock(index, u, transition_class):
 def concerns_doubt(index, u, v, forward, inverse):
     """Whether the insert that goes on, of an edge u -> v, changes or may change anything of which the table is not sure."""
     table, fields = index.table, index.state
-    if fields[TAKEN] > 0:
+    if fields[TO_SEARCH] > 0:
         return True
     for row in range(fields[EVENT_OUT], fields[OUT]):
         slot = np.int64(table.slot_of[index.output.pairs[row] >> 32])
         if has_bit(table.conflicted, slot):
-            if has_bit(table.aside, slot) or in_doubt(index, slot, index.output.pairs[row] & _NUMBER):
+            if has_bit(table.aside, slot) or in_doubt(index, slot, index.output.pairs[row] & LOW_HALF):
                 return True
     if forward >= 0 and _may_unblock(index, u, forward):
         return True
@@ -296,10 +309,10 @@ def drop_doubt(index, roots):
 
 
 @njit(cache=True, nogil=True)
-def empty_list(index):
+def forget_new_doubt(index):
     """Forget which accepting cells came into doubt."""
     table, fields = index.table, index.state
-    for i in range(fields[TAKEN]):
-        entry = index.queue.taken[i]
-        table.taken[find(table, entry >> 32, entry & _NUMBER)] = ZERO
-    fields[TAKEN] = 0
+    for i in range(fields[TO_SEARCH]):
+        entry = index.queue.to_search[i]
+        table.new_doubt[find(table, entry >> 32, entry & LOW_HALF)] = ZERO
+    fields[TO_SEARCH] = 0

@@ -22,22 +22,22 @@ from rpq.arrays.lanes import LANES, clear, live, raise_block_with_hops, reaching
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import own_slot
 from rpq.paths.index.layout import (
+    DEPLETED,
     DONE,
     JUDGED,
+    LOW_HALF,
     NEED_OUTPUT,
+    NEXT_LOST,
     NOW,
     OUT,
     OUT_CAPACITY,
     POINTER,
     QUIET,
-    RESUME,
     STATE_BITS,
     STEPS,
-    TAKEN,
 )
 from rpq.paths.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, rank_of, row_at, write_pairs
-
-_NUMBER = (1 << 32) - 1
+from rpq.paths.program import ACCEPTING, CLASSES
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -83,7 +83,7 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
 def _unsupported(index, vertex, state, number, block, lanes):
     """The lanes of a block that no predecessor supports."""
     program, graph, table = index.program, index.graph, index.table
-    classes, now = program.classes[0], index.state[NOW]
+    classes, now = program.sizes[CLASSES], index.state[NOW]
     for enter in range(program.enter_first[state], program.enter_first[state + 1]):
         links = vertex * classes + program.enter_class[enter]
         source_state = np.int64(program.enter_source[enter])
@@ -115,13 +115,13 @@ def _unsupported(index, vertex, state, number, block, lanes):
 def take_out(index, waiting):
     """Step 2: look at suspect cells until none is left."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
-    classes = program.classes[0]
+    classes = program.sizes[CLASSES]
     now = fields[NOW]
     while waiting > 0:
         waiting -= 1
         entry = queue.suspects[waiting]
         row = entry >> 32
-        number = entry & _NUMBER
+        number = entry & LOW_HALF
         block = find(table, row, number)
         lanes = table.suspect[block] & live(table.values, block, now)
         table.suspect[block] = ZERO
@@ -130,10 +130,10 @@ def take_out(index, waiting):
             lanes = _unsupported(index, vertex, state, number, block, lanes)
         if lanes == ZERO:
             continue
-        if table.taken[block] == ZERO:
-            queue.taken[fields[TAKEN]] = entry
-            fields[TAKEN] += 1
-        table.taken[block] |= lanes
+        if table.taken_out[block] == ZERO:
+            queue.depleted[fields[DEPLETED]] = entry
+            fields[DEPLETED] += 1
+        table.taken_out[block] |= lanes
         for leave in range(program.leave_first[state], program.leave_first[state + 1]):
             links = vertex * classes + program.leave_class[leave]
             first = graph.out.start[links]
@@ -155,7 +155,7 @@ def take_out(index, waiting):
 def _refill_block(index, row, number):
     """Raise the block from all its predecessors; the largest rank that came in, or -1."""
     program, graph, table, fields = index.program, index.graph, index.table, index.state
-    classes = program.classes[0]
+    classes = program.sizes[CLASSES]
     now = fields[NOW]
     block = find(table, row, number)
     vertex, state = node_of(table, row)
@@ -202,9 +202,9 @@ def _refill_block(index, row, number):
 def refill(index):
     """Step 3 up to the fixpoint, which the caller computes."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
-    for i in range(fields[TAKEN]):
-        row = queue.taken[i] >> 32
-        number = queue.taken[i] & _NUMBER
+    for i in range(fields[DEPLETED]):
+        row = queue.depleted[i] >> 32
+        number = queue.depleted[i] & LOW_HALF
         rank = _refill_block(index, row, number)
         state = table.node[row] & STATE_BITS
         if rank >= 0 and program.leave_first[state + 1] > program.leave_first[state]:
@@ -220,8 +220,8 @@ def _report_lost(index, row, number):
     if not program.accepting[state] or not table.is_target[vertex] or fields[QUIET]:
         return
     block = find(table, row, number)
-    lanes = table.taken[block] & ~live(table.values, block, fields[NOW])
-    for i in range(program.classes[2]):
+    lanes = table.taken_out[block] & ~live(table.values, block, fields[NOW])
+    for i in range(program.sizes[ACCEPTING]):
         other = np.int64(program.accepting_states[i])
         if other != state and lanes != ZERO:
             other_row = row_at(index, vertex, other)
@@ -230,7 +230,7 @@ def _report_lost(index, row, number):
                 lanes &= ~live(table.values, other_block, fields[NOW])
                 if other < state:
                     # Taken out there as well: reported there.
-                    lanes &= ~table.taken[other_block]
+                    lanes &= ~table.taken_out[other_block]
     write_pairs(index, vertex, number, lanes)
 
 
@@ -238,17 +238,17 @@ def _report_lost(index, row, number):
 def report_lost(index):
     """Step 4."""
     table, queue, fields = index.table, index.queue, index.state
-    while fields[RESUME] < fields[TAKEN]:
+    while fields[NEXT_LOST] < fields[DEPLETED]:
         if fields[OUT] + LANES > fields[OUT_CAPACITY]:
             return np.int64(NEED_OUTPUT)
-        entry = queue.taken[fields[RESUME]]
-        _report_lost(index, entry >> 32, entry & _NUMBER)
-        fields[RESUME] += 1
-    for i in range(fields[TAKEN]):
-        block = find(table, queue.taken[i] >> 32, queue.taken[i] & _NUMBER)
+        entry = queue.depleted[fields[NEXT_LOST]]
+        _report_lost(index, entry >> 32, entry & LOW_HALF)
+        fields[NEXT_LOST] += 1
+    for i in range(fields[DEPLETED]):
+        block = find(table, queue.depleted[i] >> 32, queue.depleted[i] & LOW_HALF)
         if index.settings[JUDGED]:
             # Cells that stay keep their doubt, whether or not they were taken out meanwhile.
-            table.doubt[block] &= ~table.taken[block] | live(table.values, block, fields[NOW])
-        table.taken[block] = ZERO
-    fields[TAKEN] = 0
+            table.doubt[block] &= ~table.taken_out[block] | live(table.values, block, fields[NOW])
+        table.taken_out[block] = ZERO
+    fields[DEPLETED] = 0
     return np.int64(DONE)

@@ -18,8 +18,7 @@ from rpq.errors import QueryError
 from rpq.paths.index import kernels, layout
 from rpq.paths.index.check import check_index
 from rpq.paths.index.growth import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
-from rpq.paths.index.layout import Index
-from rpq.paths.index.witness import STEP
+from rpq.paths.index.layout import LOW_HALF, Index
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard
 from rpq.results.delta import Delta, IdRows
@@ -29,7 +28,7 @@ from rpq.stream.window import Window
 
 _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
-_OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.RESUME])
+_OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
 
 _ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where source and target lie in a pair
 _TARGET = (1 << 32) - 1
@@ -244,7 +243,7 @@ class DeltaIndex:
         length, steps = kernels.walk_back(self._view, source, target)
         if length > 0 and self.index.settings[layout.SIMPLE]:
             length = kernels.erase_loops(target, steps, length)
-        return steps[:length][::-1] & STEP if length > 0 else None
+        return steps[:length][::-1] & LOW_HALF if length > 0 else None
 
     def sweep(self) -> None:
         """Let go of everything that has left the window."""
@@ -256,7 +255,7 @@ class DeltaIndex:
         self.guard(self.nbytes + self.nbytes // 4, int(state[layout.TUPLE]))
         held = np.flatnonzero(graph.expiry > state[layout.NOW])
         relative = graph.expiry[held].astype(np.int64)
-        saved = state[[layout.TUPLE, layout.RESUME]]
+        saved = state[layout.TUPLE]
         self.index = without_cells(self.index, len(held))
         chunk = Chunk(
             source=edges.source[held],
@@ -267,7 +266,7 @@ class DeltaIndex:
             edge=held.astype(np.int32),
         )
         self._load(chunk, relative, quiet=True)
-        state[[layout.TUPLE, layout.RESUME]] = saved
+        state[layout.TUPLE] = saved
 
     # --- memory ----------------------------------------------------------------------------------------------
 
@@ -298,7 +297,7 @@ class DeltaIndex:
 
     def _write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
-        self.state[layout.RESUME] = first
+        self.state[layout.NEXT_PATH] = first
         while (code := int(kernels.write_paths(self._view))) != layout.DONE:
             self._provide(code)
 

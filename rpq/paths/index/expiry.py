@@ -51,6 +51,7 @@ from rpq.paths.index.rows import (
     row_at,
     write_pairs,
 )
+from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
 SMALL = 1 << 16  # edges up to which a sweep costs next to nothing
 
@@ -106,7 +107,7 @@ def sweep(index):
     """Collect blocks and rows without a live cell, links of edges that are gone, slots of empty trees."""
     _sweep_rows(index)
     graph = index.graph
-    lists = index.state[VERTICES] * index.program.classes[0]
+    lists = index.state[VERTICES] * index.program.sizes[CLASSES]
     _sweep_links(graph, graph.out, lists, index.state[NOW])
     if index.state[SUPPORTS]:
         _sweep_links(graph, graph.into, lists, index.state[NOW])
@@ -146,7 +147,7 @@ def _sweep_rows(index):
         if kept == 0:
             release_blocks(table, row)
             vertex, state = node_of(table, row)
-            table.row_of[vertex * index.program.classes[1] + state] = -1
+            table.row_of[vertex * index.program.sizes[STATES] + state] = -1
             table.node[row] = -1
             table.free_rows[fields[FREE_ROWS]] = row
             fields[FREE_ROWS] += 1
@@ -173,7 +174,7 @@ def _sweep_links(graph, lists, count, now):
 def _sweep_slots(index):
     """A tree is empty when its root has no first edge left; from the back, so that low slots are given out first."""
     program, table, fields = index.program, index.table, index.state
-    classes = program.classes[0]
+    classes = program.sizes[CLASSES]
     for slot in range(fields[SLOTS] - 1, -1, -1):
         vertex = np.int64(table.slot_vertex[slot])
         if vertex < 0:
@@ -229,7 +230,7 @@ def _dying_lanes(index, vertex, state, number, block, dying):
     """The pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
     program, table = index.program, index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
-    for i in range(program.classes[2]):
+    for i in range(program.sizes[ACCEPTING]):
         other = np.int64(program.accepting_states[i])
         if other != state and lanes != ZERO:
             row = row_at(index, vertex, other)

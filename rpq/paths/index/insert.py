@@ -39,6 +39,7 @@ from rpq.paths.index.rows import (
     root_slot,
     row_at,
 )
+from rpq.paths.program import CLASSES
 
 EVERY = np.uint64(2**64 - 1)
 
@@ -48,7 +49,7 @@ def has_out(index, vertex, state):
     """Whether an edge leads on from a product node."""
     program, out = index.program, index.graph.out
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
-        if out.length[vertex * program.classes[0] + program.leave_class[leave]] > 0:
+        if out.length[vertex * program.sizes[CLASSES] + program.leave_class[leave]] > 0:
             return True
     return False
 
@@ -176,7 +177,7 @@ def push_row(index, row, rank):
     """Push the pending blocks of a row along the out-edges of its vertex."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
     now = fields[NOW]
-    classes = program.classes[0]
+    classes = program.sizes[CLASSES]
     vertex, state = node_of(table, row)
     low = table.low[row]
     pending = table.pending[row]

@@ -7,13 +7,14 @@ from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import NOW, ROWS
 from rpq.paths.index.rows import LANES, ONE, ZERO, block_count, find, node_of, nth_block, row_at
+from rpq.paths.program import ACCEPTING
 
 
 @njit(cache=True, nogil=True)
 def _first_answers(index, vertex, state, number, lanes):
     """The lanes of an accepting state that no lower accepting state of the vertex holds."""
     table = index.table
-    for i in range(index.program.classes[2]):
+    for i in range(index.program.sizes[ACCEPTING]):
         other = np.int64(index.program.accepting_states[i])
         if other >= state or lanes == ZERO:
             break

@@ -28,6 +28,7 @@ from rpq.paths.index.layout import (
     STATE_BITS,
     SUPPORTS,
 )
+from rpq.paths.program import ACCEPTING, STATES
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
@@ -76,7 +77,7 @@ def nth_block(table, row, i):
 @njit(cache=True, nogil=True, forceinline=True)
 def row_at(index, vertex, state):
     """The row of a product node, or -1."""
-    return np.int64(index.table.row_of[vertex * index.program.classes[1] + state])
+    return np.int64(index.table.row_of[vertex * index.program.sizes[STATES] + state])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -98,7 +99,7 @@ def make_row(index, vertex, state):
     else:
         return np.int64(-NEED_ROWS)
     table.node[row] = vertex << 16 | state
-    table.row_of[vertex * index.program.classes[1] + state] = row
+    table.row_of[vertex * index.program.sizes[STATES] + state] = row
     table.low[row] = NEVER
     table.span[row] = 0
     table.pending[row] = ZERO
@@ -139,7 +140,7 @@ def take_region(index, region_class):
     if index.settings[JUDGED]:
         for taken in range(block, block + size):
             table.doubt[taken] = ZERO
-            table.taken[taken] = ZERO
+            table.new_doubt[taken] = ZERO
     return block
 
 
@@ -160,7 +161,7 @@ def _copy_block(index, source, target):
             table.hops[target * LANES + lane] = table.hops[source * LANES + lane]
     if index.settings[JUDGED]:
         table.doubt[target] = table.doubt[source]
-        table.taken[target] = table.taken[source]
+        table.new_doubt[target] = table.new_doubt[source]
 
 
 @njit(cache=True, nogil=True)
@@ -309,7 +310,7 @@ def dequeue(queue, fields):
 def without_other_answers(index, vertex, state, number, lanes):
     """The lanes that no other accepting state of the vertex holds."""
     program, table = index.program, index.table
-    for i in range(program.classes[2]):
+    for i in range(program.sizes[ACCEPTING]):
         other = np.int64(program.accepting_states[i])
         if other != state:
             row = row_at(index, vertex, other)
@@ -340,6 +341,6 @@ def report_new(index, vertex, state, number, lanes):
     """Report the pairs of lanes that came alive in an accepting state, unless they were answers already."""
     if index.state[QUIET] or not index.table.is_target[vertex]:
         return
-    if index.program.classes[2] > 1:
+    if index.program.sizes[ACCEPTING] > 1:
         lanes = without_other_answers(index, vertex, state, number, lanes)
     write_pairs(index, vertex, number, lanes)

@@ -6,8 +6,7 @@ from rpq.arrays.lanes import LANES
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import NOW, POINTER, ROWS, SUPPORTS
 from rpq.paths.index.rows import find, row_at
-
-STEP = (1 << 32) - 1
+from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -33,7 +32,7 @@ def walk_back(index, source, target, steps):
         return np.int64(-1), steps
     best = np.int64(index.state[NOW])
     end_state = np.int64(-1)
-    for i in range(program.classes[2]):
+    for i in range(program.sizes[ACCEPTING]):
         state = np.int64(program.accepting_states[i])
         cell = _cell_at(index, target, state, slot)
         if cell >= 0 and np.int64(table.values[cell]) > best:
@@ -56,7 +55,7 @@ def _follow_supports(index, source, slot, vertex, state, steps):
     is due to is the latest.
     """
     program, graph, table = index.program, index.graph, index.table
-    classes = program.classes[0]
+    classes = program.sizes[CLASSES]
     length = np.int64(0)
     while True:
         cell = _cell_at(index, vertex, state, slot)
@@ -102,7 +101,7 @@ def _search_back(index, source, slot, target, end_state, steps):
     It visits a product node once, and cannot fail, because a live cell has a path.
     """
     program, graph, table = index.program, index.graph, index.table
-    classes, states = program.classes[0], program.classes[1]
+    classes, states = program.sizes[CLASSES], program.sizes[STATES]
     now = index.state[NOW]
     visited = np.zeros(index.state[ROWS], np.uint8)
     trail = np.empty(64, np.int64)  # the node of each depth

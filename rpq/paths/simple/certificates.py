@@ -33,8 +33,13 @@ STEP_OF = 9  # chain: the next step to look at, + 1; 0: not begun
 UNBLOCKED = 10  # blocked pairs for which a path was found
 BROKEN = 11  # paths that broke
 REPLACED = 12  # of those, how many were replaced by another
-STAGE = 13  # of an insert: its rows, what came into doubt, what it unblocks
+STAGE = 13  # how far the judging of an insert has come
 FIELDS = 14
+
+# Values of `Certificates.fields[STAGE]`: what is still to be judged of the current insert.
+ITS_ROWS = 0
+ITS_DOUBT = 1  # the pairs that it put in doubt
+WHAT_IT_UNBLOCKS = 2
 
 
 class Certificates(NamedTuple):

@@ -52,7 +52,7 @@ from rpq.compiled.views import view
 from rpq.paths.index import conflicts, kernels, layout
 from rpq.paths.index.check import doubted_cells
 from rpq.paths.index.delta_index import DeltaIndex
-from rpq.paths.program import Program
+from rpq.paths.program import ACCEPTING, CLASSES, STATES, Program
 from rpq.paths.simple import certificates as store
 from rpq.paths.simple import judge
 from rpq.paths.simple.certificates import BLOCKED, GONE, Certificates, new_certificates, rebuilt
@@ -147,7 +147,7 @@ class SimpleIndex(DeltaIndex):
         if vertices > len(held.root_chain) or edges > len(held.edge_chain):
             self.certificates = rebuilt(held, vertices, edges, self._small)
         if vertices >= len(self._scratch.used):
-            self._scratch = new_scratch(vertices, int(self.index.program.classes[1]))
+            self._scratch = new_scratch(vertices, int(self.index.program.sizes[STATES]))
             self._scratch_view = view(self._scratch)
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
@@ -224,7 +224,7 @@ class SimpleIndex(DeltaIndex):
                 self._end_event(1, order)
         # The rows have their paths and their events: nothing is left of the tuple but to go on to the next.
         self.state[layout.PHASE] = layout.WITNESSING
-        self.state[layout.RESUME] = self.state[layout.OUT]
+        self.state[layout.NEXT_PATH] = self.state[layout.OUT]
 
     def _loaded(self, *, quiet: bool) -> None:
         if not self.judged:
@@ -245,7 +245,7 @@ class SimpleIndex(DeltaIndex):
     def _cross(self, slide: int, order: int) -> None:
         state = self.state
         while state[layout.CONFLICTED] and self._slide < slide:
-            if self.index.program.classes[2] > 1:
+            if self.index.program.sizes[ACCEPTING] > 1:
                 # A pair leaves doubt with the accepting cell that was in doubt: from then on the table reports its end.
                 judge.forget_certain(self._view, self._certificates_view, len(self._certificates.key))
             stop = min(slide, int(judge.next_expiry(self._certificates_view, len(self._certificates.key))))
@@ -277,7 +277,7 @@ class SimpleIndex(DeltaIndex):
         if not self.judged:
             super()._write_paths(first)
             return
-        self.state[layout.RESUME] = first
+        self.state[layout.NEXT_PATH] = first
         while (code := int(judge.write_paths(self._view, self._certificates_view))) != layout.DONE:
             self._provide(code)
 
@@ -294,7 +294,8 @@ class SimpleIndex(DeltaIndex):
     def _begin_judging(self) -> None:
         fields = self._certificates.fields
         fields[store.STAMP] += 1
-        fields[[store.NEXT, store.KEPT, store.STEP_OF, store.STAGE]] = 0
+        fields[[store.NEXT, store.KEPT, store.STEP_OF]] = 0
+        fields[store.STAGE] = store.ITS_ROWS
 
     def _run(self, kernel: Any, *arguments: Any) -> None:
         """Call a kernel until it is done."""
@@ -388,7 +389,7 @@ class SimpleIndex(DeltaIndex):
     def _release_empty(self, *roots: int) -> None:
         """Free roots from their conflicts that have lost their last first edge: the next sweep may take their slots."""
         program, graph = self.index.program, self.index.graph
-        classes = int(program.classes[0])
+        classes = int(program.sizes[CLASSES])
         for root in roots:
             if not self._has(self.index.table.conflicted, root):
                 continue
@@ -421,7 +422,7 @@ class SimpleIndex(DeltaIndex):
         conflicts.mark_conflicts(self._view, found)
         while (code := int(kernels.settle(self._view))) != layout.DONE:
             self._provide(code)
-        conflicts.empty_list(self._view)  # none of it is new
+        conflicts.forget_new_doubt(self._view)  # none of it is new
         clean = table.conflicted & ~found & ~table.aside
         self._cleaned += _count(clean)
         self._release(clean)

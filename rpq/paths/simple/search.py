@@ -23,10 +23,10 @@ import numpy as np
 from rpq.arrays.lanes import LANES
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.layout import NOW, POINTER
+from rpq.paths.index.layout import LOW_HALF, NOW, POINTER
 from rpq.paths.index.rows import find, row_at
+from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
-STEP = (1 << 32) - 1
 EVERY = np.uint64(2**64 - 1)
 
 # Outcomes.
@@ -107,7 +107,7 @@ def value_at(index, vertex, state, slot):
 def best_value(index, slot, target):
     """The relative slide up to which the root of a slot has a walk that answers (root, target)."""
     best = np.int64(0)
-    for i in range(index.program.classes[2]):
+    for i in range(index.program.sizes[ACCEPTING]):
         best = max(best, value_at(index, target, np.int64(index.program.accepting_states[i]), slot))
     return best
 
@@ -124,7 +124,7 @@ def _next_state(program, state, transition_class):
 def _join(index, scratch, depth, start, middle, target):
     """Write the walk through a node that both sides reached behind the path, without cycles; FOUND or UNDECIDED."""
     program = index.program
-    states = program.classes[1]
+    states = program.sizes[STATES]
     length = np.int64(0)
     node = middle
     while node != start:
@@ -165,7 +165,7 @@ def _join(index, scratch, depth, start, middle, target):
     if not program.accepting[state]:
         return np.int64(UNDECIDED)
     for j in range(kept):
-        scratch.path[depth + j] = scratch.walk[j] & STEP
+        scratch.path[depth + j] = scratch.walk[j] & LOW_HALF
     scratch.fields[LENGTH] = depth + kept
     return np.int64(FOUND)
 
@@ -174,7 +174,7 @@ def _join(index, scratch, depth, start, middle, target):
 def _connect(index, scratch, depth, slot, target, floor, budget):
     """Complete the path that ends at `scratch.node[depth]`, over edges that last to `floor` or longer."""
     program, graph = index.program, index.graph
-    classes, states = program.classes[0], program.classes[1]
+    classes, states = program.sizes[CLASSES], program.sizes[STATES]
     fields = scratch.fields
     fields[STAMP] += 1
     stamp = fields[STAMP]
@@ -183,7 +183,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
     scratch.queue_ahead[0] = start
     ahead, ahead_end = np.int64(0), np.int64(1)
     back, back_end = np.int64(0), np.int64(0)
-    for i in range(program.classes[2]):
+    for i in range(program.sizes[ACCEPTING]):
         state = np.int64(program.accepting_states[i])
         if value_at(index, target, state, slot) >= floor:
             node = target * states + state
@@ -214,7 +214,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                         continue
                     scratch.seen_ahead[reached] = stamp
                     scratch.from_ahead[reached] = node
-                    scratch.step_ahead[reached] = transition_class << 32 | (link & STEP)
+                    scratch.step_ahead[reached] = transition_class << 32 | (link & LOW_HALF)
                     if to == target or scratch.seen_back[reached] == stamp:
                         return _join(index, scratch, depth, start, reached, target)
                     scratch.queue_ahead[ahead_end] = reached
@@ -244,7 +244,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                             continue
                     scratch.seen_back[reached] = stamp
                     scratch.from_back[reached] = node
-                    scratch.step_back[reached] = transition_class << 32 | (link & STEP)
+                    scratch.step_back[reached] = transition_class << 32 | (link & LOW_HALF)
                     if scratch.seen_ahead[reached] == stamp:
                         return _join(index, scratch, depth, start, reached, target)
                     scratch.queue_back[back_end] = reached
@@ -257,7 +257,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
 def _extend(index, scratch, slot, target, floor, budget):
     """Try every longer path, depth first; leaves `used` as it found it."""
     program, graph = index.program, index.graph
-    classes, states = program.classes[0], program.classes[1]
+    classes, states = program.sizes[CLASSES], program.sizes[STATES]
     depth = np.int64(0)
     scratch.leave[0] = program.leave_first[scratch.node[0] % states]
     scratch.place[0] = 0
@@ -283,7 +283,7 @@ def _extend(index, scratch, slot, target, floor, budget):
         if np.int64(graph.expiry[(link >> 1) & POINTER]) < floor or scratch.used[to]:
             continue
         to_state = np.int64(program.leave_target[leave])
-        scratch.path[depth] = link & STEP
+        scratch.path[depth] = link & LOW_HALF
         if to == target:
             if program.accepting[to_state]:
                 scratch.fields[LENGTH] = depth + 1
@@ -343,7 +343,7 @@ def find_path(index, scratch, source, target, budget):
     best = best_value(index, slot, target)
     if best <= now:
         return np.int64(NONE)
-    scratch.node[0] = source * index.program.classes[1]
+    scratch.node[0] = source * index.program.sizes[STATES]
     scratch.used[source] = 1
     outcome = np.int64(UNDECIDED)
     if best > now + 1:
