@@ -41,14 +41,14 @@ from rpq.paths.index.layout import (
     NOW,
     OUT,
     PHASE,
-    POINTER,
     REFILLING,
     ROWS,
     SIMPLE,
     TO_SEARCH,
 )
-from rpq.paths.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, row_at
-from rpq.paths.program import ACCEPTING, CLASSES, STATES
+from rpq.paths.index.predecessors import in_edges, next_in_edge, past_transition
+from rpq.paths.index.rows import ONE, ZERO, block_at, block_count, enqueue, find, node_of, nth_block, row_at
+from rpq.paths.program import ACCEPTING, STATES
 
 EVERY = np.uint64(2**64 - 1)
 
@@ -65,8 +65,7 @@ def doubted(index, vertex, number):
     program, table = index.program, index.table
     lanes = ZERO
     for i in range(program.sizes[ACCEPTING]):
-        row = row_at(index, vertex, np.int64(program.accepting_states[i]))
-        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        block = block_at(index, vertex, np.int64(program.accepting_states[i]), number)
         if block >= 0 and table.doubt[block] != ZERO:
             lanes |= table.doubt[block] & live(table.values, block, index.state[NOW])
     return lanes
@@ -103,8 +102,7 @@ def _earlier(index, vertex, state, from_vertex, from_state, number):
         return EVERY
     lanes = ZERO
     for i in range(program.earlier_first[step], program.earlier_first[step + 1]):
-        row = row_at(index, vertex, np.int64(program.earlier_state[i]))
-        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        block = block_at(index, vertex, np.int64(program.earlier_state[i]), number)
         if block >= 0:
             lanes |= live(table.values, block, index.state[NOW])
     return lanes
@@ -113,30 +111,28 @@ def _earlier(index, vertex, state, from_vertex, from_state, number):
 @njit(cache=True, nogil=True)
 def _later(index, vertex, state, number, lanes):
     """Those of some live lanes of a product node that are the later cell of a conflict."""
-    program, graph, table = index.program, index.graph, index.table
-    classes, now = program.sizes[CLASSES], index.state[NOW]
-    found = ZERO
-    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-        from_state = np.int64(program.enter_source[enter])
-        if from_state == 0:
-            continue
-        passed = _earlier(index, vertex, state, np.int64(-1), from_state, number)
-        loops = program.earlier_loop[from_state * program.sizes[STATES] + state] != 0
-        if passed & lanes & ~found == ZERO and not loops:
-            continue
-        links = vertex * classes + program.enter_class[enter]
-        first = graph.into.start[links]
-        for place in range(first, first + np.int64(graph.into.length[links])):
-            link = graph.into.entries[place]
-            wanted = lanes & ~found
-            if link >> 32 != vertex or not loops:
-                wanted &= passed
-            if wanted != ZERO and np.int64(graph.expiry[(link >> 1) & POINTER]) > now:
-                row = row_at(index, link >> 32, from_state)
-                block = find(table, row, number) if row >= 0 else np.int64(-1)
-                if block >= 0:
-                    found |= wanted & live(table.values, block, now)
-    return found
+    program, table, now = index.program, index.table, index.state[NOW]
+    found, passed, loops = ZERO, ZERO, False
+    transition = np.int64(-1)
+    edge = in_edges(index, vertex, state)
+    while True:
+        edge = next_in_edge(index, vertex, state, edge, now)
+        if edge.link < 0:
+            return found
+        if edge.transition != transition:
+            transition = edge.transition
+            if edge.source_state != 0:
+                passed = _earlier(index, vertex, state, np.int64(-1), edge.source_state, number)
+                loops = program.earlier_loop[edge.source_state * program.sizes[STATES] + state] != 0
+        wanted = lanes & ~found
+        if edge.source != vertex or not loops:
+            wanted &= passed
+        if edge.source_state == 0 or (wanted == ZERO and not loops):
+            edge = past_transition(edge)
+        elif wanted != ZERO:
+            block = block_at(index, edge.source, edge.source_state, number)
+            if block >= 0:
+                found |= wanted & live(table.values, block, now)
 
 
 @njit(cache=True, nogil=True)

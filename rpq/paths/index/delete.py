@@ -31,12 +31,27 @@ from rpq.paths.index.layout import (
     NOW,
     OUT,
     OUT_CAPACITY,
-    POINTER,
     QUIET,
     STATE_BITS,
     STEPS,
 )
-from rpq.paths.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, rank_of, row_at, write_pairs
+from rpq.paths.index.predecessors import in_edges, next_in_edge
+from rpq.paths.index.rows import (
+    ONE,
+    ZERO,
+    block_at,
+    block_count,
+    enqueue,
+    find,
+    held_by_no_other,
+    lane_of,
+    node_of,
+    nth_block,
+    rank_of,
+    row_at,
+    slide_of,
+    write_pairs,
+)
 from rpq.paths.program import ACCEPTING, CLASSES
 
 
@@ -63,8 +78,7 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
         if row >= 0:
             block = find(table, row, slot >> 6)
             if block >= 0:
-                lane = ONE << np.uint64(slot & (LANES - 1))
-                waiting = _suspect(index, waiting, row, slot >> 6, block, lane)
+                waiting = _suspect(index, waiting, row, slot >> 6, block, lane_of(slot))
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = row_at(index, u, np.int64(program.step_source[step]))
         target = row_at(index, v, np.int64(program.step_target[step]))
@@ -82,32 +96,22 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
 @njit(cache=True, nogil=True)
 def _unsupported(index, vertex, state, number, block, lanes):
     """The lanes of a block that no predecessor supports."""
-    program, graph, table = index.program, index.graph, index.table
-    classes, now = program.sizes[CLASSES], index.state[NOW]
-    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-        links = vertex * classes + program.enter_class[enter]
-        source_state = np.int64(program.enter_source[enter])
-        first = graph.into.start[links]
-        for place in range(first, first + np.int64(graph.into.length[links])):
-            link = graph.into.entries[place]
-            slide = np.int64(graph.expiry[(link >> 1) & POINTER])
-            if slide <= now:
-                continue
-            source = link >> 32
-            index.state[STEPS] += 1
-            if source_state == 0:
-                slot = np.int64(table.slot_of[source])
-                if slot >= 0 and slot >> 6 == number:
-                    lane = slot & (LANES - 1)
-                    if np.int64(table.values[block * LANES + lane]) <= slide:
-                        lanes &= ~(ONE << np.uint64(lane))
-            else:
-                row = row_at(index, source, source_state)
-                carried = find(table, row, number) if row >= 0 else np.int64(-1)
-                if carried >= 0:
-                    lanes &= ~supported(table.values, table.hops, block, carried, slide)
-            if lanes == ZERO:
-                return lanes
+    table, now = index.table, index.state[NOW]
+    edge = in_edges(index, vertex, state)
+    while lanes != ZERO:
+        edge = next_in_edge(index, vertex, state, edge, now)
+        if edge.link < 0:
+            break
+        index.state[STEPS] += 1
+        if edge.source_state == 0:
+            slot = np.int64(table.slot_of[edge.source])
+            if slot >= 0 and slot >> 6 == number:
+                if np.int64(table.values[block * LANES + (slot & (LANES - 1))]) <= edge.slide:
+                    lanes &= ~lane_of(slot)
+        else:
+            carried = block_at(index, edge.source, edge.source_state, number)
+            if carried >= 0:
+                lanes &= ~supported(table.values, table.hops, block, carried, edge.slide)
     return lanes
 
 
@@ -139,7 +143,7 @@ def take_out(index, waiting):
             first = graph.out.start[links]
             for place in range(first, first + np.int64(graph.out.length[links])):
                 link = graph.out.entries[place]
-                slide = np.int64(graph.expiry[(link >> 1) & POINTER])
+                slide = slide_of(graph, link)
                 if slide <= now:
                     continue
                 target = row_at(index, link >> 32, np.int64(program.leave_target[leave]))
@@ -154,48 +158,40 @@ def take_out(index, waiting):
 @njit(cache=True, nogil=True)
 def _refill_block(index, row, number):
     """Raise the block from all its predecessors; the largest rank that came in, or -1."""
-    program, graph, table, fields = index.program, index.graph, index.table, index.state
-    classes = program.sizes[CLASSES]
-    now = fields[NOW]
+    table, now = index.table, index.state[NOW]
     block = find(table, row, number)
     vertex, state = node_of(table, row)
     own = own_slot(index, vertex)
     rank = np.int64(-1)
-    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-        links = vertex * classes + program.enter_class[enter]
-        source_state = np.int64(program.enter_source[enter])
-        first = graph.into.start[links]
-        for place in range(first, first + np.int64(graph.into.length[links])):
-            link = graph.into.entries[place]
-            slide = np.int64(graph.expiry[(link >> 1) & POINTER])
-            if slide <= now:
-                continue
-            source = link >> 32
-            fields[STEPS] += 1
-            low = slide
-            grew = False
-            if source_state == 0:
-                slot = np.int64(table.slot_of[source])
-                if slot >= 0 and slot >> 6 == number and slot != own:
-                    cell = block * LANES + (slot & (LANES - 1))
-                    if slide > np.int64(table.values[cell]):
-                        table.values[cell] = slide
-                        table.hops[cell] = 0
-                        grew = True
-            else:
-                from_row = row_at(index, source, source_state)
-                carried = find(table, from_row, number) if from_row >= 0 else np.int64(-1)
-                if carried >= 0:
-                    lanes, _ = raise_block_with_hops(table.values, table.hops, block, carried, slide, now)
-                    low = min(slide, table.low[from_row])
-                    if number == own >> 6:
-                        lanes &= ~(ONE << np.uint64(own & (LANES - 1)))
-                        table.values[block * LANES + (own & (LANES - 1))] = 0
-                    grew = lanes != ZERO
-            if grew:
-                rank = max(rank, rank_of(index, slide))
-                table.low[row] = min(table.low[row], low)
-    return rank
+    edge = in_edges(index, vertex, state)
+    while True:
+        edge = next_in_edge(index, vertex, state, edge, now)
+        if edge.link < 0:
+            return rank
+        index.state[STEPS] += 1
+        low = edge.slide
+        grew = False
+        if edge.source_state == 0:
+            slot = np.int64(table.slot_of[edge.source])
+            if slot >= 0 and slot >> 6 == number and slot != own:
+                cell = block * LANES + (slot & (LANES - 1))
+                if edge.slide > np.int64(table.values[cell]):
+                    table.values[cell] = edge.slide
+                    table.hops[cell] = 0
+                    grew = True
+        else:
+            from_row = row_at(index, edge.source, edge.source_state)
+            carried = find(table, from_row, number) if from_row >= 0 else np.int64(-1)
+            if carried >= 0:
+                lanes, _ = raise_block_with_hops(table.values, table.hops, block, carried, edge.slide, now)
+                low = min(edge.slide, table.low[from_row])
+                if number == own >> 6:
+                    lanes &= ~lane_of(own)
+                    table.values[block * LANES + (own & (LANES - 1))] = 0
+                grew = lanes != ZERO
+        if grew:
+            rank = max(rank, rank_of(index, edge.slide))
+            table.low[row] = min(table.low[row], low)
 
 
 @njit(cache=True, nogil=True)
@@ -221,16 +217,15 @@ def _report_lost(index, row, number):
         return
     block = find(table, row, number)
     lanes = table.taken_out[block] & ~live(table.values, block, fields[NOW])
+    lanes = held_by_no_other(index, vertex, state, number, lanes, fields[NOW], fields[NOW])
     for i in range(program.sizes[ACCEPTING]):
-        other = np.int64(program.accepting_states[i])
-        if other != state and lanes != ZERO:
-            other_row = row_at(index, vertex, other)
-            other_block = find(table, other_row, number) if other_row >= 0 else np.int64(-1)
-            if other_block >= 0:
-                lanes &= ~live(table.values, other_block, fields[NOW])
-                if other < state:
-                    # Taken out there as well: reported there.
-                    lanes &= ~table.taken_out[other_block]
+        lower = np.int64(program.accepting_states[i])
+        if lower >= state or lanes == ZERO:
+            break
+        other_block = block_at(index, vertex, lower, number)
+        if other_block >= 0:
+            # Taken out there as well: reported there.
+            lanes &= ~table.taken_out[other_block]
     write_pairs(index, vertex, number, lanes)
 
 

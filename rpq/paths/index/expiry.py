@@ -42,16 +42,16 @@ from rpq.paths.index.rows import (
     NEVER,
     ZERO,
     block_count,
-    find,
+    held_by_no_other,
     make_sparse,
     node_of,
     nth_block,
     release_blocks,
     release_region,
-    row_at,
+    slide_of,
     write_pairs,
 )
-from rpq.paths.program import ACCEPTING, CLASSES, STATES
+from rpq.paths.program import CLASSES, STATES
 
 SMALL = 1 << 16  # edges up to which a sweep costs next to nothing
 
@@ -163,7 +163,7 @@ def _sweep_links(graph, lists, count, now):
         kept = np.int64(0)
         for place in range(start, start + length):
             link = lists.entries[place]
-            if np.int64(graph.expiry[(link >> 1) & POINTER]) > now:
+            if slide_of(graph, link) > now:
                 lists.entries[start + kept] = link
                 kept += 1
         if kept < length:
@@ -228,15 +228,9 @@ def _next_death(index):
 @njit(cache=True, nogil=True)
 def _dying_lanes(index, vertex, state, number, block, dying):
     """The pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
-    program, table = index.program, index.table
+    table = index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
-    for i in range(program.sizes[ACCEPTING]):
-        other = np.int64(program.accepting_states[i])
-        if other != state and lanes != ZERO:
-            row = row_at(index, vertex, other)
-            other_block = find(table, row, number) if row >= 0 else np.int64(-1)
-            if other_block >= 0:
-                lanes &= ~live(table.values, other_block, dying - 1 if other < state else dying)
+    lanes = held_by_no_other(index, vertex, state, number, lanes, dying - 1, dying)
     if lanes & table.conflicted[number] != ZERO:
         # What these answer is not what the table says.
         lanes &= ~(table.conflicted[number] & (table.aside[number] | doubted(index, vertex, number)))

@@ -81,6 +81,32 @@ def row_at(index, vertex, state):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def block_at(index, vertex, state, number):
+    """Block `number` of the row of a product node, or -1."""
+    row = row_at(index, vertex, state)
+    return find(index.table, row, number) if row >= 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def cell_at(index, vertex, state, slot):
+    """The cell of a root, by its slot, in the row of a product node: its place in `Table.values`, or -1."""
+    block = block_at(index, vertex, state, slot >> 6)
+    return block * LANES + (slot & (LANES - 1)) if block >= 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def lane_of(slot):
+    """The bit of a slot in the mask of its block."""
+    return ONE << np.uint64(slot & (LANES - 1))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def slide_of(graph, link):
+    """The relative expiry slide of the edge of a link."""
+    return np.int64(graph.expiry[(link >> 1) & POINTER])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def node_of(table, row):
     """The vertex and the state of a row."""
     return table.node[row] >> 16, table.node[row] & STATE_BITS
@@ -307,19 +333,21 @@ def dequeue(queue, fields):
 
 
 @njit(cache=True, nogil=True)
-def without_other_answers(index, vertex, state, number, lanes):
-    """The lanes that no other accepting state of the vertex holds."""
+def held_by_no_other(index, vertex, state, number, lanes, lower, higher):
+    """Those of some lanes of an accepting state that no other accepting state of the vertex holds.
+
+    Of a lower state the cells above slide `lower` count, of a higher one those above `higher` (NEVER: none do). So a
+    pair that several states hold is taken once, where `higher` lets the lowest have it.
+    """
     program, table = index.program, index.table
     for i in range(program.sizes[ACCEPTING]):
         other = np.int64(program.accepting_states[i])
+        if lanes == ZERO or (other > state and higher == NEVER):
+            break
         if other != state:
-            row = row_at(index, vertex, other)
-            if row >= 0:
-                block = find(table, row, number)
-                if block >= 0:
-                    lanes &= ~live(table.values, block, index.state[NOW])
-                    if lanes == ZERO:
-                        break
+            block = block_at(index, vertex, other, number)
+            if block >= 0:
+                lanes &= ~live(table.values, block, lower if other < state else higher)
     return lanes
 
 
@@ -342,5 +370,6 @@ def report_new(index, vertex, state, number, lanes):
     if index.state[QUIET] or not index.table.is_target[vertex]:
         return
     if index.program.sizes[ACCEPTING] > 1:
-        lanes = without_other_answers(index, vertex, state, number, lanes)
+        now = index.state[NOW]
+        lanes = held_by_no_other(index, vertex, state, number, lanes, now, now)
     write_pairs(index, vertex, number, lanes)

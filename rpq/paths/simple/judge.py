@@ -28,9 +28,9 @@ from rpq.paths.index.layout import (
     ROWS,
     TO_SEARCH,
 )
-from rpq.paths.index.rows import ONE, ZERO, block_count, find, node_of, nth_block, row_at
+from rpq.paths.index.rows import NEVER, ONE, ZERO, block_count, find, held_by_no_other, lane_of, node_of, nth_block, row_at
 from rpq.paths.index.witness import erase_loops, walk_back
-from rpq.paths.program import ACCEPTING, STATES
+from rpq.paths.program import STATES
 from rpq.paths.simple.certificates import (
     BLOCKED,
     BROKEN,
@@ -82,7 +82,7 @@ def _search(index, certificates, scratch, pair, budget):
     certificates.spent[source] = spent
     certificates.spent_at[source] = stamp
     if outcome == OVER:
-        index.table.aside[slot >> 6] |= ONE << np.uint64(slot & 63)
+        index.table.aside[slot >> 6] |= lane_of(slot)
         certificates.over[fields[OVERDRAWN]] = source
         certificates.over_work[fields[OVERDRAWN]] = spent
         fields[OVERDRAWN] += 1
@@ -92,7 +92,7 @@ def _search(index, certificates, scratch, pair, budget):
     if outcome == NONE:
         certificates.origins[entry] = origins(scratch, index.program.sizes[STATES])
         block(certificates, entry)
-        index.table.blocked[slot >> 6] |= ONE << np.uint64(slot & 63)
+        index.table.blocked[slot >> 6] |= lane_of(slot)
         return np.int64(DONE)
     slide = np.int64(1 << 62)
     for i in range(length):
@@ -216,7 +216,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
                 certificates.following[before] = following
         entry = following
     if not left:
-        index.table.blocked[slot >> 6] &= ~(ONE << np.uint64(slot & 63))
+        index.table.blocked[slot >> 6] &= ~lane_of(slot)
     return np.int64(DONE)
 
 
@@ -418,14 +418,7 @@ def pairs_of(index, roots):
             if roots[number] == ZERO:
                 continue
             lanes = roots[number] & live(table.values, held, now)
-            for j in range(program.sizes[ACCEPTING]):
-                other = np.int64(program.accepting_states[j])
-                if lanes == ZERO or other >= state:
-                    break
-                other_row = row_at(index, vertex, other)
-                other_block = find(table, other_row, number) if other_row >= 0 else np.int64(-1)
-                if other_block >= 0:
-                    lanes &= ~live(table.values, other_block, now)
+            lanes = held_by_no_other(index, vertex, state, number, lanes, now, NEVER)
             if found + LANES > len(pairs):
                 pairs = np.concatenate((pairs, np.empty_like(pairs)))
             while lanes != ZERO:

@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.arrays.lanes import LANES
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.layout import LOW_HALF, NOW, POINTER
-from rpq.paths.index.rows import find, row_at
+from rpq.paths.index.layout import LOW_HALF, NOW
+from rpq.paths.index.predecessors import in_edges, next_in_edge
+from rpq.paths.index.rows import cell_at, slide_of
 from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
 EVERY = np.uint64(2**64 - 1)
@@ -96,11 +96,8 @@ def new_scratch(vertices: int, states: int) -> Scratch:
 @njit(cache=True, nogil=True, forceinline=True)
 def value_at(index, vertex, state, slot):
     """What a root's cell for a product node holds; 0 where there is none."""
-    row = row_at(index, vertex, state)
-    block = find(index.table, row, slot >> 6) if row >= 0 else np.int64(-1)
-    if block < 0:
-        return np.int64(0)
-    return np.int64(index.table.values[block * LANES + (slot & (LANES - 1))])
+    cell = cell_at(index, vertex, state, slot)
+    return np.int64(index.table.values[cell]) if cell >= 0 else np.int64(0)
 
 
 @njit(cache=True, nogil=True)
@@ -207,7 +204,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                 for place in range(first, first + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
                     to = link >> 32
-                    if np.int64(graph.expiry[(link >> 1) & POINTER]) < floor or scratch.used[to]:
+                    if slide_of(graph, link) < floor or scratch.used[to]:
                         continue
                     reached = to * states + to_state
                     if scratch.seen_ahead[reached] == stamp or (to == target and not program.accepting[to_state]):
@@ -224,31 +221,27 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
             back += 1
             vertex = node // states
             state = node - vertex * states
-            for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-                transition_class = np.int64(program.enter_class[enter])
-                links = vertex * classes + transition_class
-                from_state = np.int64(program.enter_source[enter])
-                first = graph.into.start[links]
-                for place in range(first, first + np.int64(graph.into.length[links])):
-                    link = graph.into.entries[place]
-                    if np.int64(graph.expiry[(link >> 1) & POINTER]) < floor:
+            edge = in_edges(index, vertex, state)
+            while True:
+                edge = next_in_edge(index, vertex, state, edge, floor - 1)
+                if edge.link < 0:
+                    break
+                reached = edge.source * states + edge.source_state
+                if scratch.seen_back[reached] == stamp or edge.source == target:
+                    continue
+                if reached != start:
+                    if edge.source_state == 0 or scratch.used[edge.source]:
                         continue
-                    origin = link >> 32
-                    reached = origin * states + from_state
-                    if scratch.seen_back[reached] == stamp or origin == target:
+                    if value_at(index, edge.source, edge.source_state, slot) < floor:
                         continue
-                    if reached != start:
-                        if from_state == 0 or scratch.used[origin]:
-                            continue
-                        if value_at(index, origin, from_state, slot) < floor:
-                            continue
-                    scratch.seen_back[reached] = stamp
-                    scratch.from_back[reached] = node
-                    scratch.step_back[reached] = transition_class << 32 | (link & LOW_HALF)
-                    if scratch.seen_ahead[reached] == stamp:
-                        return _join(index, scratch, depth, start, reached, target)
-                    scratch.queue_back[back_end] = reached
-                    back_end += 1
+                scratch.seen_back[reached] = stamp
+                scratch.from_back[reached] = node
+                transition_class = np.int64(program.enter_class[edge.transition])
+                scratch.step_back[reached] = transition_class << 32 | (edge.link & LOW_HALF)
+                if scratch.seen_ahead[reached] == stamp:
+                    return _join(index, scratch, depth, start, reached, target)
+                scratch.queue_back[back_end] = reached
+                back_end += 1
     fields[DRIED] = ahead_end if ahead == ahead_end else 0
     return np.int64(NONE)
 
@@ -280,7 +273,7 @@ def _extend(index, scratch, slot, target, floor, budget):
         link = graph.out.entries[graph.out.start[links] + scratch.place[depth]]
         scratch.place[depth] += 1
         to = link >> 32
-        if np.int64(graph.expiry[(link >> 1) & POINTER]) < floor or scratch.used[to]:
+        if slide_of(graph, link) < floor or scratch.used[to]:
             continue
         to_state = np.int64(program.leave_target[leave])
         scratch.path[depth] = link & LOW_HALF
