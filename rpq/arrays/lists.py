@@ -6,7 +6,7 @@ is a power of two; a list that outgrows its region moves to one twice as large, 
 chain of free regions of that size. Appending is amortised O(1); walking a list is a walk over memory.
 
 Kernels never allocate: where the pool is full `reserve` answers False and leaves everything as it was, the
-kernel returns to Python, `Lists.grown` makes a larger pool (closing the gaps), and the kernel goes on.
+kernel returns to Python, `grown` makes a larger pool (closing the gaps), and the kernel resumes.
 """
 
 from typing import NamedTuple

@@ -227,8 +227,8 @@ def _begin_delete(index, chunk, i, u, v, forward, inverse):
 
 
 @njit(cache=True, nogil=True)
-def _go_on(index, u, v, forward, inverse):
-    """Bring the current tuple to its end, from whatever phase it is in."""
+def _resume(index, u, v, forward, inverse):
+    """Bring the current tuple to its end, from the phase that it has come to."""
     fields = index.state
     if fields[PHASE] == INSERTING:
         code = raise_edge(index, u, v, forward, inverse, fields[EDGE_SLIDE])
@@ -326,7 +326,7 @@ def apply_tuples(index, chunk, count):
             if code != DONE:
                 return code
         if fields[PHASE] != IDLE:
-            code = _go_on(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
+            code = _resume(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
             if code != DONE:
                 return code
             end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)

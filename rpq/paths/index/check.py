@@ -130,7 +130,7 @@ def _check_doubt(index: Index, cells, edges) -> None:
     assert doubted <= set(cells), f"dead cells are in doubt: {doubted - set(cells)}"
     conflicted = {slot for slot in range(64 * len(table.conflicted)) if int(table.conflicted[slot >> 6]) >> (slot & 63) & 1}
     assert len(conflicted) == index.state[layout.CONFLICTED], "roots with conflicts are not counted"
-    assert not (table.aside & ~table.conflicted).any(), "a root is set aside and has no conflicts"
+    assert not (table.suspended & ~table.conflicted).any(), "a root is suspended and has no conflicts"
     assert {slot for _, _, slot in doubted} <= conflicted, "a root has cells in doubt and no conflict"
     at: dict[int, list[tuple[int, int]]] = {}
     for v, t, slot in cells:

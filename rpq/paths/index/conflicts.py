@@ -7,8 +7,8 @@ out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`).
 State t *makes a conflict after* state r if a non-empty word leads from r to t, and [r] ⊉ [t]. A root *meets a
 conflict* at v while its cell (v, r) is alive and a live cell (u, s) steps to (v, t), where t makes a conflict after r and
 a walk may visit (v, r) and then (u, s): a non-empty word leads from r to s, or they are the same cell. (v, t) is the
-*later* cell. So in `a/b/c*` an edge b is the last of no conflict, unless it leads from a vertex to itself. A cell is *in doubt* while a walk of
-its root may come to it through the later cell of a conflict, or it is one.
+*later* cell. So in `a/b/c*` an edge b is the last of no conflict, unless it leads from a vertex to itself. A cell is
+*in doubt* while a walk of its root may come to it through the later cell of a conflict, or it is one.
 
 **Why it is exact.** Let a walk of x end in an accepting cell that is not in doubt: then none of its cells is the later
 one of a conflict, so where it visits w in s and again in t, [s] ⊇ [t]. Leave out its cycles from the front: at each
@@ -23,7 +23,7 @@ marks the conflicts of its step; when a cell comes alive, the steps into the oth
 again. A block that doubt was added to is pushed on as one that grew. An edge refreshed and an edge deleted make no
 doubt. A cell keeps its doubt until it dies or the slide changes, when all doubt is found anew from the conflicts that are
 left (`mark_conflicts`): a bit may be out of date for a while, which costs a search and no answer. Accepting cells that
-come into doubt are listed while an insert goes on, since a pair that was an answer till then is to be searched.
+an insert puts in doubt are listed (`Queue.to_search`), since a pair that was an answer before has to be searched.
 
 All of it is 64 roots at a time, and costs nothing where no state makes a conflict.
 """
@@ -55,7 +55,7 @@ EVERY = np.uint64(2**64 - 1)
 
 @njit(cache=True, nogil=True, forceinline=True)
 def own_slot(index, vertex):
-    """The slot of which a row of the vertex must not hold a cell, or -1."""
+    """The slot of a vertex as a root, whose cell in the rows of that vertex stays empty; -1 where paths may be walks."""
     return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
 
 
@@ -94,7 +94,7 @@ def makes_conflicts(index, vertex, state, from_vertex, from_state):
 
 
 @njit(cache=True, nogil=True)
-def _earlier(index, vertex, state, from_vertex, from_state, number):
+def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
     """The lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
     program, table = index.program, index.table
     step = from_state * program.sizes[STATES] + state
@@ -109,7 +109,7 @@ def _earlier(index, vertex, state, from_vertex, from_state, number):
 
 
 @njit(cache=True, nogil=True)
-def _later(index, vertex, state, number, lanes):
+def _later_cells(index, vertex, state, number, lanes):
     """Those of some live lanes of a product node that are the later cell of a conflict."""
     program, table, now = index.program, index.table, index.state[NOW]
     found, passed, loops = ZERO, ZERO, False
@@ -122,7 +122,7 @@ def _later(index, vertex, state, number, lanes):
         if edge.transition != transition:
             transition = edge.transition
             if edge.source_state != 0:
-                passed = _earlier(index, vertex, state, np.int64(-1), edge.source_state, number)
+                passed = _lanes_in_conflict(index, vertex, state, np.int64(-1), edge.source_state, number)
                 loops = program.earlier_loop[edge.source_state * program.sizes[STATES] + state] != 0
         wanted = lanes & ~found
         if edge.source != vertex or not loops:
@@ -136,11 +136,11 @@ def _later(index, vertex, state, number, lanes):
 
 
 @njit(cache=True, nogil=True)
-def _doubt(index, row, number, block, lanes):
+def _mark_doubt(index, row, number, block, lanes):
     """Mark live cells, and list them if they accept."""
     table, fields = index.table, index.state
     table.doubt[block] |= lanes
-    # Refilling what a delete took out makes no doubt, and uses the list itself.
+    # Refilling what a delete took out makes no doubt that is new.
     if index.program.accepting[node_of(table, row)[1]] and fields[PHASE] != REFILLING:
         if table.new_doubt[block] == ZERO:
             index.queue.to_search[fields[TO_SEARCH]] = row << 32 | number
@@ -149,7 +149,7 @@ def _doubt(index, row, number, block, lanes):
 
 
 @njit(cache=True, nogil=True)
-def _push_doubt(index, row, number):
+def _schedule_doubt(index, row, number):
     """Let a row wait, behind all that grew, to push the doubt of a block."""
     program, table = index.program, index.table
     _, state = node_of(table, row)
@@ -159,7 +159,7 @@ def _push_doubt(index, row, number):
 
 
 @njit(cache=True, nogil=True)
-def _meet(index, number, lanes):
+def _note_met(index, number, lanes):
     """Note the roots that meet a conflict."""
     table, fields = index.table, index.state
     lanes &= ~table.conflicted[number]
@@ -189,11 +189,11 @@ def bring_doubt(index, row, count, from_vertex, from_state):
         if may_meet:
             met = open_lanes & live(table.values, source, now)
             if met != ZERO:
-                met &= _earlier(index, vertex, state, from_vertex, from_state, number)
-                _meet(index, number, met)
+                met &= _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number)
+                _note_met(index, number, met)
                 lanes |= met
         if lanes != ZERO:
-            _doubt(index, row, number, block, lanes)
+            _mark_doubt(index, row, number, block, lanes)
             pending |= ONE << np.uint64(number & 63)
     return pending
 
@@ -209,11 +209,11 @@ def note_conflicts(index, vertex, state, number, lanes):
         if block >= 0:
             met = lanes & live(table.values, block, index.state[NOW]) & ~table.doubt[block]
             if met != ZERO:
-                met = _later(index, vertex, later_state, number, met)
+                met = _later_cells(index, vertex, later_state, number, met)
             if met != ZERO:
-                _meet(index, number, met)
-                _doubt(index, row, number, block, met)
-                _push_doubt(index, row, number)
+                _note_met(index, number, met)
+                _mark_doubt(index, row, number, block, met)
+                _schedule_doubt(index, row, number)
 
 
 @njit(cache=True, nogil=True)
@@ -222,7 +222,7 @@ def unblocking(index, number, held):
     table = index.table
     if table.blocked[number] == ZERO:
         return ZERO
-    return table.blocked[number] & ~table.aside[number] & live(table.values, held, index.state[NOW])
+    return table.blocked[number] & ~table.suspended[number] & live(table.values, held, index.state[NOW])
 
 
 @njit(cache=True, nogil=True)
@@ -243,14 +243,14 @@ def _may_unblock(index, u, transition_class):
 
 @njit(cache=True, nogil=True)
 def concerns_doubt(index, u, v, forward, inverse):
-    """Whether the insert that goes on, of an edge u -> v, changes or may change anything of which the table is not sure."""
+    """Whether the current insert, of an edge u -> v, may change an answer that is in doubt."""
     table, fields = index.table, index.state
     if fields[TO_SEARCH] > 0:
         return True
     for row in range(fields[EVENT_OUT], fields[OUT]):
         slot = np.int64(table.slot_of[index.output.pairs[row] >> 32])
         if has_bit(table.conflicted, slot):
-            if has_bit(table.aside, slot) or in_doubt(index, slot, index.output.pairs[row] & LOW_HALF):
+            if has_bit(table.suspended, slot) or in_doubt(index, slot, index.output.pairs[row] & LOW_HALF):
                 return True
     if forward >= 0 and _may_unblock(index, u, forward):
         return True
@@ -268,7 +268,7 @@ def live_conflicts(index, found):
                 number, block = nth_block(table, row, i)
                 lanes = live(table.values, block, index.state[NOW]) & ~found[number]
                 if lanes != ZERO:
-                    found[number] |= _later(index, vertex, state, number, lanes)
+                    found[number] |= _later_cells(index, vertex, state, number, lanes)
 
 
 @njit(cache=True, nogil=True)
@@ -286,11 +286,11 @@ def mark_conflicts(index, found):
                 table.doubt[block] = ZERO
                 lanes = live(table.values, block, index.state[NOW])
                 if lanes != ZERO:
-                    lanes = _later(index, vertex, state, number, lanes)
+                    lanes = _later_cells(index, vertex, state, number, lanes)
                 if lanes != ZERO:
                     found[number] |= lanes
-                    _doubt(index, row, number, block, lanes)
-                    _push_doubt(index, row, number)
+                    _mark_doubt(index, row, number, block, lanes)
+                    _schedule_doubt(index, row, number)
 
 
 @njit(cache=True, nogil=True)

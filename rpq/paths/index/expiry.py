@@ -194,8 +194,9 @@ def _sweep_slots(index):
 def expire(index, slide, order):
     """Cross to an absolute slide, with a removed row for every answer that dies on the way, boundary by boundary.
 
-    NEED_OUTPUT where there is no room for the rows of the next boundary (and for the event of the tuple after it);
-    what was reported is, and calling again goes on. Rows are scanned only when their lower bound is passed, which is then made exact.
+    NEED_OUTPUT where there is no room for the rows of the next boundary (and for the event of the tuple after it); called
+    again it resumes behind the boundaries that were reported. A row is scanned only when its lower bound is passed, which is
+    then made exact.
     """
     fields = index.state
     last = slide - fields[BASE]
@@ -221,7 +222,7 @@ def _next_death(index):
     for row in range(index.state[ROWS]):
         if table.low[row] < first and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
             first = table.low[row]
-    # A bound may be out of date, and what it stands for dead and reported.
+    # A bound may be out of date: what it was computed from has died and been reported.
     return max(first, index.state[NOW] + 1)
 
 
@@ -233,7 +234,7 @@ def _dying_lanes(index, vertex, state, number, block, dying):
     lanes = held_by_no_other(index, vertex, state, number, lanes, dying - 1, dying)
     if lanes & table.conflicted[number] != ZERO:
         # What these answer is not what the table says.
-        lanes &= ~(table.conflicted[number] & (table.aside[number] | doubted(index, vertex, number)))
+        lanes &= ~(table.conflicted[number] & (table.suspended[number] | doubted(index, vertex, number)))
     return lanes
 
 

@@ -55,7 +55,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             chain=np.zeros(capacity, np.int32),
             free_slots=np.zeros(0, np.int32),
             conflicted=np.zeros(1, np.uint64),
-            aside=np.zeros(1, np.uint64),
+            suspended=np.zeros(1, np.uint64),
             blocked=np.zeros(1, np.uint64),
         ),
         queue=Queue(
@@ -125,7 +125,7 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
             slot_of=_longer(table.slot_of, more, -1),
             slot_vertex=_longer(table.slot_vertex, more, -1),
             conflicted=_longer(table.conflicted, numbers - len(table.conflicted), 0),
-            aside=_longer(table.aside, numbers - len(table.aside), 0),
+            suspended=_longer(table.suspended, numbers - len(table.suspended), 0),
             blocked=_longer(table.blocked, numbers - len(table.blocked), 0),
             free_slots=_longer(table.free_slots, more, -1),
         )
@@ -167,7 +167,7 @@ def without_cells(index: Index, edges: int) -> Index:
 
 
 def with_more(index: Index, code: int) -> Index:
-    """More, by half of what there is, of that for want of which a kernel returned `code`, a `layout.NEED_`…."""
+    """The index with half as much again of what a kernel was missing when it returned `code`, a `layout.NEED_`…."""
     if code == layout.NEED_LINKS:
         return _with_links(index)
     if code == layout.NEED_ROWS:

@@ -77,7 +77,7 @@ def has_out(index, vertex, state):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _await(index, push, step, row, pending):
+def _schedule(index, push, step, row, pending):
     """Let the row that a step leads to, whose blocks grew, wait for its turn to be pushed on."""
     table = index.table
     table.low[row] = min(table.low[row], min(push.low, step.slide))
@@ -110,7 +110,7 @@ def _raise_dense(index, push, step, row):
                 report_new(index, step.vertex, step.state, number, fresh)
     index.state[STEPS] += push.count
     if pending != ZERO:
-        _await(index, push, step, row, pending)
+        _schedule(index, push, step, row, pending)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -164,7 +164,7 @@ def _raise_row(index, push, step):
     if judged and code == DONE:
         pending |= bring_doubt(index, row, push.count, push.vertex, push.state)
     if pending != ZERO:
-        _await(index, push, step, row, pending)
+        _schedule(index, push, step, row, pending)
     return code
 
 
@@ -229,7 +229,8 @@ def push_row(index, row, rank):
                 continue
             step = Step(link >> 32, target_state, slide)
             target = row_at(index, step.vertex, target_state)
-            if walks and target >= 0 and highest < table.span[target] and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
+            has_all = target >= 0 and highest < table.span[target]
+            if walks and has_all and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
                 _raise_dense(index, push, step, target)
                 continue
             code = _raise_row(index, push, step)

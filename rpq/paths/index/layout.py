@@ -33,8 +33,9 @@ Vertices and edges are the ids of the engine's snapshot graph. The index has its
 (vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
 different windows, and several partitions of the roots of one, can share a snapshot graph.
 
-Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is full they return a `NEED_…` code with everything consistent, Python enlarges it, and the
-same call goes on where it stopped.
+Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is
+full they return a `NEED_…` code and leave everything consistent; Python makes it larger and calls the kernel again, which
+resumes. How kernels are read and written is told in `docs/kernels.md`.
 """
 
 from typing import NamedTuple
@@ -83,7 +84,7 @@ REMOVED = 22
 INSERTED = 23
 REFRESHED = 24
 DELETED = 25
-ABSENT = 26
+ABSENT = 26  # deletes whose edge was missing
 LATE = 27
 IRRELEVANT = 28
 TIME = 29  # stream time, if HAS_TIME
@@ -120,17 +121,17 @@ JUDGED = 9  # simple paths, and the automaton has states in conflict
 SETTINGS_FIELDS = 10
 
 # Values of `Index.state[PHASE]`: what is still to do for the current tuple.
-IDLE = 0
-INSERTING = 1
-REFILLING = 2
-LOSING = 3
-WITNESSING = 4
-JUDGING = 5
+IDLE = 0  # nothing
+INSERTING = 1  # raise what the edge leads to
+REFILLING = 2  # push what a delete filled again
+LOSING = 3  # report the pairs that it took
+WITNESSING = 4  # write a path for each new row
+JUDGING = 5  # simple paths: look at what is in doubt
 
-# Masks of packed integers: an edge or a block in a link or a directory entry, the state in a node, the right one of two numbers.
-POINTER = (1 << 31) - 1
-STATE_BITS = (1 << 16) - 1
-LOW_HALF = (1 << 32) - 1
+# Masks of packed integers.
+POINTER = (1 << 31) - 1  # the edge of a link shifted by one, the block of a directory entry
+STATE_BITS = (1 << 16) - 1  # the state of a node
+LOW_HALF = (1 << 32) - 1  # the second of two numbers
 REGION_CLASSES = 60
 BUCKETS = 256
 
@@ -169,7 +170,7 @@ class Table(NamedTuple):
     chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
     free_slots: np.ndarray  # int32, stack
     conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/paths/simple`)
-    aside: np.ndarray  # uint64 a block number: those of them that are set aside
+    suspended: np.ndarray  # uint64 a block number: those of them that are set aside: over the budget, without answers
     blocked: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
 
 
@@ -194,7 +195,7 @@ class Output(NamedTuple):
     event_time: np.ndarray  # int64 an event
     event_end: np.ndarray  # int64 an event: rows up to here
     event_kind: np.ndarray  # int8 an event: 1 added, -1 removed
-    event_tuple: np.ndarray  # int64 an event: 2 * number of the tuple in the chunk + 1, or 2 * number for a boundary before it
+    event_tuple: np.ndarray  # int64 an event: 2 * number of the tuple in the chunk + 1; a boundary before it: 2 * number
     paths: np.ndarray  # int64: steps of witnesses, edge << 1 | against, last step first
     path_end: np.ndarray  # int64 a row (only with witnesses): its path ends here
 

@@ -1,8 +1,8 @@
 """Judging the walk answers that are in doubt: the kernels.
 
 Every function returns DONE or, where the store or the output is full, what Python must provide before it is called
-again; called again it goes on where it stopped. A root that spends more than its budget is set aside on the spot:
-nothing further is searched for it, and Python sees to its rows.
+again; it then resumes. A root that spends more than its budget is suspended on the spot ("set aside" in messages):
+nothing more is searched for it, and Python sees to its rows.
 """
 
 import numpy as np
@@ -69,7 +69,7 @@ def _search(index, certificates, scratch, pair, budget):
     stamp = fields[STAMP]
     if not has_room(certificates, 0):
         return np.int64(NEED_ROOM)
-    if has_bit(index.table.aside, slot):
+    if has_bit(index.table.suspended, slot):
         return np.int64(DONE)
     spent = certificates.spent[source] if certificates.spent_at[source] == stamp else np.int64(0)
     scratch.fields[WORK] = 0
@@ -82,7 +82,7 @@ def _search(index, certificates, scratch, pair, budget):
     certificates.spent[source] = spent
     certificates.spent_at[source] = stamp
     if outcome == OVER:
-        index.table.aside[slot >> 6] |= lane_of(slot)
+        index.table.suspended[slot >> 6] |= lane_of(slot)
         certificates.over[fields[OVERDRAWN]] = source
         certificates.over_work[fields[OVERDRAWN]] = spent
         fields[OVERDRAWN] += 1
@@ -107,7 +107,7 @@ def _search(index, certificates, scratch, pair, budget):
 def judge_new(index, certificates, scratch, budget):
     """Keep those rows of the current event, pairs with a new walk, that have a simple path.
 
-    A pair of a root that is set aside gets a blocked entry, which marks it as no answer before.
+    A pair of a suspended root gets a blocked entry, which says that it was no answer before.
     """
     table, output, state, fields = index.table, index.output, index.state, certificates.fields
     if fields[NEXT] < state[EVENT_OUT]:
@@ -118,7 +118,7 @@ def judge_new(index, certificates, scratch, budget):
         slot = np.int64(table.slot_of[pair >> 32])
         keep = True
         judged = has_bit(table.conflicted, slot)
-        if judged and (has_bit(table.aside, slot) or in_doubt(index, slot, pair & LOW_HALF)):
+        if judged and (has_bit(table.suspended, slot) or in_doubt(index, slot, pair & LOW_HALF)):
             code = _search(index, certificates, scratch, pair, budget)
             if code != DONE:
                 return code
@@ -145,7 +145,7 @@ def judge_lost(index, certificates):
         keep = True
         if has_bit(table.conflicted, slot):
             entry = entry_of(certificates, pair)
-            keep = not has_bit(table.aside, slot)
+            keep = not has_bit(table.suspended, slot)
             if entry >= 0:
                 keep = certificates.slide[entry] != BLOCKED
                 remove(certificates, entry)
@@ -198,7 +198,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
             code = _search(index, certificates, scratch, certificates.key[entry], budget)
             if code != DONE:
                 return code
-            if has_bit(index.table.aside, slot):
+            if has_bit(index.table.suspended, slot):
                 return np.int64(DONE)
             if certificates.slide[entry] != BLOCKED:
                 output.pairs[state[OUT]] = certificates.key[entry]
@@ -281,7 +281,7 @@ def _replace(index, certificates, scratch, entry, budget):
     pair = certificates.key[entry]
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
-    if has_bit(index.table.aside, slot):
+    if has_bit(index.table.suspended, slot):
         return np.int64(DONE)
     if slot >= 0 and best_value(index, slot, pair & LOW_HALF) > state[NOW]:
         if not in_doubt(index, slot, pair & LOW_HALF):
@@ -290,7 +290,7 @@ def _replace(index, certificates, scratch, entry, budget):
         code = _search(index, certificates, scratch, pair, budget)
         if code != DONE:
             return code
-        if has_bit(index.table.aside, slot):
+        if has_bit(index.table.suspended, slot):
             return np.int64(DONE)
     else:
         remove(certificates, entry)
@@ -386,13 +386,13 @@ def forget_certain(index, certificates, capacity):
 
 @njit(cache=True, nogil=True)
 def answered(index, certificates, pairs):
-    """Which of some pairs with a walk have a simple path, and a root that is not set aside."""
+    """Which of some pairs with a walk have a simple path, and a root that is not suspended."""
     table = index.table
     found = np.ones(len(pairs), np.bool_)
     for i in range(len(pairs)):
         slot = np.int64(table.slot_of[pairs[i] >> 32])
         if has_bit(table.conflicted, slot):
-            if has_bit(table.aside, slot):
+            if has_bit(table.suspended, slot):
                 found[i] = False
             elif in_doubt(index, slot, pairs[i] & LOW_HALF):
                 entry = entry_of(certificates, pairs[i])

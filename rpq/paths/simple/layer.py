@@ -170,7 +170,7 @@ class SimpleIndex(DeltaIndex):
             return False
         del self._aside[root]
         bits = self._bits([root])
-        self.index.table.aside[:] &= ~bits
+        self.index.table.suspended[:] &= ~bits
         self._begin_judging()
         pairs = _pairs(self, bits)
         self._append(pairs)
@@ -185,7 +185,7 @@ class SimpleIndex(DeltaIndex):
         if not self.judged:
             return
         held, table = self._certificates, self.index.table
-        assert self._aside.keys() == {int(table.slot_vertex[slot]) for slot in _slots(table.aside)}
+        assert self._aside.keys() == {int(table.slot_vertex[slot]) for slot in _slots(table.suspended)}
         walks = set(super().answers().tolist())
         accepting = self.index.program.accepting
         ends = {int(table.slot_vertex[slot]) << 32 | v for v, s, slot in doubted_cells(self.index) if accepting[s]}
@@ -231,7 +231,7 @@ class SimpleIndex(DeltaIndex):
             return
         conflicted = self.index.table.conflicted
         roots = {root: size for root, size in self._to_set_aside.items() if self._has(conflicted, root)}
-        self.index.table.aside[:] |= self._bits(roots)
+        self.index.table.suspended[:] |= self._bits(roots)
         self._aside.update(roots)
         self._to_set_aside = {}
         self._begin_judging()
@@ -374,10 +374,10 @@ class SimpleIndex(DeltaIndex):
         """Let roots that are set aside and meet no conflict any more answer again."""
         if not self._aside:
             return
-        found = np.zeros_like(self.index.table.aside)
+        found = np.zeros_like(self.index.table.suspended)
         conflicts.live_conflicts(self._view, found)
         # Among them the bits of roots that a sweep has just taken the slots from.
-        clean = self.index.table.aside & ~found
+        clean = self.index.table.suspended & ~found
         for root in [r for r in self._aside if self._slot(r) < 0 or self._has(clean, r)]:
             del self._aside[root]
         if clean.any():
@@ -407,7 +407,7 @@ class SimpleIndex(DeltaIndex):
     def _release(self, clean: np.ndarray) -> None:
         """Let roots be free of conflicts."""
         table = self.index.table
-        for words in (table.conflicted, table.aside, table.blocked):
+        for words in (table.conflicted, table.suspended, table.blocked):
             words &= ~clean
         self.state[layout.CONFLICTED] = _count(table.conflicted)
 
@@ -423,7 +423,7 @@ class SimpleIndex(DeltaIndex):
         while (code := int(kernels.settle(self._view))) != layout.DONE:
             self._provide(code)
         conflicts.forget_new_doubt(self._view)  # none of it is new
-        clean = table.conflicted & ~found & ~table.aside
+        clean = table.conflicted & ~found & ~table.suspended
         self._cleaned += _count(clean)
         self._release(clean)
         judge.forget_certain(self._view, self._certificates_view, len(self._certificates.key))
