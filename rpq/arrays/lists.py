@@ -6,7 +6,7 @@ is a power of two; a list that outgrows its region moves to one twice as large, 
 chain of free regions of that size. Appending is amortised O(1); walking a list is a walk over memory.
 
 Kernels never allocate: where the pool is full `reserve` answers False and leaves everything as it was, the
-kernel returns to Python, `Lists.grown` makes a larger pool (closing the gaps), and the kernel goes on.
+kernel returns to Python, `grown` makes a larger pool (closing the gaps), and the kernel resumes.
 """
 
 from typing import NamedTuple
@@ -16,6 +16,11 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 
 _NONE = -1
+_SIZE_CLASSES = 40
+
+# Fields of `Lists.fields`.
+_TOP = 0  # the pool is unused from here on
+_CAPACITY = 1  # entries of the pool
 
 
 class Lists(NamedTuple):
@@ -26,7 +31,7 @@ class Lists(NamedTuple):
     length: np.ndarray  # int32 a list
     size_class: np.ndarray  # int8 a list: its region holds 1 << size_class entries, -1 no region
     free: np.ndarray  # int64 a size class: first free region, chained through its first entry
-    top: np.ndarray  # int64[2]: the pool is unused from here on, its capacity
+    fields: np.ndarray  # int64[2]: _TOP, _CAPACITY
 
 
 def new_lists(count: int, capacity: int) -> Lists:
@@ -36,8 +41,8 @@ def new_lists(count: int, capacity: int) -> Lists:
         start=np.zeros(count, np.int64),
         length=np.zeros(count, np.int32),
         size_class=np.full(count, _NONE, np.int8),
-        free=np.full(40, _NONE, np.int64),
-        top=np.array([0, capacity], np.int64),
+        free=np.full(_SIZE_CLASSES, _NONE, np.int64),
+        fields=np.array([0, capacity], np.int64),
     )
 
 
@@ -60,8 +65,8 @@ def grown(lists: Lists, room: int) -> Lists:
         entries=np.zeros(capacity, np.int64),
         start=lists.start.copy(),
         size_class=lists.size_class.copy(),
-        free=np.full(40, _NONE, np.int64),
-        top=np.array([0, capacity], np.int64),
+        free=np.full(_SIZE_CLASSES, _NONE, np.int64),
+        fields=np.array([0, capacity], np.int64),
     )
     _repack(lists, packed)
     return packed
@@ -78,9 +83,9 @@ def _repack(old, new):
         if old.size_class[i] < 0:
             continue
         source = old.start[i]
-        target = new.top[0]
+        target = new.fields[_TOP]
         new.start[i] = target
-        new.top[0] = target + (1 << old.size_class[i])
+        new.fields[_TOP] = target + (1 << old.size_class[i])
         for j in range(old.length[i]):
             new.entries[target + j] = old.entries[source + j]
 
@@ -98,10 +103,10 @@ def _take_region(lists, size_class):
     if start >= 0:
         lists.free[size_class] = lists.entries[start]
         return start
-    start = lists.top[0]
-    if start + (1 << size_class) > lists.top[1]:
+    start = lists.fields[_TOP]
+    if start + (1 << size_class) > lists.fields[_CAPACITY]:
         return np.int64(-1)
-    lists.top[0] = start + (1 << size_class)
+    lists.fields[_TOP] = start + (1 << size_class)
     return start
 
 

@@ -15,10 +15,16 @@ from rpq import automata
 from rpq.automata.containment import reached_by_steps, suffix_containment
 
 
+# Fields of `Program.sizes`.
+CLASSES = 0  # transition classes
+STATES = 1
+ACCEPTING = 2  # accepting states
+
+
 class Program(NamedTuple):
     """The automaton as flat tables; state 0 is the start and is never entered."""
 
-    classes: np.ndarray  # int64[3]: transition classes, states, accepting states
+    sizes: np.ndarray  # int64[3]: CLASSES, STATES, ACCEPTING
     step_first: np.ndarray  # int32 a class + 1: its steps s -> t with s > 0 in step_source, step_target
     step_source: np.ndarray
     step_target: np.ndarray
@@ -88,7 +94,7 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
     accepts = accepting.astype(np.uint8)
     accepts[0] = 0
     return Program(
-        classes=np.array([classes, states, accepts.sum()], np.int64),
+        sizes=np.array([classes, states, accepts.sum()], np.int64),
         step_first=step_first,
         step_source=step_source,
         step_target=step_target,

@@ -1,6 +1,6 @@
 """The snapshot graph: the edges in the window, each once, with the larger of its timestamps.
 
-An edge is (source, label, target); a hash table with open addressing maps it to a dense id under which every
+An edge is (source, label, target); a hash table (`rpq/arrays/hashing.py`) maps it to a dense id under which every
 query's index keeps its expiry. An edge that expired or was deleted keeps its place until `collect`, which builds
 the table anew: amortised O(1) a tuple, and nothing ever searches for what has expired. Its id is given
 out again only after `collect`, before which the engine sweeps every index.
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.arrays.hashing import clear, first_candidate, id_at, ids_in, new_table, next_candidate, put, put_new, table_size
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
@@ -48,7 +49,7 @@ class Edges(NamedTuple):
     target: np.ndarray  # int32 an edge
     label: np.ndarray  # int32 an edge
     timestamp: np.ndarray  # int64 an edge, the smallest int64 once deleted
-    table: np.ndarray  # int32, a power of two at least twice the ids: edge + 1, 0 empty
+    table: np.ndarray  # int32: from hashes to edges, see `rpq/arrays/hashing.py`
     free: np.ndarray  # int32, stack
     degree: np.ndarray  # int32 a vertex: edges that name it
     bearing: np.ndarray  # int32 a label: edges that bear it
@@ -76,7 +77,7 @@ class SnapshotGraph:
             target=np.zeros(capacity, np.int32),
             label=np.zeros(capacity, np.int32),
             timestamp=np.full(capacity, _LONG_AGO, np.int64),
-            table=np.zeros(_table_size(capacity), np.int32),
+            table=new_table(capacity),
             free=np.zeros(capacity, np.int32),
             degree=np.zeros(16, np.int32),
             bearing=np.zeros(0, np.int32),
@@ -234,8 +235,8 @@ class SnapshotGraph:
                 timestamp=np.concatenate([edges.timestamp, np.full(more, _LONG_AGO, np.int64)]),
                 free=np.concatenate([edges.free, np.zeros(more, np.int32)]),
             )
-            if _table_size(len(edges.source)) > len(edges.table):
-                self.edges = edges._replace(table=np.zeros(_table_size(len(edges.source)), np.int32))
+            if table_size(len(edges.source)) > len(edges.table):
+                self.edges = edges._replace(table=new_table(len(edges.source)))
                 _fill_table(self._edges_view)
                 return
         if edges is not self.edges:
@@ -291,7 +292,7 @@ class SnapshotGraph:
         used = np.flatnonzero(edges.source[: fields[_COUNT]] >= 0)
         free = edges.free[: fields[_FREE]].tolist()
         assert sorted(used.tolist() + free) == list(range(fields[_COUNT])), "an id is neither free nor in use, or both"
-        assert sorted(int(e) - 1 for e in edges.table if e) == used.tolist(), "the table and the edges differ"
+        assert ids_in(edges.table) == used.tolist(), "the table and the edges differ"
         keys = {(int(edges.source[e]), int(edges.label[e]), int(edges.target[e])) for e in used}
         assert len(keys) == len(used), "an edge has two ids"
         degree = np.zeros_like(edges.degree)
@@ -300,10 +301,6 @@ class SnapshotGraph:
         assert (degree == edges.degree).all(), "a degree is wrong"
         bearing = np.bincount(edges.label[used], minlength=len(edges.bearing))
         assert (bearing == edges.bearing).all(), "a label's edges are miscounted"
-
-
-def _table_size(ids: int) -> int:
-    return 1 << max(4, (2 * ids - 1).bit_length())
 
 
 @njit(cache=True, nogil=True)
@@ -342,22 +339,20 @@ def _key_hash(u, label, v):
     h = np.uint64(u) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(v) * np.uint64(0xC2B2AE3D27D4EB4F)
     h = (h ^ (h >> np.uint64(29))) + np.uint64(label) * np.uint64(0x165667B19E3779F9)
     h *= np.uint64(0xBF58476D1CE4E5B9)
-    return np.int64((h ^ (h >> np.uint64(32))) & np.uint64(0x7FFFFFFFFFFFFFFF))
+    return h ^ (h >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
-def _probe(edges, u, label, v):
-    """The place of an edge in the table, or of the empty entry where it belongs."""
-    mask = edges.fields[_TABLE] - 1
-    place = _key_hash(u, label, v) & mask
-    while True:
-        entry = np.int64(edges.table[place])
-        if entry == 0:
-            return place
-        edge = entry - 1
+@njit(cache=True, nogil=True, forceinline=True)
+def _probe(edges, h, u, label, v):
+    """The place of an edge in the table; a negative one, for `put`, if it is not there."""
+    entries = edges.fields[_TABLE]
+    place = first_candidate(edges.table, entries, h)
+    while place >= 0:
+        edge = id_at(edges.table, place)
         if edges.source[edge] == u and edges.target[edge] == v and edges.label[edge] == label:
-            return place
-        place = (place + 1) & mask
+            break
+        place = next_candidate(edges.table, entries, place)
+    return place
 
 
 @njit(cache=True, nogil=True)
@@ -365,9 +360,10 @@ def _insert(edges, horizons, u, v, label, time):
     """Enter an edge or make it younger; its id and whether it was in a window."""
     fields = edges.fields
     horizon = horizons.horizon[horizons.group[label]]
-    place = _probe(edges, u, label, v)
-    edge = np.int64(edges.table[place]) - 1
-    if edge >= 0:
+    h = _key_hash(u, label, v)
+    place = _probe(edges, h, u, label, v)
+    if place >= 0:
+        edge = id_at(edges.table, place)
         held = edges.timestamp[edge]
         present = held > horizon
         if not present:
@@ -384,7 +380,7 @@ def _insert(edges, horizons, u, v, label, time):
     edges.target[edge] = v
     edges.label[edge] = label
     edges.timestamp[edge] = time
-    edges.table[place] = edge + 1
+    put(edges.table, place, edge)
     edges.degree[u] += 1
     edges.degree[v] += 1
     edges.bearing[label] += 1
@@ -412,9 +408,9 @@ def _resolve(edges, horizons, chunk, count, outcome, outcomes):
             if not chunk.delete[i]:
                 horizons.lost[label] = max(horizons.lost[label], time)
         elif chunk.delete[i]:
-            edge = (
-                np.int64(edges.table[_probe(edges, np.int64(chunk.source[i]), label, np.int64(chunk.target[i]))]) - 1
-            )
+            u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
+            place = _probe(edges, _key_hash(u, label, v), u, label, v)
+            edge = id_at(edges.table, place) if place >= 0 else np.int64(-1)
             if edge >= 0 and edges.timestamp[edge] > horizon:
                 edges.timestamp[edge] = _LONG_AGO
                 chunk.edge[i] = edge
@@ -434,16 +430,12 @@ def _resolve(edges, horizons, chunk, count, outcome, outcomes):
 
 @njit(cache=True, nogil=True)
 def _fill_table(edges):
-    for place in range(edges.fields[_TABLE]):
-        edges.table[place] = 0
-    mask = edges.fields[_TABLE] - 1
+    entries = edges.fields[_TABLE]
+    clear(edges.table, entries)
     for edge in range(edges.fields[_COUNT]):
         if edges.source[edge] >= 0:
-            place = _key_hash(np.int64(edges.source[edge]), np.int64(edges.label[edge]), np.int64(edges.target[edge]))
-            place &= mask
-            while edges.table[place] != 0:
-                place = (place + 1) & mask
-            edges.table[place] = edge + 1
+            h = _key_hash(np.int64(edges.source[edge]), np.int64(edges.label[edge]), np.int64(edges.target[edge]))
+            put_new(edges.table, entries, h, edge)
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 Ids index every array of the engine, so they are dense and used again: a vertex without an edge in the window
 gives its id back (`release`). Names are 64-bit integers or text, one of the two for the life of a
-dictionary. Text lies as UTF-8 in one arena; a hash table with open addressing maps names to ids. Nothing is
+dictionary. Text lies as UTF-8 in one arena; a hash table (`rpq/arrays/hashing.py`) maps names to ids. Nothing is
 deleted from table or arena one by one: `release` builds the table anew and closes the gaps of the arena
 once half of it is garbage, which is amortised O(1) a name.
 
@@ -14,6 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rpq.arrays.hashing import (
+    clear,
+    first_candidate,
+    id_at,
+    ids_in,
+    mixed,
+    new_table,
+    next_candidate,
+    put,
+    put_new,
+    table_size,
+)
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
@@ -31,8 +43,6 @@ _FIELDS = 7
 
 _FNV_OFFSET = np.uint64(14695981039346656037)
 _FNV_PRIME = np.uint64(1099511628211)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 class Names(NamedTuple):
@@ -43,7 +53,7 @@ class Names(NamedTuple):
     start: np.ndarray  # int64 an id
     length: np.ndarray  # int32 an id; -1 for an id that is free
     arena: np.ndarray  # uint8
-    table: np.ndarray  # int32, a power of two at least twice the ids: id + 1, 0 empty
+    table: np.ndarray  # int32: from hashes to ids, see `rpq/arrays/hashing.py`
     free: np.ndarray  # int32, stack
     fields: np.ndarray  # int64[_FIELDS]
 
@@ -63,7 +73,7 @@ class VertexDictionary:
             start=np.zeros(capacity, np.int64),
             length=np.full(capacity, -1, np.int32),
             arena=np.zeros(16 * capacity, np.uint8),
-            table=np.zeros(_table_size(capacity), np.int32),
+            table=new_table(capacity),
             free=np.zeros(capacity, np.int32),
             fields=np.zeros(_FIELDS, np.int64),
         )
@@ -203,8 +213,8 @@ class VertexDictionary:
                 length=np.concatenate([names.length, np.full(more, -1, np.int32)]),
                 free=np.concatenate([names.free, np.zeros(more, np.int32)]),
             )
-            if _table_size(capacity + more) > len(names.table):
-                self.names = names = names._replace(table=np.zeros(_table_size(capacity + more), np.int32))
+            if table_size(capacity + more) > len(names.table):
+                self.names = names = names._replace(table=new_table(capacity + more))
                 _fill_table(self._view)
         if names.fields[_ARENA] + text > len(names.arena):
             more = max(len(names.arena) // 2, 2 * text)
@@ -219,14 +229,10 @@ class VertexDictionary:
         assert len(set(free)) == len(free), "an id is free twice"
         assert all(names.length[i] < 0 for i in free), "a free id has a name"
         assert all(names.length[i] >= 0 for i in used), "an id in use has no name"
-        assert sorted(int(e) - 1 for e in names.table if e) == used, "the table and the ids in use differ"
+        assert ids_in(names.table) == used, "the table and the ids in use differ"
         if self.kind is not None:
             for i in used:
                 assert self.id_of(self.names_of(np.array([i]))[0].as_py()) == i, f"id {i} is not found by its name"
-
-
-def _table_size(ids: int) -> int:
-    return 1 << max(4, (2 * ids - 1).bit_length())
 
 
 def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -240,69 +246,60 @@ def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
-def _mixed(h):
-    h ^= h >> np.uint64(30)
-    h *= _MIX_1
-    h ^= h >> np.uint64(27)
-    h *= _MIX_2
-    return h ^ (h >> np.uint64(31))
-
-
-@wraps_around
-@njit(cache=True, nogil=True, forceinline=True)
 def _hash_text(data, start, length):
     h = _FNV_OFFSET
     for i in range(start, start + length):
         h = (h ^ np.uint64(data[i])) * _FNV_PRIME
-    return _mixed(h)
+    return mixed(h)
 
 
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _hash_number(number):
-    return _mixed(np.uint64(number) + np.uint64(0x9E3779B97F4A7C15))
+    return mixed(np.uint64(number) + np.uint64(0x9E3779B97F4A7C15))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
+def _is_text(names, held, h, data, start, length):
+    """Whether an id has that text, whose hash is `h`, for its name."""
+    if names.hash[held] != h or names.length[held] != length:
+        return False
+    first = names.start[held]
+    for i in range(length):
+        if names.arena[first + i] != data[start + i]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def _probe_text(names, h, data, start, length):
-    """The place of a text in the table, or of the empty entry where it belongs."""
-    mask = names.fields[_TABLE] - 1
-    place = np.int64(h) & mask
-    while True:
-        entry = np.int64(names.table[place])
-        if entry == 0:
-            return place
-        held = entry - 1
-        if names.hash[held] == h and names.length[held] == length:
-            same = True
-            for i in range(length):
-                if names.arena[names.start[held] + i] != data[start + i]:
-                    same = False
-                    break
-            if same:
-                return place
-        place = (place + 1) & mask
+    """The place of a text in the table; a negative one, for `put`, if it is not there."""
+    entries = names.fields[_TABLE]
+    place = first_candidate(names.table, entries, h)
+    while place >= 0 and not _is_text(names, id_at(names.table, place), h, data, start, length):
+        place = next_candidate(names.table, entries, place)
+    return place
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _probe_number(names, h, number):
-    mask = names.fields[_TABLE] - 1
-    place = np.int64(h) & mask
-    while True:
-        entry = np.int64(names.table[place])
-        if entry == 0 or names.number[entry - 1] == number:
-            return place
-        place = (place + 1) & mask
+    entries = names.fields[_TABLE]
+    place = first_candidate(names.table, entries, h)
+    while place >= 0 and names.number[id_at(names.table, place)] != number:
+        place = next_candidate(names.table, entries, place)
+    return place
 
 
 @njit(cache=True, nogil=True)
 def _find_text(names, data, start, length):
-    return np.int64(names.table[_probe_text(names, _hash_text(data, start, length), data, start, length)]) - 1
+    place = _probe_text(names, _hash_text(data, start, length), data, start, length)
+    return id_at(names.table, place) if place >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def _find_number(names, number):
-    return np.int64(names.table[_probe_number(names, _hash_number(number), number)]) - 1
+    place = _probe_number(names, _hash_number(number), number)
+    return id_at(names.table, place) if place >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
@@ -323,16 +320,15 @@ def _enter_number(names, number):
     """The id of a number << 1, + 1 if it is new; -1, and nothing done, where there is no room for it."""
     h = _hash_number(number)
     place = _probe_number(names, h, number)
-    found = np.int64(names.table[place]) - 1
-    if found >= 0:
-        return found << 1
+    if place >= 0:
+        return id_at(names.table, place) << 1
     found = _new_id(names)
     if found < 0:
         return np.int64(-1)
     names.hash[found] = h
     names.number[found] = number
     names.length[found] = 0
-    names.table[place] = found + 1
+    put(names.table, place, found)
     return found << 1 | 1
 
 
@@ -342,9 +338,8 @@ def _enter_text(names, data, start, length):
     fields = names.fields
     h = _hash_text(data, start, length)
     place = _probe_text(names, h, data, start, length)
-    found = np.int64(names.table[place]) - 1
-    if found >= 0:
-        return found << 1
+    if place >= 0:
+        return id_at(names.table, place) << 1
     if fields[_ARENA] + length > fields[_ARENA_ROOM]:
         return np.int64(-1)
     found = _new_id(names)
@@ -356,7 +351,7 @@ def _enter_text(names, data, start, length):
     for i in range(length):
         names.arena[fields[_ARENA] + i] = data[start + i]
     fields[_ARENA] += length
-    names.table[place] = found + 1
+    put(names.table, place, found)
     return found << 1 | 1
 
 
@@ -405,15 +400,11 @@ def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
 
 @njit(cache=True, nogil=True)
 def _fill_table(names):
-    for place in range(names.fields[_TABLE]):
-        names.table[place] = 0
-    mask = names.fields[_TABLE] - 1
+    entries = names.fields[_TABLE]
+    clear(names.table, entries)
     for i in range(names.fields[_COUNT]):
         if names.length[i] >= 0:
-            place = np.int64(names.hash[i]) & mask
-            while names.table[place] != 0:
-                place = (place + 1) & mask
-            names.table[place] = i + 1
+            put_new(names.table, entries, names.hash[i], i)
 
 
 @njit(cache=True, nogil=True)

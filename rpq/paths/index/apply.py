@@ -17,6 +17,7 @@ from rpq.paths.index.layout import (
     CONFLICTED,
     DELETED,
     DONE,
+    EDGE_SLIDE,
     ENTERED,
     EVENT_CAPACITY,
     EVENT_OUT,
@@ -31,6 +32,7 @@ from rpq.paths.index.layout import (
     JUDGING,
     LATE,
     LOSING,
+    LOW_HALF,
     NEED_CROSSING,
     NEED_JUDGE,
     NEED_LINKS,
@@ -38,6 +40,8 @@ from rpq.paths.index.layout import (
     NEED_PATHS,
     NEED_SUPPORTS,
     NEXT_BOUNDARY,
+    NEXT_LOST,
+    NEXT_PATH,
     NOW,
     OUT,
     PATH_CAPACITY,
@@ -48,7 +52,6 @@ from rpq.paths.index.layout import (
     QUIET,
     REFILLING,
     REFRESHED,
-    RESUME,
     SIMPLE,
     SIZE,
     SLIDE,
@@ -60,7 +63,8 @@ from rpq.paths.index.layout import (
     WITNESS,
     WITNESSING,
 )
-from rpq.paths.index.witness import STEP, erase_loops, walk_back
+from rpq.paths.index.witness import erase_loops, walk_back
+from rpq.paths.program import CLASSES
 
 
 @njit(cache=True, nogil=True)
@@ -104,7 +108,7 @@ def move_clock(index, time, order):
 @njit(cache=True, nogil=True)
 def link(index, edge, u, v, forward, inverse):
     """Enter an edge in the adjacency lists; NEED_LINKS and nothing done where a pool is full."""
-    graph, classes = index.graph, index.program.classes[0]
+    graph, classes = index.graph, index.program.sizes[CLASSES]
     both = 2 if u == v and forward == inverse else 1
     backward = index.state[SUPPORTS] != 0
     if forward >= 0:
@@ -143,7 +147,7 @@ def _drop_link(lists, i, edge):
 @njit(cache=True, nogil=True)
 def unlink(index, edge, u, v, forward, inverse):
     """Take an edge out of the adjacency lists."""
-    graph, classes = index.graph, index.program.classes[0]
+    graph, classes = index.graph, index.program.sizes[CLASSES]
     backward = index.state[SUPPORTS] != 0
     if forward >= 0:
         _drop_link(graph.out, u * classes + forward, edge)
@@ -194,7 +198,7 @@ def _begin_insert(index, chunk, i, u, v, forward, inverse):
     slide -= fields[BASE]
     if slide > held:
         graph.expiry[edge] = slide
-        fields[RESUME] = slide
+        fields[EDGE_SLIDE] = slide
         fields[PHASE] = INSERTING
     return np.int64(DONE)
 
@@ -223,14 +227,14 @@ def _begin_delete(index, chunk, i, u, v, forward, inverse):
 
 
 @njit(cache=True, nogil=True)
-def _go_on(index, u, v, forward, inverse):
-    """Bring the current tuple to its end, from whatever phase it is in."""
+def _resume(index, u, v, forward, inverse):
+    """Bring the current tuple to its end, from the phase that it has come to."""
     fields = index.state
     if fields[PHASE] == INSERTING:
-        code = raise_edge(index, u, v, forward, inverse, fields[RESUME])
+        code = raise_edge(index, u, v, forward, inverse, fields[EDGE_SLIDE])
         if code != DONE:
             return code
-        fields[RESUME] = fields[EVENT_OUT]
+        fields[NEXT_PATH] = fields[EVENT_OUT]
         fields[PHASE] = WITNESSING if index.settings[WITNESS] else IDLE
         if index.settings[JUDGED] and fields[ENTERED] and fields[CONFLICTED] > 0:
             if concerns_doubt(index, u, v, forward, inverse):
@@ -242,7 +246,7 @@ def _go_on(index, u, v, forward, inverse):
         fields[QUIET] = quiet
         if code != DONE:
             return code
-        fields[RESUME] = 0
+        fields[NEXT_LOST] = 0
         fields[PHASE] = LOSING
     if fields[PHASE] == LOSING:
         code = report_lost(index)
@@ -261,21 +265,21 @@ def _go_on(index, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def write_paths(index):
-    """A witness for each row of the current event, from row RESUME on."""
+    """A witness for each row of the current event, from row NEXT_PATH on."""
     fields, output = index.state, index.output
     steps = np.empty(64, np.int64)
-    while fields[RESUME] < fields[OUT]:
-        pair = output.pairs[fields[RESUME]]
-        length, steps = walk_back(index, pair >> 32, pair & STEP, steps)
+    while fields[NEXT_PATH] < fields[OUT]:
+        pair = output.pairs[fields[NEXT_PATH]]
+        length, steps = walk_back(index, pair >> 32, pair & LOW_HALF, steps)
         if index.settings[SIMPLE]:
-            length = erase_loops(pair & STEP, steps, length)
-        if fields[PATHS] + length > fields[PATH_CAPACITY] or fields[RESUME] >= fields[PATH_END_CAPACITY]:
+            length = erase_loops(pair & LOW_HALF, steps, length)
+        if fields[PATHS] + length > fields[PATH_CAPACITY] or fields[NEXT_PATH] >= fields[PATH_END_CAPACITY]:
             return np.int64(NEED_PATHS)
         for j in range(length):
-            output.paths[fields[PATHS] + j] = steps[j] & STEP
+            output.paths[fields[PATHS] + j] = steps[j] & LOW_HALF
         fields[PATHS] += length
-        output.path_end[fields[RESUME]] = fields[PATHS]
-        fields[RESUME] += 1
+        output.path_end[fields[NEXT_PATH]] = fields[PATHS]
+        fields[NEXT_PATH] += 1
     return np.int64(DONE)
 
 
@@ -322,7 +326,7 @@ def apply_tuples(index, chunk, count):
             if code != DONE:
                 return code
         if fields[PHASE] != IDLE:
-            code = _go_on(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
+            code = _resume(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
             if code != DONE:
                 return code
             end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)

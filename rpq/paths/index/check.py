@@ -6,6 +6,7 @@ from rpq.arrays.lanes import LANES, SATURATED
 from rpq.paths.index import layout
 from rpq.paths.index.layout import POINTER, Index
 from rpq.paths.index.rows import region_size
+from rpq.paths.program import CLASSES, STATES
 
 
 def _entries(lists, i) -> list[int]:
@@ -16,7 +17,7 @@ def _entries(lists, i) -> list[int]:
 def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
     """(vertex, state, slot) -> (value, hops) of the live cells; asserts how rows and blocks are stored."""
     table, state = index.table, index.state
-    states = int(index.program.classes[1])
+    states = int(index.program.sizes[STATES])
     now = int(state[layout.NOW])
     used_blocks: list[int] = []
     cells = {}
@@ -60,7 +61,7 @@ def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
 
 def _edges(index: Index, lists) -> dict[tuple[int, int, int, int], int]:
     """(vertex, class, other vertex, edge << 1 | against) -> slide, of the edges in the window."""
-    classes = int(index.program.classes[0])
+    classes = int(index.program.sizes[CLASSES])
     found = {}
     for i in range(len(lists.start)):
         for link in _entries(lists, i):
@@ -129,7 +130,7 @@ def _check_doubt(index: Index, cells, edges) -> None:
     assert doubted <= set(cells), f"dead cells are in doubt: {doubted - set(cells)}"
     conflicted = {slot for slot in range(64 * len(table.conflicted)) if int(table.conflicted[slot >> 6]) >> (slot & 63) & 1}
     assert len(conflicted) == index.state[layout.CONFLICTED], "roots with conflicts are not counted"
-    assert not (table.aside & ~table.conflicted).any(), "a root is set aside and has no conflicts"
+    assert not (table.suspended & ~table.conflicted).any(), "a root is suspended and has no conflicts"
     assert {slot for _, _, slot in doubted} <= conflicted, "a root has cells in doubt and no conflict"
     at: dict[int, list[tuple[int, int]]] = {}
     for v, t, slot in cells:
@@ -139,7 +140,7 @@ def _check_doubt(index: Index, cells, edges) -> None:
             if (v, t, slot) not in cells or (v, t, slot) in doubted:
                 continue
             assert (u, s, slot) not in doubted, f"doubt stops at {(u, s, slot)} -> {(v, t)}"
-            step = s * int(program.classes[1]) + t
+            step = s * int(program.sizes[STATES]) + t
             earlier = program.earlier_state[program.earlier_first[step] : program.earlier_first[step + 1]].tolist()
             earlier += [s] if u == v and program.earlier_loop[step] else []
             assert not [r for r in earlier if (v, r, slot) in cells], f"a conflict at {(v, t, slot)} makes no doubt"
@@ -154,7 +155,7 @@ def check_index(index: Index) -> None:
     """Assert that storage is consistent, that every cell is the bottleneck of its paths, that supports found it, and
     that doubt is closed."""
     state, table, program = index.state, index.table, index.program
-    assert state[layout.PHASE] == 0, "a tuple is half done"
+    assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
     assert (index.queue.head == -1).all(), "the queue is not empty"
     cells = _cells(index)
     edges = _edges(index, index.graph.out)
@@ -171,7 +172,8 @@ def check_index(index: Index) -> None:
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
     assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell waits to be looked at between tuples"
-    assert not table.taken[: state[layout.BLOCKS]].any(), "a cell is noted as taken out or doubted between tuples"
+    assert not table.taken_out[: state[layout.BLOCKS]].any(), "a cell is noted as taken out between tuples"
+    assert not table.new_doubt[: state[layout.BLOCKS]].any(), "a cell is noted as newly doubted between tuples"
     arriving: dict[int, list[tuple[int, int, int]]] = {}
     for (w, c, v, _), slide in edges.items():
         arriving.setdefault(v, []).append((w, c, slide))

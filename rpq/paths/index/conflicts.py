@@ -7,8 +7,8 @@ out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`).
 State t *makes a conflict after* state r if a non-empty word leads from r to t, and [r] ⊉ [t]. A root *meets a
 conflict* at v while its cell (v, r) is alive and a live cell (u, s) steps to (v, t), where t makes a conflict after r and
 a walk may visit (v, r) and then (u, s): a non-empty word leads from r to s, or they are the same cell. (v, t) is the
-*later* cell. So in `a/b/c*` an edge b is the last of no conflict, unless it leads from a vertex to itself. A cell is *in doubt* while a walk of
-its root may come to it through the later cell of a conflict, or it is one.
+*later* cell. So in `a/b/c*` an edge b is the last of no conflict, unless it leads from a vertex to itself. A cell is
+*in doubt* while a walk of its root may come to it through the later cell of a conflict, or it is one.
 
 **Why it is exact.** Let a walk of x end in an accepting cell that is not in doubt: then none of its cells is the later
 one of a conflict, so where it visits w in s and again in t, [s] ⊇ [t]. Leave out its cycles from the front: at each
@@ -23,7 +23,7 @@ marks the conflicts of its step; when a cell comes alive, the steps into the oth
 again. A block that doubt was added to is pushed on as one that grew. An edge refreshed and an edge deleted make no
 doubt. A cell keeps its doubt until it dies or the slide changes, when all doubt is found anew from the conflicts that are
 left (`mark_conflicts`): a bit may be out of date for a while, which costs a search and no answer. Accepting cells that
-come into doubt are listed while an insert goes on, since a pair that was an answer till then is to be searched.
+an insert puts in doubt are listed (`Queue.to_search`), since a pair that was an answer before has to be searched.
 
 All of it is 64 roots at a time, and costs nothing where no state makes a conflict.
 """
@@ -33,16 +33,29 @@ import numpy as np
 from rpq.arrays.lanes import live
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.layout import CONFLICTED, CONFLICTS, EVENT_OUT, NOW, OUT, PHASE, POINTER, REFILLING, ROWS, SIMPLE, TAKEN
-from rpq.paths.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, row_at
+from rpq.paths.index.layout import (
+    CONFLICTED,
+    CONFLICTS,
+    EVENT_OUT,
+    LOW_HALF,
+    NOW,
+    OUT,
+    PHASE,
+    REFILLING,
+    ROWS,
+    SIMPLE,
+    TO_SEARCH,
+)
+from rpq.paths.index.predecessors import in_edges, next_in_edge, past_transition
+from rpq.paths.index.rows import ONE, ZERO, block_at, block_count, enqueue, find, node_of, nth_block, row_at
+from rpq.paths.program import ACCEPTING, STATES
 
-_NUMBER = (1 << 32) - 1
 EVERY = np.uint64(2**64 - 1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def own_slot(index, vertex):
-    """The slot of which a row of the vertex must not hold a cell, or -1."""
+    """The slot of a vertex as a root, whose cell in the rows of that vertex stays empty; -1 where paths may be walks."""
     return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
 
 
@@ -51,9 +64,8 @@ def doubted(index, vertex, number):
     """The lanes with a live accepting cell of the vertex that is in doubt."""
     program, table = index.program, index.table
     lanes = ZERO
-    for i in range(program.classes[2]):
-        row = row_at(index, vertex, np.int64(program.accepting_states[i]))
-        block = find(table, row, number) if row >= 0 else np.int64(-1)
+    for i in range(program.sizes[ACCEPTING]):
+        block = block_at(index, vertex, np.int64(program.accepting_states[i]), number)
         if block >= 0 and table.doubt[block] != ZERO:
             lanes |= table.doubt[block] & live(table.values, block, index.state[NOW])
     return lanes
@@ -75,72 +87,69 @@ def in_doubt(index, slot, target):
 def makes_conflicts(index, vertex, state, from_vertex, from_state):
     """Whether a step between two product nodes may be the last one to the later cell of a conflict."""
     program = index.program
-    step = from_state * program.classes[1] + state
+    step = from_state * program.sizes[STATES] + state
     return program.earlier_first[step + 1] > program.earlier_first[step] or (
         vertex == from_vertex and program.earlier_loop[step] != 0
     )
 
 
 @njit(cache=True, nogil=True)
-def _earlier(index, vertex, state, from_vertex, from_state, number):
+def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
     """The lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
     program, table = index.program, index.table
-    step = from_state * program.classes[1] + state
+    step = from_state * program.sizes[STATES] + state
     if vertex == from_vertex and program.earlier_loop[step]:
         return EVERY
     lanes = ZERO
     for i in range(program.earlier_first[step], program.earlier_first[step + 1]):
-        row = row_at(index, vertex, np.int64(program.earlier_state[i]))
-        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        block = block_at(index, vertex, np.int64(program.earlier_state[i]), number)
         if block >= 0:
             lanes |= live(table.values, block, index.state[NOW])
     return lanes
 
 
 @njit(cache=True, nogil=True)
-def _later(index, vertex, state, number, lanes):
+def _later_cells(index, vertex, state, number, lanes):
     """Those of some live lanes of a product node that are the later cell of a conflict."""
-    program, graph, table = index.program, index.graph, index.table
-    classes, now = program.classes[0], index.state[NOW]
-    found = ZERO
-    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-        from_state = np.int64(program.enter_source[enter])
-        if from_state == 0:
-            continue
-        passed = _earlier(index, vertex, state, np.int64(-1), from_state, number)
-        loops = program.earlier_loop[from_state * program.classes[1] + state] != 0
-        if passed & lanes & ~found == ZERO and not loops:
-            continue
-        links = vertex * classes + program.enter_class[enter]
-        first = graph.into.start[links]
-        for place in range(first, first + np.int64(graph.into.length[links])):
-            link = graph.into.entries[place]
-            wanted = lanes & ~found
-            if link >> 32 != vertex or not loops:
-                wanted &= passed
-            if wanted != ZERO and np.int64(graph.expiry[(link >> 1) & POINTER]) > now:
-                row = row_at(index, link >> 32, from_state)
-                block = find(table, row, number) if row >= 0 else np.int64(-1)
-                if block >= 0:
-                    found |= wanted & live(table.values, block, now)
-    return found
+    program, table, now = index.program, index.table, index.state[NOW]
+    found, passed, loops = ZERO, ZERO, False
+    transition = np.int64(-1)
+    edge = in_edges(index, vertex, state)
+    while True:
+        edge = next_in_edge(index, vertex, state, edge, now)
+        if edge.link < 0:
+            return found
+        if edge.transition != transition:
+            transition = edge.transition
+            if edge.source_state != 0:
+                passed = _lanes_in_conflict(index, vertex, state, np.int64(-1), edge.source_state, number)
+                loops = program.earlier_loop[edge.source_state * program.sizes[STATES] + state] != 0
+        wanted = lanes & ~found
+        if edge.source != vertex or not loops:
+            wanted &= passed
+        if edge.source_state == 0 or (wanted == ZERO and not loops):
+            edge = past_transition(edge)
+        elif wanted != ZERO:
+            block = block_at(index, edge.source, edge.source_state, number)
+            if block >= 0:
+                found |= wanted & live(table.values, block, now)
 
 
 @njit(cache=True, nogil=True)
-def _doubt(index, row, number, block, lanes):
+def _mark_doubt(index, row, number, block, lanes):
     """Mark live cells, and list them if they accept."""
     table, fields = index.table, index.state
     table.doubt[block] |= lanes
-    # Refilling what a delete took out makes no doubt, and uses the list itself.
+    # Refilling what a delete took out makes no doubt that is new.
     if index.program.accepting[node_of(table, row)[1]] and fields[PHASE] != REFILLING:
-        if table.taken[block] == ZERO:
-            index.queue.taken[fields[TAKEN]] = row << 32 | number
-            fields[TAKEN] += 1
-        table.taken[block] |= lanes
+        if table.new_doubt[block] == ZERO:
+            index.queue.to_search[fields[TO_SEARCH]] = row << 32 | number
+            fields[TO_SEARCH] += 1
+        table.new_doubt[block] |= lanes
 
 
 @njit(cache=True, nogil=True)
-def _push_doubt(index, row, number):
+def _schedule_doubt(index, row, number):
     """Let a row wait, behind all that grew, to push the doubt of a block."""
     program, table = index.program, index.table
     _, state = node_of(table, row)
@@ -150,7 +159,7 @@ def _push_doubt(index, row, number):
 
 
 @njit(cache=True, nogil=True)
-def _meet(index, number, lanes):
+def _note_met(index, number, lanes):
     """Note the roots that meet a conflict."""
     table, fields = index.table, index.state
     lanes &= ~table.conflicted[number]
@@ -180,11 +189,11 @@ def bring_doubt(index, row, count, from_vertex, from_state):
         if may_meet:
             met = open_lanes & live(table.values, source, now)
             if met != ZERO:
-                met &= _earlier(index, vertex, state, from_vertex, from_state, number)
-                _meet(index, number, met)
+                met &= _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number)
+                _note_met(index, number, met)
                 lanes |= met
         if lanes != ZERO:
-            _doubt(index, row, number, block, lanes)
+            _mark_doubt(index, row, number, block, lanes)
             pending |= ONE << np.uint64(number & 63)
     return pending
 
@@ -200,11 +209,11 @@ def note_conflicts(index, vertex, state, number, lanes):
         if block >= 0:
             met = lanes & live(table.values, block, index.state[NOW]) & ~table.doubt[block]
             if met != ZERO:
-                met = _later(index, vertex, later_state, number, met)
+                met = _later_cells(index, vertex, later_state, number, met)
             if met != ZERO:
-                _meet(index, number, met)
-                _doubt(index, row, number, block, met)
-                _push_doubt(index, row, number)
+                _note_met(index, number, met)
+                _mark_doubt(index, row, number, block, met)
+                _schedule_doubt(index, row, number)
 
 
 @njit(cache=True, nogil=True)
@@ -213,7 +222,7 @@ def unblocking(index, number, held):
     table = index.table
     if table.blocked[number] == ZERO:
         return ZERO
-    return table.blocked[number] & ~table.aside[number] & live(table.values, held, index.state[NOW])
+    return table.blocked[number] & ~table.suspended[number] & live(table.values, held, index.state[NOW])
 
 
 @njit(cache=True, nogil=True)
@@ -234,14 +243,14 @@ def _may_unblock(index, u, transition_class):
 
 @njit(cache=True, nogil=True)
 def concerns_doubt(index, u, v, forward, inverse):
-    """Whether the insert that goes on, of an edge u -> v, changes or may change anything of which the table is not sure."""
+    """Whether the current insert, of an edge u -> v, may change an answer that is in doubt."""
     table, fields = index.table, index.state
-    if fields[TAKEN] > 0:
+    if fields[TO_SEARCH] > 0:
         return True
     for row in range(fields[EVENT_OUT], fields[OUT]):
         slot = np.int64(table.slot_of[index.output.pairs[row] >> 32])
         if has_bit(table.conflicted, slot):
-            if has_bit(table.aside, slot) or in_doubt(index, slot, index.output.pairs[row] & _NUMBER):
+            if has_bit(table.suspended, slot) or in_doubt(index, slot, index.output.pairs[row] & LOW_HALF):
                 return True
     if forward >= 0 and _may_unblock(index, u, forward):
         return True
@@ -259,7 +268,7 @@ def live_conflicts(index, found):
                 number, block = nth_block(table, row, i)
                 lanes = live(table.values, block, index.state[NOW]) & ~found[number]
                 if lanes != ZERO:
-                    found[number] |= _later(index, vertex, state, number, lanes)
+                    found[number] |= _later_cells(index, vertex, state, number, lanes)
 
 
 @njit(cache=True, nogil=True)
@@ -277,11 +286,11 @@ def mark_conflicts(index, found):
                 table.doubt[block] = ZERO
                 lanes = live(table.values, block, index.state[NOW])
                 if lanes != ZERO:
-                    lanes = _later(index, vertex, state, number, lanes)
+                    lanes = _later_cells(index, vertex, state, number, lanes)
                 if lanes != ZERO:
                     found[number] |= lanes
-                    _doubt(index, row, number, block, lanes)
-                    _push_doubt(index, row, number)
+                    _mark_doubt(index, row, number, block, lanes)
+                    _schedule_doubt(index, row, number)
 
 
 @njit(cache=True, nogil=True)
@@ -296,10 +305,10 @@ def drop_doubt(index, roots):
 
 
 @njit(cache=True, nogil=True)
-def empty_list(index):
+def forget_new_doubt(index):
     """Forget which accepting cells came into doubt."""
     table, fields = index.table, index.state
-    for i in range(fields[TAKEN]):
-        entry = index.queue.taken[i]
-        table.taken[find(table, entry >> 32, entry & _NUMBER)] = ZERO
-    fields[TAKEN] = 0
+    for i in range(fields[TO_SEARCH]):
+        entry = index.queue.to_search[i]
+        table.new_doubt[find(table, entry >> 32, entry & LOW_HALF)] = ZERO
+    fields[TO_SEARCH] = 0

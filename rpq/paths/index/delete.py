@@ -22,22 +22,37 @@ from rpq.arrays.lanes import LANES, clear, live, raise_block_with_hops, reaching
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import own_slot
 from rpq.paths.index.layout import (
+    DEPLETED,
     DONE,
     JUDGED,
+    LOW_HALF,
     NEED_OUTPUT,
+    NEXT_LOST,
     NOW,
     OUT,
     OUT_CAPACITY,
-    POINTER,
     QUIET,
-    RESUME,
     STATE_BITS,
     STEPS,
-    TAKEN,
 )
-from rpq.paths.index.rows import ONE, ZERO, block_count, enqueue, find, node_of, nth_block, rank_of, row_at, write_pairs
-
-_NUMBER = (1 << 32) - 1
+from rpq.paths.index.predecessors import in_edges, next_in_edge
+from rpq.paths.index.rows import (
+    ONE,
+    ZERO,
+    block_at,
+    block_count,
+    enqueue,
+    find,
+    held_by_no_other,
+    lane_of,
+    node_of,
+    nth_block,
+    rank_of,
+    row_at,
+    slide_of,
+    write_pairs,
+)
+from rpq.paths.program import ACCEPTING, CLASSES
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -63,8 +78,7 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
         if row >= 0:
             block = find(table, row, slot >> 6)
             if block >= 0:
-                lane = ONE << np.uint64(slot & (LANES - 1))
-                waiting = _suspect(index, waiting, row, slot >> 6, block, lane)
+                waiting = _suspect(index, waiting, row, slot >> 6, block, lane_of(slot))
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = row_at(index, u, np.int64(program.step_source[step]))
         target = row_at(index, v, np.int64(program.step_target[step]))
@@ -82,32 +96,22 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
 @njit(cache=True, nogil=True)
 def _unsupported(index, vertex, state, number, block, lanes):
     """The lanes of a block that no predecessor supports."""
-    program, graph, table = index.program, index.graph, index.table
-    classes, now = program.classes[0], index.state[NOW]
-    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-        links = vertex * classes + program.enter_class[enter]
-        source_state = np.int64(program.enter_source[enter])
-        first = graph.into.start[links]
-        for place in range(first, first + np.int64(graph.into.length[links])):
-            link = graph.into.entries[place]
-            slide = np.int64(graph.expiry[(link >> 1) & POINTER])
-            if slide <= now:
-                continue
-            source = link >> 32
-            index.state[STEPS] += 1
-            if source_state == 0:
-                slot = np.int64(table.slot_of[source])
-                if slot >= 0 and slot >> 6 == number:
-                    lane = slot & (LANES - 1)
-                    if np.int64(table.values[block * LANES + lane]) <= slide:
-                        lanes &= ~(ONE << np.uint64(lane))
-            else:
-                row = row_at(index, source, source_state)
-                carried = find(table, row, number) if row >= 0 else np.int64(-1)
-                if carried >= 0:
-                    lanes &= ~supported(table.values, table.hops, block, carried, slide)
-            if lanes == ZERO:
-                return lanes
+    table, now = index.table, index.state[NOW]
+    edge = in_edges(index, vertex, state)
+    while lanes != ZERO:
+        edge = next_in_edge(index, vertex, state, edge, now)
+        if edge.link < 0:
+            break
+        index.state[STEPS] += 1
+        if edge.source_state == 0:
+            slot = np.int64(table.slot_of[edge.source])
+            if slot >= 0 and slot >> 6 == number:
+                if np.int64(table.values[block * LANES + (slot & (LANES - 1))]) <= edge.slide:
+                    lanes &= ~lane_of(slot)
+        else:
+            carried = block_at(index, edge.source, edge.source_state, number)
+            if carried >= 0:
+                lanes &= ~supported(table.values, table.hops, block, carried, edge.slide)
     return lanes
 
 
@@ -115,13 +119,13 @@ def _unsupported(index, vertex, state, number, block, lanes):
 def take_out(index, waiting):
     """Step 2: look at suspect cells until none is left."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
-    classes = program.classes[0]
+    classes = program.sizes[CLASSES]
     now = fields[NOW]
     while waiting > 0:
         waiting -= 1
         entry = queue.suspects[waiting]
         row = entry >> 32
-        number = entry & _NUMBER
+        number = entry & LOW_HALF
         block = find(table, row, number)
         lanes = table.suspect[block] & live(table.values, block, now)
         table.suspect[block] = ZERO
@@ -130,16 +134,16 @@ def take_out(index, waiting):
             lanes = _unsupported(index, vertex, state, number, block, lanes)
         if lanes == ZERO:
             continue
-        if table.taken[block] == ZERO:
-            queue.taken[fields[TAKEN]] = entry
-            fields[TAKEN] += 1
-        table.taken[block] |= lanes
+        if table.taken_out[block] == ZERO:
+            queue.depleted[fields[DEPLETED]] = entry
+            fields[DEPLETED] += 1
+        table.taken_out[block] |= lanes
         for leave in range(program.leave_first[state], program.leave_first[state + 1]):
             links = vertex * classes + program.leave_class[leave]
             first = graph.out.start[links]
             for place in range(first, first + np.int64(graph.out.length[links])):
                 link = graph.out.entries[place]
-                slide = np.int64(graph.expiry[(link >> 1) & POINTER])
+                slide = slide_of(graph, link)
                 if slide <= now:
                     continue
                 target = row_at(index, link >> 32, np.int64(program.leave_target[leave]))
@@ -154,57 +158,49 @@ def take_out(index, waiting):
 @njit(cache=True, nogil=True)
 def _refill_block(index, row, number):
     """Raise the block from all its predecessors; the largest rank that came in, or -1."""
-    program, graph, table, fields = index.program, index.graph, index.table, index.state
-    classes = program.classes[0]
-    now = fields[NOW]
+    table, now = index.table, index.state[NOW]
     block = find(table, row, number)
     vertex, state = node_of(table, row)
     own = own_slot(index, vertex)
     rank = np.int64(-1)
-    for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-        links = vertex * classes + program.enter_class[enter]
-        source_state = np.int64(program.enter_source[enter])
-        first = graph.into.start[links]
-        for place in range(first, first + np.int64(graph.into.length[links])):
-            link = graph.into.entries[place]
-            slide = np.int64(graph.expiry[(link >> 1) & POINTER])
-            if slide <= now:
-                continue
-            source = link >> 32
-            fields[STEPS] += 1
-            low = slide
-            grew = False
-            if source_state == 0:
-                slot = np.int64(table.slot_of[source])
-                if slot >= 0 and slot >> 6 == number and slot != own:
-                    cell = block * LANES + (slot & (LANES - 1))
-                    if slide > np.int64(table.values[cell]):
-                        table.values[cell] = slide
-                        table.hops[cell] = 0
-                        grew = True
-            else:
-                from_row = row_at(index, source, source_state)
-                carried = find(table, from_row, number) if from_row >= 0 else np.int64(-1)
-                if carried >= 0:
-                    lanes, _ = raise_block_with_hops(table.values, table.hops, block, carried, slide, now)
-                    low = min(slide, table.low[from_row])
-                    if number == own >> 6:
-                        lanes &= ~(ONE << np.uint64(own & (LANES - 1)))
-                        table.values[block * LANES + (own & (LANES - 1))] = 0
-                    grew = lanes != ZERO
-            if grew:
-                rank = max(rank, rank_of(index, slide))
-                table.low[row] = min(table.low[row], low)
-    return rank
+    edge = in_edges(index, vertex, state)
+    while True:
+        edge = next_in_edge(index, vertex, state, edge, now)
+        if edge.link < 0:
+            return rank
+        index.state[STEPS] += 1
+        low = edge.slide
+        grew = False
+        if edge.source_state == 0:
+            slot = np.int64(table.slot_of[edge.source])
+            if slot >= 0 and slot >> 6 == number and slot != own:
+                cell = block * LANES + (slot & (LANES - 1))
+                if edge.slide > np.int64(table.values[cell]):
+                    table.values[cell] = edge.slide
+                    table.hops[cell] = 0
+                    grew = True
+        else:
+            from_row = row_at(index, edge.source, edge.source_state)
+            carried = find(table, from_row, number) if from_row >= 0 else np.int64(-1)
+            if carried >= 0:
+                lanes, _ = raise_block_with_hops(table.values, table.hops, block, carried, edge.slide, now)
+                low = min(edge.slide, table.low[from_row])
+                if number == own >> 6:
+                    lanes &= ~lane_of(own)
+                    table.values[block * LANES + (own & (LANES - 1))] = 0
+                grew = lanes != ZERO
+        if grew:
+            rank = max(rank, rank_of(index, edge.slide))
+            table.low[row] = min(table.low[row], low)
 
 
 @njit(cache=True, nogil=True)
 def refill(index):
     """Step 3 up to the fixpoint, which the caller computes."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
-    for i in range(fields[TAKEN]):
-        row = queue.taken[i] >> 32
-        number = queue.taken[i] & _NUMBER
+    for i in range(fields[DEPLETED]):
+        row = queue.depleted[i] >> 32
+        number = queue.depleted[i] & LOW_HALF
         rank = _refill_block(index, row, number)
         state = table.node[row] & STATE_BITS
         if rank >= 0 and program.leave_first[state + 1] > program.leave_first[state]:
@@ -220,17 +216,16 @@ def _report_lost(index, row, number):
     if not program.accepting[state] or not table.is_target[vertex] or fields[QUIET]:
         return
     block = find(table, row, number)
-    lanes = table.taken[block] & ~live(table.values, block, fields[NOW])
-    for i in range(program.classes[2]):
-        other = np.int64(program.accepting_states[i])
-        if other != state and lanes != ZERO:
-            other_row = row_at(index, vertex, other)
-            other_block = find(table, other_row, number) if other_row >= 0 else np.int64(-1)
-            if other_block >= 0:
-                lanes &= ~live(table.values, other_block, fields[NOW])
-                if other < state:
-                    # Taken out there as well: reported there.
-                    lanes &= ~table.taken[other_block]
+    lanes = table.taken_out[block] & ~live(table.values, block, fields[NOW])
+    lanes = held_by_no_other(index, vertex, state, number, lanes, fields[NOW], fields[NOW])
+    for i in range(program.sizes[ACCEPTING]):
+        lower = np.int64(program.accepting_states[i])
+        if lower >= state or lanes == ZERO:
+            break
+        other_block = block_at(index, vertex, lower, number)
+        if other_block >= 0:
+            # Taken out there as well: reported there.
+            lanes &= ~table.taken_out[other_block]
     write_pairs(index, vertex, number, lanes)
 
 
@@ -238,17 +233,17 @@ def _report_lost(index, row, number):
 def report_lost(index):
     """Step 4."""
     table, queue, fields = index.table, index.queue, index.state
-    while fields[RESUME] < fields[TAKEN]:
+    while fields[NEXT_LOST] < fields[DEPLETED]:
         if fields[OUT] + LANES > fields[OUT_CAPACITY]:
             return np.int64(NEED_OUTPUT)
-        entry = queue.taken[fields[RESUME]]
-        _report_lost(index, entry >> 32, entry & _NUMBER)
-        fields[RESUME] += 1
-    for i in range(fields[TAKEN]):
-        block = find(table, queue.taken[i] >> 32, queue.taken[i] & _NUMBER)
+        entry = queue.depleted[fields[NEXT_LOST]]
+        _report_lost(index, entry >> 32, entry & LOW_HALF)
+        fields[NEXT_LOST] += 1
+    for i in range(fields[DEPLETED]):
+        block = find(table, queue.depleted[i] >> 32, queue.depleted[i] & LOW_HALF)
         if index.settings[JUDGED]:
             # Cells that stay keep their doubt, whether or not they were taken out meanwhile.
-            table.doubt[block] &= ~table.taken[block] | live(table.values, block, fields[NOW])
-        table.taken[block] = ZERO
-    fields[TAKEN] = 0
+            table.doubt[block] &= ~table.taken_out[block] | live(table.values, block, fields[NOW])
+        table.taken_out[block] = ZERO
+    fields[DEPLETED] = 0
     return np.int64(DONE)

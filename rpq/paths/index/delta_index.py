@@ -19,9 +19,8 @@ from rpq.paths.index import kernels, layout
 from rpq.paths.index.check import check_index
 from rpq.paths.index.growth import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
 from rpq.paths.index.judging import DoubtFigures, Judge
-from rpq.paths.index.layout import Index
+from rpq.paths.index.layout import LOW_HALF, Index
 from rpq.paths.index.no_doubt import NoDoubt
-from rpq.paths.index.witness import STEP
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
 from rpq.results.delta import Delta, IdRows
@@ -31,7 +30,7 @@ from rpq.stream.window import Window
 
 _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
-_OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.RESUME])
+_OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
 
 _ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where source and target lie in a pair
 _TARGET = (1 << 32) - 1
@@ -277,7 +276,7 @@ class DeltaIndex:
         length, steps = kernels.walk_back(self.view, source, target)
         if length > 0 and self.index.settings[layout.SIMPLE]:
             length = kernels.erase_loops(target, steps, length)
-        return steps[:length][::-1] & STEP if length > 0 else None
+        return steps[:length][::-1] & LOW_HALF if length > 0 else None
 
     def set_aside(self, roots: dict[int, int]) -> None:
         """Let those of these roots that meet a conflict be set aside by the next load, each after so many nodes."""
@@ -302,7 +301,7 @@ class DeltaIndex:
         self.ask_for_memory()
         held = np.flatnonzero(graph.expiry > state[layout.NOW])
         relative = graph.expiry[held].astype(np.int64)
-        saved = state[[layout.TUPLE, layout.RESUME]]
+        saved = state[layout.TUPLE]
         self.index = without_cells(self.index, len(held))
         chunk = Chunk(
             source=edges.source[held],
@@ -313,7 +312,7 @@ class DeltaIndex:
             edge=held.astype(np.int32),
         )
         self._load(chunk, relative, quiet=True)
-        state[[layout.TUPLE, layout.RESUME]] = saved
+        state[layout.TUPLE] = saved
 
     # --- steps, some of them for the judge, and memory -------------------------------------------------------
 
@@ -337,7 +336,7 @@ class DeltaIndex:
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
-        self.state[layout.RESUME] = first
+        self.state[layout.NEXT_PATH] = first
         while (code := self.judge.write_paths()) != layout.DONE:
             self.provide(code)
 

@@ -42,15 +42,16 @@ from rpq.paths.index.rows import (
     NEVER,
     ZERO,
     block_count,
-    find,
+    held_by_no_other,
     make_sparse,
     node_of,
     nth_block,
     release_blocks,
     release_region,
-    row_at,
+    slide_of,
     write_pairs,
 )
+from rpq.paths.program import CLASSES, STATES
 
 SMALL = 1 << 16  # edges up to which a sweep costs next to nothing
 
@@ -106,7 +107,7 @@ def sweep(index):
     """Collect blocks and rows without a live cell, links of edges that are gone, slots of empty trees."""
     _sweep_rows(index)
     graph = index.graph
-    lists = index.state[VERTICES] * index.program.classes[0]
+    lists = index.state[VERTICES] * index.program.sizes[CLASSES]
     _sweep_links(graph, graph.out, lists, index.state[NOW])
     if index.state[SUPPORTS]:
         _sweep_links(graph, graph.into, lists, index.state[NOW])
@@ -146,7 +147,7 @@ def _sweep_rows(index):
         if kept == 0:
             release_blocks(table, row)
             vertex, state = node_of(table, row)
-            table.row_of[vertex * index.program.classes[1] + state] = -1
+            table.row_of[vertex * index.program.sizes[STATES] + state] = -1
             table.node[row] = -1
             table.free_rows[fields[FREE_ROWS]] = row
             fields[FREE_ROWS] += 1
@@ -162,7 +163,7 @@ def _sweep_links(graph, lists, count, now):
         kept = np.int64(0)
         for place in range(start, start + length):
             link = lists.entries[place]
-            if np.int64(graph.expiry[(link >> 1) & POINTER]) > now:
+            if slide_of(graph, link) > now:
                 lists.entries[start + kept] = link
                 kept += 1
         if kept < length:
@@ -173,7 +174,7 @@ def _sweep_links(graph, lists, count, now):
 def _sweep_slots(index):
     """A tree is empty when its root has no first edge left; from the back, so that low slots are given out first."""
     program, table, fields = index.program, index.table, index.state
-    classes = program.classes[0]
+    classes = program.sizes[CLASSES]
     for slot in range(fields[SLOTS] - 1, -1, -1):
         vertex = np.int64(table.slot_vertex[slot])
         if vertex < 0:
@@ -193,8 +194,9 @@ def _sweep_slots(index):
 def expire(index, slide, order):
     """Cross to an absolute slide, with a removed row for every answer that dies on the way, boundary by boundary.
 
-    NEED_OUTPUT where there is no room for the rows of the next boundary (and for the event of the tuple after it);
-    what was reported is, and calling again goes on. Rows are scanned only when their lower bound is passed, which is then made exact.
+    NEED_OUTPUT where there is no room for the rows of the next boundary (and for the event of the tuple after it); called
+    again it resumes behind the boundaries that were reported. A row is scanned only when its lower bound is passed, which is
+    then made exact.
     """
     fields = index.state
     last = slide - fields[BASE]
@@ -220,25 +222,19 @@ def _next_death(index):
     for row in range(index.state[ROWS]):
         if table.low[row] < first and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
             first = table.low[row]
-    # A bound may be out of date, and what it stands for dead and reported.
+    # A bound may be out of date: what it was computed from has died and been reported.
     return max(first, index.state[NOW] + 1)
 
 
 @njit(cache=True, nogil=True)
 def _dying_lanes(index, vertex, state, number, block, dying):
     """The pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
-    program, table = index.program, index.table
+    table = index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
-    for i in range(program.classes[2]):
-        other = np.int64(program.accepting_states[i])
-        if other != state and lanes != ZERO:
-            row = row_at(index, vertex, other)
-            other_block = find(table, row, number) if row >= 0 else np.int64(-1)
-            if other_block >= 0:
-                lanes &= ~live(table.values, other_block, dying - 1 if other < state else dying)
+    lanes = held_by_no_other(index, vertex, state, number, lanes, dying - 1, dying)
     if lanes & table.conflicted[number] != ZERO:
         # What these answer is not what the table says.
-        lanes &= ~(table.conflicted[number] & (table.aside[number] | doubted(index, vertex, number)))
+        lanes &= ~(table.conflicted[number] & (table.suspended[number] | doubted(index, vertex, number)))
     return lanes
 
 

@@ -12,7 +12,7 @@ from rpq.arrays.lists import Lists, grown, lists_bytes, new_lists, with_count
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.paths.index import layout
 from rpq.paths.index.layout import Graph, Index, Output, Queue, Table
-from rpq.paths.program import Program
+from rpq.paths.program import CLASSES, STATES, Program
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -36,8 +36,9 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             values=_aligned(capacity * LANES, cell),
             hops=_aligned(capacity * LANES if supports else 0, np.dtype(np.uint8)),
             suspect=np.zeros(capacity if supports else 0, np.uint64),
-            taken=np.zeros(capacity if supports else 0, np.uint64),
+            taken_out=np.zeros(capacity if supports else 0, np.uint64),
             doubt=np.zeros(capacity if judged else 0, np.uint64),
+            new_doubt=np.zeros(capacity if judged else 0, np.uint64),
             row_of=np.zeros(0, np.int32),
             node=np.full(capacity, -1, np.int64),
             low=np.full(capacity, _NEVER, np.int64),
@@ -54,7 +55,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             chain=np.zeros(capacity, np.int32),
             free_slots=np.zeros(0, np.int32),
             conflicted=np.zeros(1, np.uint64),
-            aside=np.zeros(1, np.uint64),
+            suspended=np.zeros(1, np.uint64),
             blocked=np.zeros(1, np.uint64),
         ),
         queue=Queue(
@@ -65,7 +66,8 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             number=np.zeros(2, np.int64),
             block=np.zeros(2, np.int64),
             suspects=np.zeros(capacity if supports else 0, np.int64),
-            taken=np.zeros(capacity if supports else 0, np.int64),
+            depleted=np.zeros(capacity if supports else 0, np.int64),
+            to_search=np.zeros(capacity if judged else 0, np.int64),
         ),
         output=Output(
             pairs=np.zeros(max(2 * LANES, capacity), np.int64),
@@ -105,7 +107,7 @@ def note_capacities(index: Index) -> None:
 def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> Index:
     """Vertex and edge ids up to these numbers may be used; the same object where they could be before."""
     graph, table, queue = index.graph, index.table, index.queue
-    classes, states = (int(n) for n in index.program.classes[:2])
+    classes, states = (int(index.program.sizes[field]) for field in (CLASSES, STATES))
     fit = vertices <= len(table.slot_of) and edges <= len(graph.expiry)
     if fit and is_root is table.is_root and is_target is table.is_target:
         return index
@@ -123,7 +125,7 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
             slot_of=_longer(table.slot_of, more, -1),
             slot_vertex=_longer(table.slot_vertex, more, -1),
             conflicted=_longer(table.conflicted, numbers - len(table.conflicted), 0),
-            aside=_longer(table.aside, numbers - len(table.aside), 0),
+            suspended=_longer(table.suspended, numbers - len(table.suspended), 0),
             blocked=_longer(table.blocked, numbers - len(table.blocked), 0),
             free_slots=_longer(table.free_slots, more, -1),
         )
@@ -150,7 +152,7 @@ def without_cells(index: Index, edges: int) -> Index:
         table=table._replace(
             hops=_aligned(blocks * LANES, np.dtype(np.uint8)),
             suspect=np.zeros(blocks, np.uint64),
-            taken=np.zeros(blocks, np.uint64),
+            taken_out=np.zeros(blocks, np.uint64),
             row_of=np.full_like(table.row_of, -1),
             node=np.full_like(table.node, -1),
             directory=new_lists(len(table.node), len(table.directory.entries)),
@@ -160,12 +162,12 @@ def without_cells(index: Index, edges: int) -> Index:
             slot_of=np.full_like(table.slot_of, -1),
             slot_vertex=np.full_like(table.slot_vertex, -1),
         ),
-        queue=index.queue._replace(suspects=np.zeros(blocks, np.int64), taken=np.zeros(blocks, np.int64)),
+        queue=index.queue._replace(suspects=np.zeros(blocks, np.int64), depleted=np.zeros(blocks, np.int64)),
     )
 
 
 def with_more(index: Index, code: int) -> Index:
-    """More, by half of what there is, of that for want of which a kernel returned `code`, a `layout.NEED_`…."""
+    """The index with half as much again of what a kernel was missing when it returned `code`, a `layout.NEED_`…."""
     if code == layout.NEED_LINKS:
         return _with_links(index)
     if code == layout.NEED_ROWS:
@@ -216,6 +218,7 @@ def _with_blocks(index: Index) -> Index:
     # Enough for the largest region, of one and a half times all block numbers, that a row may ask for.
     more = max(16, held // 2, 2 * (int(index.state[layout.SLOTS]) // LANES + 1))
     with_supports = more if len(table.hops) else 0
+    with_doubt = more if index.settings[layout.JUDGED] else 0
     hops = table.hops
     if with_supports:
         hops = _aligned((held + more) * LANES, hops.dtype, hops)
@@ -224,12 +227,15 @@ def _with_blocks(index: Index) -> Index:
             values=_aligned((held + more) * LANES, table.values.dtype, table.values),
             hops=hops,
             suspect=_longer(table.suspect, with_supports, 0),
-            taken=_longer(table.taken, with_supports, 0),
-            doubt=_longer(table.doubt, more if index.settings[layout.JUDGED] else 0, 0),
+            taken_out=_longer(table.taken_out, with_supports, 0),
+            doubt=_longer(table.doubt, with_doubt, 0),
+            new_doubt=_longer(table.new_doubt, with_doubt, 0),
             chain=_longer(table.chain, more, -1),
         ),
         queue=queue._replace(
-            suspects=_longer(queue.suspects, with_supports, 0), taken=_longer(queue.taken, with_supports, 0)
+            suspects=_longer(queue.suspects, with_supports, 0),
+            depleted=_longer(queue.depleted, with_supports, 0),
+            to_search=_longer(queue.to_search, with_doubt, 0),
         ),
     )
 

@@ -5,6 +5,8 @@ edges) and for 64 roots at once. Every function here can be called again after a
 cell twice changes nothing, and a pair is reported when its cell comes alive, which happens once.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rpq.arrays.lanes import LANES, live, prefetch, raise_block, raise_block_with_hops
@@ -12,13 +14,13 @@ from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import bring_doubt, note_conflicts, own_slot
 from rpq.paths.index.layout import (
+    BUCKETS,
     DONE,
     JUDGED,
     NEED_OUTPUT,
     NOW,
     OUT,
     OUT_CAPACITY,
-    POINTER,
     QUEUED,
     SIMPLE,
     STEPS,
@@ -30,6 +32,7 @@ from rpq.paths.index.rows import (
     dequeue,
     enqueue,
     find,
+    lane_of,
     make_block,
     make_row,
     node_of,
@@ -38,9 +41,29 @@ from rpq.paths.index.rows import (
     report_new,
     root_slot,
     row_at,
+    slide_of,
 )
+from rpq.paths.program import CLASSES
 
 EVERY = np.uint64(2**64 - 1)
+
+
+class Push(NamedTuple):
+    """What a row gives to others: `count` of its blocks, which are in the queue's scratch."""
+
+    vertex: int
+    state: int
+    low: int  # no live cell of the row is below
+    count: int
+    rank: int  # the bucket that the row was taken from: what it gives is no larger
+
+
+class Step(NamedTuple):
+    """A step of the product graph into (vertex, state), over an edge that lasts to `slide`."""
+
+    vertex: int
+    state: int
+    slide: int
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -48,65 +71,66 @@ def has_out(index, vertex, state):
     """Whether an edge leads on from a product node."""
     program, out = index.program, index.graph.out
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
-        if out.length[vertex * program.classes[0] + program.leave_class[leave]] > 0:
+        if out.length[vertex * program.sizes[CLASSES] + program.leave_class[leave]] > 0:
             return True
     return False
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _await(index, row, vertex, state, pending, low, rank):
-    """Let a row whose blocks grew, to no less than `low`, wait for its turn to be pushed on."""
+def _schedule(index, push, step, row, pending):
+    """Let the row that a step leads to, whose blocks grew, wait for its turn to be pushed on."""
     table = index.table
-    table.low[row] = min(table.low[row], low)
-    if has_out(index, vertex, state):
+    table.low[row] = min(table.low[row], min(push.low, step.slide))
+    if has_out(index, step.vertex, step.state):
         table.pending[row] |= pending
-        enqueue(index.queue, index.state, row, rank)
+        enqueue(index.queue, index.state, row, min(push.rank, rank_of(index, step.slide)))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _raise_dense(index, vertex, state, row, slide, count):
-    """What `_raise_row` does to a row that has all the blocks, where paths may be walks: the bits of those that grew.
+def _raise_dense(index, push, step, row):
+    """What `_raise_row` does to a row that has all the blocks, where paths may be walks.
 
     Nearly all steps are of this kind, so nothing is looked at here that they do not need.
     """
     table, queue = index.table, index.queue
     now = index.state[NOW]
     supports = index.state[SUPPORTS] != 0
-    accepts = index.program.accepting[state] != 0
+    accepts = index.program.accepting[step.state] != 0
     base = table.base[row]
     pending = ZERO
-    for i in range(count):
+    for i in range(push.count):
         number = queue.number[i]
         if supports:
-            grew, fresh = raise_block_with_hops(table.values, table.hops, base + number, queue.block[i], slide, now)
+            grew, fresh = raise_block_with_hops(table.values, table.hops, base + number, queue.block[i], step.slide, now)
         else:
-            grew, fresh = raise_block(table.values, base + number, queue.block[i], slide, now)
+            grew, fresh = raise_block(table.values, base + number, queue.block[i], step.slide, now)
         if grew != ZERO:
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
-                report_new(index, vertex, state, number, fresh)
-    index.state[STEPS] += count
-    return pending
+                report_new(index, step.vertex, step.state, number, fresh)
+    index.state[STEPS] += push.count
+    if pending != ZERO:
+        _schedule(index, push, step, row, pending)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _raise_row(index, vertex, state, slide, low, rank, count, from_vertex, from_state):
-    """Raise row (vertex, state) from the `count` blocks of another in the queue's scratch, cut to an edge's slide."""
+def _raise_row(index, push, step):
+    """Raise the row that a step leads to from what is pushed, cut to the slide of the step."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
     now = fields[NOW]
-    row = row_at(index, vertex, state)
+    row = row_at(index, step.vertex, step.state)
     if row < 0:
-        row = make_row(index, vertex, state)
+        row = make_row(index, step.vertex, step.state)
         if row < 0:
             return -row
-    accepts = program.accepting[state] != 0
+    accepts = program.accepting[step.state] != 0
     judged = index.settings[JUDGED] != 0
-    in_conflict = judged and program.later_first[state + 1] > program.later_first[state]
-    own = own_slot(index, vertex)
+    in_conflict = judged and program.later_first[step.state + 1] > program.later_first[step.state]
+    own = own_slot(index, step.vertex)
     pending = ZERO
     code = np.int64(DONE)
     base, span = table.base[row], np.int64(table.span[row])
-    for i in range(count):
+    for i in range(push.count):
         number = queue.number[i]
         source = queue.block[i]
         block = base + number if number < span else find(table, row, number)
@@ -122,27 +146,25 @@ def _raise_row(index, vertex, state, slide, low, rank, count, from_vertex, from_
             code = np.int64(NEED_OUTPUT)
             break
         if fields[SUPPORTS]:
-            grew, fresh = raise_block_with_hops(table.values, table.hops, block, source, slide, now)
+            grew, fresh = raise_block_with_hops(table.values, table.hops, block, source, step.slide, now)
         else:
-            grew, fresh = raise_block(table.values, block, source, slide, now)
-        if number == own >> 6:
+            grew, fresh = raise_block(table.values, block, source, step.slide, now)
+        if number == own >> 6 and grew & lane_of(own) != ZERO:
             # No walk comes back to its root.
-            own_lane = ONE << np.uint64(own & (LANES - 1))
-            if grew & own_lane:
-                table.values[block * LANES + (own & (LANES - 1))] = 0
-                grew &= ~own_lane
-                fresh &= ~own_lane
+            table.values[block * LANES + (own & (LANES - 1))] = 0
+            grew &= ~lane_of(own)
+            fresh &= ~lane_of(own)
         if grew != ZERO:
             if in_conflict and fresh != ZERO:
-                note_conflicts(index, vertex, state, number, fresh)
+                note_conflicts(index, step.vertex, step.state, number, fresh)
             pending |= ONE << np.uint64(number & 63)
             if accepts and fresh != ZERO:
-                report_new(index, vertex, state, number, fresh)
-    fields[STEPS] += count
+                report_new(index, step.vertex, step.state, number, fresh)
+    fields[STEPS] += push.count
     if judged and code == DONE:
-        pending |= bring_doubt(index, row, count, from_vertex, from_state)
+        pending |= bring_doubt(index, row, push.count, push.vertex, push.state)
     if pending != ZERO:
-        _await(index, row, vertex, state, pending, min(low, slide), rank)
+        _schedule(index, push, step, row, pending)
     return code
 
 
@@ -176,7 +198,7 @@ def push_row(index, row, rank):
     """Push the pending blocks of a row along the out-edges of its vertex."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
     now = fields[NOW]
-    classes = program.classes[0]
+    classes = program.sizes[CLASSES]
     vertex, state = node_of(table, row)
     low = table.low[row]
     pending = table.pending[row]
@@ -187,6 +209,7 @@ def push_row(index, row, rank):
     for i in range(1, count):
         highest = max(highest, queue.number[i])
     walks = index.settings[SIMPLE] == 0
+    push = Push(vertex, state, low, count, rank)
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * classes + program.leave_class[leave]
         target_state = np.int64(program.leave_target[leave])
@@ -201,17 +224,16 @@ def push_row(index, row, rank):
                 prefetch(table.values, ahead + 1)
         for place in range(start, end):
             link = graph.out.entries[place]
-            slide = np.int64(graph.expiry[(link >> 1) & POINTER])
+            slide = slide_of(graph, link)
             if slide <= now:
                 continue
-            reached = min(rank, rank_of(index, slide))
-            target = row_at(index, link >> 32, target_state)
-            if walks and target >= 0 and highest < table.span[target] and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
-                grew = _raise_dense(index, link >> 32, target_state, target, slide, count)
-                if grew != ZERO:
-                    _await(index, target, link >> 32, target_state, grew, min(low, slide), reached)
+            step = Step(link >> 32, target_state, slide)
+            target = row_at(index, step.vertex, target_state)
+            has_all = target >= 0 and highest < table.span[target]
+            if walks and has_all and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
+                _raise_dense(index, push, step, target)
                 continue
-            code = _raise_row(index, link >> 32, target_state, slide, low, reached, count, vertex, state)
+            code = _raise_row(index, push, step)
             if code != DONE:
                 table.pending[row] |= pending
                 enqueue(queue, fields, row, rank)
@@ -263,7 +285,7 @@ def _raise_root(index, root, vertex, state, slide):
     table.low[row] = min(table.low[row], slide)
     fields[STEPS] += 1
     if held <= fields[NOW]:
-        lane = ONE << np.uint64(slot & (LANES - 1))
+        lane = lane_of(slot)
         if program.accepting[state]:
             report_new(index, vertex, state, number, lane)
         if index.settings[JUDGED]:
@@ -283,20 +305,11 @@ def raise_step(index, u, v, transition_class, slide):
         if code != DONE:
             return code
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
-        row = row_at(index, u, np.int64(program.step_source[step]))
+        state = np.int64(program.step_source[step])
+        row = row_at(index, u, state)
         if row >= 0:
-            count = _gather(table, index.queue, row, EVERY)
-            code = _raise_row(
-                index,
-                v,
-                np.int64(program.step_target[step]),
-                slide,
-                table.low[row],
-                rank_of(index, slide),
-                count,
-                u,
-                np.int64(program.step_source[step]),
-            )
+            push = Push(u, state, table.low[row], _gather(table, index.queue, row, EVERY), np.int64(BUCKETS - 1))
+            code = _raise_row(index, push, Step(v, np.int64(program.step_target[step]), slide))
             if code != DONE:
                 return code
     return np.int64(DONE)

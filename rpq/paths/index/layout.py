@@ -33,8 +33,9 @@ Vertices and edges are the ids of the engine's snapshot graph. The index has its
 (vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
 different windows, and several partitions of the roots of one, can share a snapshot graph.
 
-Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is full they return a `NEED_…` code with everything consistent, Python enlarges it, and the
-same call goes on where it stopped.
+Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is
+full they return a `NEED_…` code and leave everything consistent; Python makes it larger and calls the kernel again, which
+resumes. How kernels are read and written is told in `docs/kernels.md`.
 """
 
 from typing import NamedTuple
@@ -67,41 +68,44 @@ FREE_SLOTS = 6  # entries in the stack of free slots
 ROWS = 7
 FREE_ROWS = 8
 BLOCKS = 9
-QUEUED = 11  # highest bucket that may hold a row, -1 none
-OUT = 12  # rows in the output buffer
-EVENTS = 13  # events in the output buffer
-TAKEN = 14  # blocks in `Queue.taken`: the current delete took cells out of them, or the insert brought doubt
+QUEUED = 10  # highest bucket that may hold a row, -1 none
+OUT = 11  # rows in the output buffer
+EVENTS = 12  # events in the output buffer
+DEPLETED = 13  # entries of `Queue.depleted`
+TO_SEARCH = 14  # entries of `Queue.to_search`
 SWEPT = 15  # absolute slide of the last sweep
 STARTED = 16  # cycle counter when the current tuple began
-RESUME = 17  # phase 1: the slide of the edge; phase 3: next entry of `taken`
-PATHS = 18  # entries in the path buffer
-ADDED = 19
-REMOVED = 20
-INSERTED = 21
-REFRESHED = 22
-DELETED = 23
-ABSENT = 24
-LATE = 25
-IRRELEVANT = 26
-TIME = 27  # stream time, if HAS_TIME
-HAS_TIME = 28  # 0 before the first tuple
-QUIET = 29  # 1: do not report answers (a rebuild)
-EVENT_OUT = 30  # rows in the output buffer when the current event began
-STEPS = 31  # block steps so far
-VERTICES = 32  # the capacities of the arrays, as Python made them
-EDGES = 33
-ROW_CAPACITY = 34
-BLOCK_CAPACITY = 35
-OUT_CAPACITY = 36
-EVENT_CAPACITY = 37
-PATH_CAPACITY = 38
-PATH_END_CAPACITY = 39
-SUPPORTS = 40  # 1: hop counts and in-edges are kept
-CONFLICTED = 41  # simple paths: roots in `Table.conflicted`
-CONFLICTS = 42  # simple paths: how often a root came to be one of them
-ENTERED = 43  # 1: the current insert brought an edge that was not in the window
-SWEPT_TUPLES = 44  # inserts when the last sweep was
-STATE_FIELDS = 45
+EDGE_SLIDE = 17  # INSERTING: the relative expiry slide of the current edge
+NEXT_LOST = 18  # LOSING: the entry of `Queue.depleted` to report next
+NEXT_PATH = 19  # WITNESSING: the row of the output that gets its path next
+PATHS = 20  # entries in the path buffer
+ADDED = 21
+REMOVED = 22
+INSERTED = 23
+REFRESHED = 24
+DELETED = 25
+ABSENT = 26  # deletes whose edge was missing
+LATE = 27
+IRRELEVANT = 28
+TIME = 29  # stream time, if HAS_TIME
+HAS_TIME = 30  # 0 before the first tuple
+QUIET = 31  # 1: do not report answers (a rebuild)
+EVENT_OUT = 32  # rows in the output buffer when the current event began
+STEPS = 33  # block steps so far
+VERTICES = 34  # the capacities of the arrays, as Python made them
+EDGES = 35
+ROW_CAPACITY = 36
+BLOCK_CAPACITY = 37
+OUT_CAPACITY = 38
+EVENT_CAPACITY = 39
+PATH_CAPACITY = 40
+PATH_END_CAPACITY = 41
+SUPPORTS = 42  # 1: hop counts and in-edges are kept
+CONFLICTED = 43  # simple paths: roots in `Table.conflicted`
+CONFLICTS = 44  # simple paths: how often a root came to be one of them
+ENTERED = 45  # 1: the current insert brought an edge that was not in the window
+SWEPT_TUPLES = 46  # inserts when the last sweep was
+STATE_FIELDS = 47
 
 # Fields of `Index.settings`.
 SIZE = 0
@@ -117,15 +121,17 @@ JUDGED = 9  # simple paths, and the automaton has states in conflict
 SETTINGS_FIELDS = 10
 
 # Values of `Index.state[PHASE]`: what is still to do for the current tuple.
-IDLE = 0
-INSERTING = 1
-REFILLING = 2
-LOSING = 3
-WITNESSING = 4
-JUDGING = 5
+IDLE = 0  # nothing
+INSERTING = 1  # raise what the edge leads to
+REFILLING = 2  # push what a delete filled again
+LOSING = 3  # report the pairs that it took
+WITNESSING = 4  # write a path for each new row
+JUDGING = 5  # simple paths: look at what is in doubt
 
-POINTER = (1 << 31) - 1
-STATE_BITS = (1 << 16) - 1
+# Masks of packed integers.
+POINTER = (1 << 31) - 1  # the edge of a link shifted by one, the block of a directory entry
+STATE_BITS = (1 << 16) - 1  # the state of a node
+LOW_HALF = (1 << 32) - 1  # the second of two numbers
 REGION_CLASSES = 60
 BUCKETS = 256
 
@@ -145,8 +151,9 @@ class Table(NamedTuple):
     values: np.ndarray  # cell type, 64 a block
     hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept
     suspect: np.ndarray  # uint64 a block: cells to be looked at; length 0 likewise
-    taken: np.ndarray  # uint64 a block: cells taken out, or accepting cells that come into doubt; length 0 likewise
+    taken_out: np.ndarray  # uint64 a block: cells that the current delete took out; length 0 likewise
     doubt: np.ndarray  # uint64 a block: cells in doubt (see `conflicts.py`); length 0 where nothing is judged
+    new_doubt: np.ndarray  # uint64 a block: accepting cells that the current insert put in doubt; length 0 likewise
     row_of: np.ndarray  # int32 vertex * states + state -> row or -1
     node: np.ndarray  # int64 a row: vertex << 16 | state, -1 free
     low: np.ndarray  # int64 a row: no live cell is below
@@ -163,7 +170,7 @@ class Table(NamedTuple):
     chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
     free_slots: np.ndarray  # int32, stack
     conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/paths/simple`)
-    aside: np.ndarray  # uint64 a block number: those of them that are set aside
+    suspended: np.ndarray  # uint64 a block number: those of them that are set aside: over the budget, without answers
     blocked: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
 
 
@@ -177,7 +184,8 @@ class Queue(NamedTuple):
     number: np.ndarray  # int64 a block number: scratch
     block: np.ndarray  # int64 a block number: scratch
     suspects: np.ndarray  # int64 a block: stack of row << 32 | block number with suspect cells
-    taken: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.taken`
+    depleted: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.taken_out`
+    to_search: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.new_doubt`
 
 
 class Output(NamedTuple):
@@ -187,7 +195,7 @@ class Output(NamedTuple):
     event_time: np.ndarray  # int64 an event
     event_end: np.ndarray  # int64 an event: rows up to here
     event_kind: np.ndarray  # int8 an event: 1 added, -1 removed
-    event_tuple: np.ndarray  # int64 an event: 2 * number of the tuple in the chunk + 1, or 2 * number for a boundary before it
+    event_tuple: np.ndarray  # int64 an event: 2 * number of the tuple in the chunk + 1; a boundary before it: 2 * number
     paths: np.ndarray  # int64: steps of witnesses, edge << 1 | against, last step first
     path_end: np.ndarray  # int64 a row (only with witnesses): its path ends here
 

@@ -28,6 +28,7 @@ from rpq.paths.index.layout import (
     STATE_BITS,
     SUPPORTS,
 )
+from rpq.paths.program import ACCEPTING, STATES
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
@@ -76,7 +77,33 @@ def nth_block(table, row, i):
 @njit(cache=True, nogil=True, forceinline=True)
 def row_at(index, vertex, state):
     """The row of a product node, or -1."""
-    return np.int64(index.table.row_of[vertex * index.program.classes[1] + state])
+    return np.int64(index.table.row_of[vertex * index.program.sizes[STATES] + state])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def block_at(index, vertex, state, number):
+    """Block `number` of the row of a product node, or -1."""
+    row = row_at(index, vertex, state)
+    return find(index.table, row, number) if row >= 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def cell_at(index, vertex, state, slot):
+    """The cell of a root, by its slot, in the row of a product node: its place in `Table.values`, or -1."""
+    block = block_at(index, vertex, state, slot >> 6)
+    return block * LANES + (slot & (LANES - 1)) if block >= 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def lane_of(slot):
+    """The bit of a slot in the mask of its block."""
+    return ONE << np.uint64(slot & (LANES - 1))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def slide_of(graph, link):
+    """The relative expiry slide of the edge of a link."""
+    return np.int64(graph.expiry[(link >> 1) & POINTER])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -98,7 +125,7 @@ def make_row(index, vertex, state):
     else:
         return np.int64(-NEED_ROWS)
     table.node[row] = vertex << 16 | state
-    table.row_of[vertex * index.program.classes[1] + state] = row
+    table.row_of[vertex * index.program.sizes[STATES] + state] = row
     table.low[row] = NEVER
     table.span[row] = 0
     table.pending[row] = ZERO
@@ -139,7 +166,7 @@ def take_region(index, region_class):
     if index.settings[JUDGED]:
         for taken in range(block, block + size):
             table.doubt[taken] = ZERO
-            table.taken[taken] = ZERO
+            table.new_doubt[taken] = ZERO
     return block
 
 
@@ -160,7 +187,7 @@ def _copy_block(index, source, target):
             table.hops[target * LANES + lane] = table.hops[source * LANES + lane]
     if index.settings[JUDGED]:
         table.doubt[target] = table.doubt[source]
-        table.taken[target] = table.taken[source]
+        table.new_doubt[target] = table.new_doubt[source]
 
 
 @njit(cache=True, nogil=True)
@@ -306,19 +333,21 @@ def dequeue(queue, fields):
 
 
 @njit(cache=True, nogil=True)
-def without_other_answers(index, vertex, state, number, lanes):
-    """The lanes that no other accepting state of the vertex holds."""
+def held_by_no_other(index, vertex, state, number, lanes, lower, higher):
+    """Those of some lanes of an accepting state that no other accepting state of the vertex holds.
+
+    Of a lower state the cells above slide `lower` count, of a higher one those above `higher` (NEVER: none do). So a
+    pair that several states hold is taken once, where `higher` lets the lowest have it.
+    """
     program, table = index.program, index.table
-    for i in range(program.classes[2]):
+    for i in range(program.sizes[ACCEPTING]):
         other = np.int64(program.accepting_states[i])
+        if lanes == ZERO or (other > state and higher == NEVER):
+            break
         if other != state:
-            row = row_at(index, vertex, other)
-            if row >= 0:
-                block = find(table, row, number)
-                if block >= 0:
-                    lanes &= ~live(table.values, block, index.state[NOW])
-                    if lanes == ZERO:
-                        break
+            block = block_at(index, vertex, other, number)
+            if block >= 0:
+                lanes &= ~live(table.values, block, lower if other < state else higher)
     return lanes
 
 
@@ -340,6 +369,7 @@ def report_new(index, vertex, state, number, lanes):
     """Report the pairs of lanes that came alive in an accepting state, unless they were answers already."""
     if index.state[QUIET] or not index.table.is_target[vertex]:
         return
-    if index.program.classes[2] > 1:
-        lanes = without_other_answers(index, vertex, state, number, lanes)
+    if index.program.sizes[ACCEPTING] > 1:
+        now = index.state[NOW]
+        lanes = held_by_no_other(index, vertex, state, number, lanes, now, now)
     write_pairs(index, vertex, number, lanes)

@@ -2,22 +2,11 @@
 
 import numpy as np
 
-from rpq.arrays.lanes import LANES
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.layout import NOW, POINTER, ROWS, SUPPORTS
-from rpq.paths.index.rows import find, row_at
-
-STEP = (1 << 32) - 1
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _cell_at(index, vertex, state, slot):
-    """The place of a root's cell for a product node, or -1."""
-    row = row_at(index, vertex, state)
-    block = find(index.table, row, slot >> 6) if row >= 0 else np.int64(-1)
-    if block < 0:
-        return np.int64(-1)
-    return block * LANES + (slot & (LANES - 1))
+from rpq.paths.index.layout import NOW, ROWS, SUPPORTS
+from rpq.paths.index.predecessors import in_edges, next_in_edge
+from rpq.paths.index.rows import cell_at, row_at
+from rpq.paths.program import ACCEPTING, STATES
 
 
 @njit(cache=True, nogil=True)
@@ -33,9 +22,9 @@ def walk_back(index, source, target, steps):
         return np.int64(-1), steps
     best = np.int64(index.state[NOW])
     end_state = np.int64(-1)
-    for i in range(program.classes[2]):
+    for i in range(program.sizes[ACCEPTING]):
         state = np.int64(program.accepting_states[i])
-        cell = _cell_at(index, target, state, slot)
+        cell = cell_at(index, target, state, slot)
         if cell >= 0 and np.int64(table.values[cell]) > best:
             best = np.int64(table.values[cell])
             end_state = state
@@ -55,35 +44,27 @@ def _follow_supports(index, source, slot, vertex, state, steps):
     Only a cell whose hop count is saturated may have none. O(length × degree), mostly less: the edge that a row
     is due to is the latest.
     """
-    program, graph, table = index.program, index.graph, index.table
-    classes = program.classes[0]
+    table = index.table
     length = np.int64(0)
     while True:
-        cell = _cell_at(index, vertex, state, slot)
+        cell = cell_at(index, vertex, state, slot)
         held, hops = np.int64(table.values[cell]), np.int64(table.hops[cell])
         support, support_state = np.int64(-1), np.int64(-1)
-        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-            links = vertex * classes + program.enter_class[enter]
-            before = np.int64(program.enter_source[enter])
-            first = graph.into.start[links]
-            for place in range(first + np.int64(graph.into.length[links]) - 1, first - 1, -1):
-                link = graph.into.entries[place]
-                if np.int64(graph.expiry[(link >> 1) & POINTER]) < held:
-                    continue
-                if before == 0:
-                    if link >> 32 != source:
-                        continue
-                else:
-                    cell = _cell_at(index, link >> 32, before, slot)
-                    if cell < 0:
-                        continue
+        edge = in_edges(index, vertex, state, -1)
+        while support < 0:
+            edge = next_in_edge(index, vertex, state, edge, held - 1)
+            if edge.link < 0:
+                break
+            if edge.source_state == 0:
+                supports = edge.source == source
+            else:
+                supports = False
+                cell = cell_at(index, edge.source, edge.source_state, slot)
+                if cell >= 0:
                     value = np.int64(table.values[cell])
-                    if value < held or (value == held and np.int64(table.hops[cell]) >= hops):
-                        continue
-                support, support_state = link, before
-                break
-            if support >= 0:
-                break
+                    supports = value > held or (value == held and np.int64(table.hops[cell]) < hops)
+            if supports:
+                support, support_state = edge.link, edge.source_state
         if support < 0:
             return np.int64(-1), steps
         if length >= len(steps):
@@ -101,8 +82,7 @@ def _search_back(index, source, slot, target, end_state, steps):
 
     It visits a product node once, and cannot fail, because a live cell has a path.
     """
-    program, graph, table = index.program, index.graph, index.table
-    classes, states = program.classes[0], program.classes[1]
+    table, states = index.table, index.program.sizes[STATES]
     now = index.state[NOW]
     visited = np.zeros(index.state[ROWS], np.uint8)
     trail = np.empty(64, np.int64)  # the node of each depth
@@ -112,40 +92,35 @@ def _search_back(index, source, slot, target, end_state, steps):
     while True:
         vertex = trail[depth] // states
         state = trail[depth] - vertex * states
-        held_cell = _cell_at(index, vertex, state, slot)
+        held_cell = cell_at(index, vertex, state, slot)
         held = np.int64(table.values[held_cell])
         best_value, best_hops, best_node, best_step = np.int64(-1), np.int64(1 << 30), np.int64(-1), np.int64(-1)
-        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-            links = vertex * classes + program.enter_class[enter]
-            source_state = np.int64(program.enter_source[enter])
-            first = graph.into.start[links]
-            for place in range(first, first + np.int64(graph.into.length[links])):
-                link = graph.into.entries[place]
-                slide = np.int64(graph.expiry[(link >> 1) & POINTER])
-                if slide <= now:
-                    continue
-                if source_state == 0:
-                    if link >> 32 == source and slide >= held:
-                        # The root itself: nothing is better.
-                        if depth >= len(steps):
-                            steps = np.concatenate((steps, np.empty_like(steps)))
-                        steps[depth] = link
-                        return np.int64(depth + 1), steps
-                    continue
-                cell = _cell_at(index, link >> 32, source_state, slot)
-                if cell < 0 or visited[row_at(index, link >> 32, source_state)]:
-                    continue
-                value = min(slide, np.int64(table.values[cell]))
-                if value < held:
-                    continue
-                # A predecessor that is strictly larger, or nearer to one, gives the cell its support.
-                value = np.int64(table.values[cell])
-                hops = np.int64(table.hops[cell]) if index.state[SUPPORTS] else np.int64(0)
-                if value > held:
-                    hops = np.int64(-1)
-                if hops < best_hops or (hops == best_hops and value > best_value):
-                    best_value, best_hops = value, hops
-                    best_node, best_step = (link >> 32) * states + source_state, link
+        edge = in_edges(index, vertex, state)
+        while True:
+            edge = next_in_edge(index, vertex, state, edge, now)
+            if edge.link < 0:
+                break
+            if edge.source_state == 0:
+                if edge.source == source and edge.slide >= held:
+                    # The root itself: nothing is better.
+                    if depth >= len(steps):
+                        steps = np.concatenate((steps, np.empty_like(steps)))
+                    steps[depth] = edge.link
+                    return np.int64(depth + 1), steps
+                continue
+            cell = cell_at(index, edge.source, edge.source_state, slot)
+            if cell < 0 or visited[row_at(index, edge.source, edge.source_state)]:
+                continue
+            value = np.int64(table.values[cell])
+            if min(edge.slide, value) < held:
+                continue
+            # A predecessor that is strictly larger, or nearer to one, gives the cell its support.
+            hops = np.int64(table.hops[cell]) if index.state[SUPPORTS] else np.int64(0)
+            if value > held:
+                hops = np.int64(-1)
+            if hops < best_hops or (hops == best_hops and value > best_value):
+                best_value, best_hops = value, hops
+                best_node, best_step = edge.source * states + edge.source_state, edge.link
         if best_node < 0:
             # A dead end of the search: every predecessor was visited. Back up.
             depth -= 1

@@ -46,7 +46,7 @@ class AsideRoots:
         table = self._index.index.table
         meeting = {root: size for root, size in self.waiting.items() if holds_root(table, table.conflicted, root)}
         self.waiting = {}
-        table.aside[:] |= mask_of(table, meeting)
+        table.suspended[:] |= mask_of(table, meeting)
         self.sizes.update(meeting)
 
     def let_back(self, root: int) -> np.ndarray | None:
@@ -55,7 +55,7 @@ class AsideRoots:
             return None
         table = self._index.index.table
         mask = mask_of(table, [root])
-        table.aside[:] &= ~mask
+        table.suspended[:] &= ~mask
         return judge.pairs_of(self._index.view, mask)
 
     def let_clean_back(self, order: int, time: int | None = None) -> None:
@@ -63,10 +63,10 @@ class AsideRoots:
         if not self.sizes:
             return
         table, view = self._index.index.table, self._index.view
-        found = np.zeros_like(table.aside)
+        found = np.zeros_like(table.suspended)
         conflicts.live_conflicts(view, found)
         # Among them the bits of roots that a sweep has just taken the slots from.
-        clean = table.aside & ~found
+        clean = table.suspended & ~found
         for root in [r for r in self.sizes if slot_of(table, r) < 0 or holds_root(table, clean, r)]:
             del self.sizes[root]
         if clean.any():

@@ -1,6 +1,6 @@
 """What is known of the pairs in doubt: for each a simple path, or that there is none now.
 
-A hash table with open addressing from pair (source << 32 | target) to an *entry*. An entry with a path is an answer,
+A hash table from pair (source << 32 | target) to an *entry*. An entry with a path is an answer,
 until the first edge of the path expires (`slide`) or is deleted; an entry without one is *blocked*. The steps of all
 paths lie in one pool, and those over the same edge are chained, so that a deleted edge finds the paths it breaks; the
 blocked entries of a root are chained too. Nothing is unlinked when an entry changes: a step counts only while it lies in
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.compiled.intrinsics import wraps_around
+from rpq.arrays.hashing import first_candidate, id_at, mixed, new_table, next_candidate, put
 from rpq.compiled.kernel_cache import njit
 
 EMPTY = -1
@@ -20,9 +20,9 @@ BLOCKED = np.iinfo(np.int64).min
 """The slide of an entry without a path."""
 
 # Fields of `Certificates.fields`.
-USED = 0  # places of the hash table that are not empty
+USED = 0  # entries given out, those among them that are gone
 TOP = 1  # steps in the pool
-CAPACITY = 2
+CAPACITY = 2  # entries that there is room for
 POOL = 3  # capacity of the pool
 STAMP = 4  # number of the tuple or boundary that is being judged
 NEXT = 5  # next row of the event to be judged
@@ -33,13 +33,20 @@ STEP_OF = 9  # chain: the next step to look at, + 1; 0: not begun
 UNBLOCKED = 10  # blocked pairs for which a path was found
 BROKEN = 11  # paths that broke
 REPLACED = 12  # of those, how many were replaced by another
-STAGE = 13  # of an insert: its rows, what came into doubt, what it unblocks
-FIELDS = 14
+STAGE = 13  # how far the judging of an insert has come
+TABLE = 14  # entries of the hash table
+FIELDS = 15
+
+# Values of `Certificates.fields[STAGE]`: what is still to be judged of the current insert.
+ITS_ROWS = 0
+ITS_DOUBT = 1  # the pairs that it put in doubt
+WHAT_IT_UNBLOCKS = 2
 
 
 class Certificates(NamedTuple):
     """Entries, paths, and what roots have spent."""
 
+    table: np.ndarray  # int32: from hashes of pairs to entries, see `rpq/arrays/hashing.py`
     key: np.ndarray  # int64 an entry: pair, EMPTY or GONE
     slide: np.ndarray  # int64 an entry: the absolute slide at which the path expires, or BLOCKED
     first: np.ndarray  # int64 an entry: its path begins here in the pool
@@ -62,12 +69,15 @@ class Certificates(NamedTuple):
 
 
 def new_certificates(capacity: int, pool: int, vertices: int, edges: int) -> Certificates:
-    """An empty store; `capacity` is a power of two."""
+    """An empty store with room for `capacity` entries."""
     none = np.full
     fields = np.zeros(FIELDS, np.int64)
     fields[CAPACITY] = capacity
     fields[POOL] = pool
+    table = new_table(capacity)
+    fields[TABLE] = len(table)
     return Certificates(
+        table=table,
         key=none(capacity, EMPTY, np.int64),
         slide=np.zeros(capacity, np.int64),
         first=np.zeros(capacity, np.int64),
@@ -94,64 +104,61 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
     """The same entries, without what no longer counts, and with room for some more entries and steps."""
     entries = int((old.key >= 0).sum())
     steps = int(old.length[old.key >= 0].sum())
-    capacity = 1 << max(4, (4 * (entries + room) - 1).bit_length())
+    capacity = max(16, 2 * (entries + room))
     # A path may have as many steps as there are vertices.
     new = new_certificates(capacity, 2 * steps + 8 * room + vertices, vertices, edges)
     for name in ("spent", "spent_at", "over", "over_work"):
         getattr(new, name)[: len(getattr(old, name))] = getattr(old, name)
-    kept = new.fields[[CAPACITY, POOL]]
+    kept = new.fields[[CAPACITY, POOL, TABLE]]
     new.fields[:] = old.fields
-    new.fields[[CAPACITY, POOL]] = kept
+    new.fields[[CAPACITY, POOL, TABLE]] = kept
     new.fields[[USED, TOP, STEP_OF]] = 0
     _copy(old, new)
     return new
 
 
-@wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
-def _home(key, capacity):
-    h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64(h >> np.uint64(20)) & (capacity - 1)
+def _probe(certificates, h, key):
+    """The place of a pair in the table; a negative one, for `put`, if it is not there."""
+    entries = certificates.fields[TABLE]
+    place = first_candidate(certificates.table, entries, h)
+    while place >= 0 and certificates.key[id_at(certificates.table, place)] != key:
+        place = next_candidate(certificates.table, entries, place)
+    return place
 
 
 @njit(cache=True, nogil=True)
 def entry_of(certificates, key):
     """The entry of a pair, or -1."""
-    capacity = certificates.fields[CAPACITY]
-    place = _home(key, capacity)
-    while certificates.key[place] != EMPTY:
-        if certificates.key[place] == key:
-            return place
-        place = (place + 1) & (capacity - 1)
-    return np.int64(-1)
+    place = _probe(certificates, mixed(np.uint64(key)), key)
+    return id_at(certificates.table, place) if place >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def has_room(certificates, steps):
     """Whether one more entry with a path of that many steps fits."""
     fields = certificates.fields
-    return 2 * (fields[USED] + 1) <= fields[CAPACITY] and fields[TOP] + steps <= fields[POOL]
+    return fields[USED] < fields[CAPACITY] and fields[TOP] + steps <= fields[POOL]
 
 
 @njit(cache=True, nogil=True)
 def enter(certificates, key):
     """The entry of a pair, made (blocked) if there is none; there is room."""
-    entry = entry_of(certificates, key)
-    if entry >= 0:
-        return entry
-    capacity = certificates.fields[CAPACITY]
-    place = _home(key, capacity)
-    while certificates.key[place] != EMPTY:
-        place = (place + 1) & (capacity - 1)
+    h = mixed(np.uint64(key))
+    place = _probe(certificates, h, key)
+    if place >= 0:
+        return id_at(certificates.table, place)
+    entry = certificates.fields[USED]
     certificates.fields[USED] += 1
-    certificates.key[place] = key
-    certificates.slide[place] = BLOCKED
-    certificates.length[place] = 0
-    certificates.born[place] = 0
-    certificates.looked[place] = 0
-    certificates.origins[place] = np.uint64(2**64 - 1)
-    certificates.listed[place] = 0
-    return place
+    put(certificates.table, place, entry)
+    certificates.key[entry] = key
+    certificates.slide[entry] = BLOCKED
+    certificates.length[entry] = 0
+    certificates.born[entry] = 0
+    certificates.looked[entry] = 0
+    certificates.origins[entry] = np.uint64(2**64 - 1)
+    certificates.listed[entry] = 0
+    return entry
 
 
 @njit(cache=True, nogil=True)
@@ -201,7 +208,7 @@ def holds(certificates, place):
 
 @njit(cache=True, nogil=True)
 def _copy(old, new):
-    for place in range(len(old.key)):
+    for place in range(old.fields[USED]):
         key = old.key[place]
         if key < 0:
             continue

@@ -1,8 +1,8 @@
 """Judging the walk answers that are in doubt: the kernels.
 
 Every function returns DONE or, where the store or the output is full, what Python must provide before it is called
-again; called again it goes on where it stopped. A root that spends more than its budget is set aside on the spot:
-nothing further is searched for it, and Python sees to its rows.
+again; it then resumes. A root that spends more than its budget is suspended on the spot ("set aside" in messages):
+nothing more is searched for it, and Python sees to its rows.
 """
 
 import numpy as np
@@ -10,28 +10,32 @@ import numpy as np
 from rpq.arrays.lanes import LANES, live
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.conflicts import empty_list, has_bit, in_doubt, unblocking
+from rpq.paths.index.conflicts import forget_new_doubt, has_bit, in_doubt, unblocking
 from rpq.paths.index.layout import (
     BASE,
     DONE,
     EVENT_OUT,
+    LOW_HALF,
     NEED_OUTPUT,
     NEED_PATHS,
+    NEXT_PATH,
     NOW,
     OUT,
     OUT_CAPACITY,
     PATH_CAPACITY,
     PATH_END_CAPACITY,
     PATHS,
-    RESUME,
     ROWS,
-    TAKEN,
+    TO_SEARCH,
 )
-from rpq.paths.index.rows import ONE, ZERO, block_count, find, node_of, nth_block, row_at
-from rpq.paths.index.witness import STEP, erase_loops, walk_back
+from rpq.paths.index.rows import NEVER, ONE, ZERO, block_count, find, held_by_no_other, lane_of, node_of, nth_block, row_at
+from rpq.paths.index.witness import erase_loops, walk_back
+from rpq.paths.program import STATES
 from rpq.paths.simple.certificates import (
     BLOCKED,
     BROKEN,
+    ITS_DOUBT,
+    ITS_ROWS,
     KEPT,
     NEXT,
     OVERDRAWN,
@@ -41,6 +45,7 @@ from rpq.paths.simple.certificates import (
     STAMP,
     STEP_OF,
     UNBLOCKED,
+    WHAT_IT_UNBLOCKS,
     block,
     certify,
     enter,
@@ -53,24 +58,22 @@ from rpq.paths.simple.search import FOUND, LENGTH, NONE, OVER, WORK, best_value,
 
 NEED_ROOM = 32
 """The store is full."""
-_SOURCE = 32
-_TARGET = (1 << 32) - 1
 
 
 @njit(cache=True, nogil=True)
 def _search(index, certificates, scratch, pair, budget):
     """Look for a path for a pair and enter what was found: DONE or NEED_ROOM."""
-    source = pair >> _SOURCE
+    source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
     fields = certificates.fields
     stamp = fields[STAMP]
     if not has_room(certificates, 0):
         return np.int64(NEED_ROOM)
-    if has_bit(index.table.aside, slot):
+    if has_bit(index.table.suspended, slot):
         return np.int64(DONE)
     spent = certificates.spent[source] if certificates.spent_at[source] == stamp else np.int64(0)
     scratch.fields[WORK] = 0
-    outcome = find_path(index, scratch, source, pair & _TARGET, budget - spent)
+    outcome = find_path(index, scratch, source, pair & LOW_HALF, budget - spent)
     length = scratch.fields[LENGTH] if outcome == FOUND else np.int64(0)
     if not has_room(certificates, length):
         return np.int64(NEED_ROOM)
@@ -79,7 +82,7 @@ def _search(index, certificates, scratch, pair, budget):
     certificates.spent[source] = spent
     certificates.spent_at[source] = stamp
     if outcome == OVER:
-        index.table.aside[slot >> 6] |= ONE << np.uint64(slot & 63)
+        index.table.suspended[slot >> 6] |= lane_of(slot)
         certificates.over[fields[OVERDRAWN]] = source
         certificates.over_work[fields[OVERDRAWN]] = spent
         fields[OVERDRAWN] += 1
@@ -87,9 +90,9 @@ def _search(index, certificates, scratch, pair, budget):
     entry = enter(certificates, pair)
     certificates.looked[entry] = stamp
     if outcome == NONE:
-        certificates.origins[entry] = origins(scratch, index.program.classes[1])
+        certificates.origins[entry] = origins(scratch, index.program.sizes[STATES])
         block(certificates, entry)
-        index.table.blocked[slot >> 6] |= ONE << np.uint64(slot & 63)
+        index.table.blocked[slot >> 6] |= lane_of(slot)
         return np.int64(DONE)
     slide = np.int64(1 << 62)
     for i in range(length):
@@ -104,7 +107,7 @@ def _search(index, certificates, scratch, pair, budget):
 def judge_new(index, certificates, scratch, budget):
     """Keep those rows of the current event, pairs with a new walk, that have a simple path.
 
-    A pair of a root that is set aside gets a blocked entry, which marks it as no answer before.
+    A pair of a suspended root gets a blocked entry, which says that it was no answer before.
     """
     table, output, state, fields = index.table, index.output, index.state, certificates.fields
     if fields[NEXT] < state[EVENT_OUT]:
@@ -112,15 +115,15 @@ def judge_new(index, certificates, scratch, budget):
         fields[KEPT] = state[EVENT_OUT]
     while fields[NEXT] < state[OUT]:
         pair = output.pairs[fields[NEXT]]
-        slot = np.int64(table.slot_of[pair >> _SOURCE])
+        slot = np.int64(table.slot_of[pair >> 32])
         keep = True
         judged = has_bit(table.conflicted, slot)
-        if judged and (has_bit(table.aside, slot) or in_doubt(index, slot, pair & _TARGET)):
+        if judged and (has_bit(table.suspended, slot) or in_doubt(index, slot, pair & LOW_HALF)):
             code = _search(index, certificates, scratch, pair, budget)
             if code != DONE:
                 return code
             entry = entry_of(certificates, pair)
-            if entry < 0 and certificates.spent_at[pair >> _SOURCE] == fields[STAMP]:
+            if entry < 0 and certificates.spent_at[pair >> 32] == fields[STAMP]:
                 enter(certificates, pair)
             keep = entry >= 0 and certificates.slide[entry] != BLOCKED
         if keep:
@@ -138,11 +141,11 @@ def judge_lost(index, certificates):
     kept = state[EVENT_OUT]
     for row in range(state[EVENT_OUT], state[OUT]):
         pair = output.pairs[row]
-        slot = np.int64(table.slot_of[pair >> _SOURCE])
+        slot = np.int64(table.slot_of[pair >> 32])
         keep = True
         if has_bit(table.conflicted, slot):
             entry = entry_of(certificates, pair)
-            keep = not has_bit(table.aside, slot)
+            keep = not has_bit(table.suspended, slot)
             if entry >= 0:
                 keep = certificates.slide[entry] != BLOCKED
                 remove(certificates, entry)
@@ -156,14 +159,14 @@ def judge_lost(index, certificates):
 def search_doubted(index, certificates, scratch, budget):
     """Search the pairs that came into doubt and have no entry yet: they were answers while there was none."""
     table, state = index.table, index.state
-    for i in range(state[TAKEN]):
-        row, number = index.queue.taken[i] >> 32, index.queue.taken[i] & _TARGET
-        lanes = table.taken[find(table, row, number)]
+    for i in range(state[TO_SEARCH]):
+        row, number = index.queue.to_search[i] >> 32, index.queue.to_search[i] & LOW_HALF
+        lanes = table.new_doubt[find(table, row, number)]
         vertex, _ = node_of(table, row)
         if not table.is_target[vertex]:
             continue
         while lanes != ZERO:
-            pair = np.int64(table.slot_vertex[number * LANES + trailing_zeros(lanes)]) << _SOURCE | vertex
+            pair = np.int64(table.slot_vertex[number * LANES + trailing_zeros(lanes)]) << 32 | vertex
             lanes &= lanes - ONE
             if entry_of(certificates, pair) < 0:
                 code = _search(index, certificates, scratch, pair, budget)
@@ -172,7 +175,7 @@ def search_doubted(index, certificates, scratch, budget):
                 entry = entry_of(certificates, pair)
                 if entry >= 0:
                     certificates.born[entry] = 0
-    empty_list(index)
+    forget_new_doubt(index)
     return np.int64(DONE)
 
 
@@ -195,7 +198,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
             code = _search(index, certificates, scratch, certificates.key[entry], budget)
             if code != DONE:
                 return code
-            if has_bit(index.table.aside, slot):
+            if has_bit(index.table.suspended, slot):
                 return np.int64(DONE)
             if certificates.slide[entry] != BLOCKED:
                 output.pairs[state[OUT]] = certificates.key[entry]
@@ -213,7 +216,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
                 certificates.following[before] = following
         entry = following
     if not left:
-        index.table.blocked[slot >> 6] &= ~(ONE << np.uint64(slot & 63))
+        index.table.blocked[slot >> 6] &= ~lane_of(slot)
     return np.int64(DONE)
 
 
@@ -249,16 +252,16 @@ def judge_insert(index, certificates, scratch, u, v, forward, inverse, budget):
     """Judge what a new edge u -> v of these transition classes (-1: none) has changed."""
     fields = certificates.fields
     code = np.int64(DONE)
-    if fields[STAGE] == 0:
+    if fields[STAGE] == ITS_ROWS:
         code = judge_new(index, certificates, scratch, budget)
         if code != DONE:
             return code
-        fields[STAGE] = 1
-    if fields[STAGE] == 1:
+        fields[STAGE] = ITS_DOUBT
+    if fields[STAGE] == ITS_DOUBT:
         code = search_doubted(index, certificates, scratch, budget)
         if code != DONE:
             return code
-        fields[STAGE] = 2
+        fields[STAGE] = WHAT_IT_UNBLOCKS
     if forward >= 0:
         code = unblock_step(index, certificates, scratch, u, v, forward, budget)
     if code == DONE and inverse >= 0:
@@ -276,18 +279,18 @@ def _replace(index, certificates, scratch, entry, budget):
     if state[OUT] >= state[OUT_CAPACITY]:
         return np.int64(NEED_OUTPUT)
     pair = certificates.key[entry]
-    source = pair >> _SOURCE
+    source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
-    if has_bit(index.table.aside, slot):
+    if has_bit(index.table.suspended, slot):
         return np.int64(DONE)
-    if slot >= 0 and best_value(index, slot, pair & _TARGET) > state[NOW]:
-        if not in_doubt(index, slot, pair & _TARGET):
+    if slot >= 0 and best_value(index, slot, pair & LOW_HALF) > state[NOW]:
+        if not in_doubt(index, slot, pair & LOW_HALF):
             remove(certificates, entry)
             return np.int64(DONE)
         code = _search(index, certificates, scratch, pair, budget)
         if code != DONE:
             return code
-        if has_bit(index.table.aside, slot):
+        if has_bit(index.table.suspended, slot):
             return np.int64(DONE)
     else:
         remove(certificates, entry)
@@ -334,29 +337,29 @@ def replace_expired(index, certificates, scratch, capacity, budget):
 
 @njit(cache=True, nogil=True)
 def write_paths(index, certificates):
-    """A simple path for each row of the current event, from row RESUME on."""
+    """A simple path for each row of the current event, from row NEXT_PATH on."""
     state, output = index.state, index.output
     steps = np.empty(64, np.int64)
-    while state[RESUME] < state[OUT]:
-        pair = output.pairs[state[RESUME]]
+    while state[NEXT_PATH] < state[OUT]:
+        pair = output.pairs[state[NEXT_PATH]]
         entry = entry_of(certificates, pair)
         certified = entry >= 0 and certificates.slide[entry] != BLOCKED
         if certified:
             length = certificates.length[entry]
         else:
-            length, steps = walk_back(index, pair >> _SOURCE, pair & _TARGET, steps)
-            length = np.int64(erase_loops(pair & _TARGET, steps, length))
-        if state[PATHS] + length > state[PATH_CAPACITY] or state[RESUME] >= state[PATH_END_CAPACITY]:
+            length, steps = walk_back(index, pair >> 32, pair & LOW_HALF, steps)
+            length = np.int64(erase_loops(pair & LOW_HALF, steps, length))
+        if state[PATHS] + length > state[PATH_CAPACITY] or state[NEXT_PATH] >= state[PATH_END_CAPACITY]:
             return np.int64(NEED_PATHS)
         for i in range(length):
             if certified:
                 step = certificates.step[certificates.first[entry] + length - 1 - i]
             else:
-                step = steps[i] & STEP
+                step = steps[i] & LOW_HALF
             output.paths[state[PATHS] + i] = step
         state[PATHS] += length
-        output.path_end[state[RESUME]] = state[PATHS]
-        state[RESUME] += 1
+        output.path_end[state[NEXT_PATH]] = state[PATHS]
+        state[NEXT_PATH] += 1
     return np.int64(DONE)
 
 
@@ -376,22 +379,22 @@ def forget_certain(index, certificates, capacity):
     for entry in range(capacity):
         pair = certificates.key[entry]
         if pair >= 0:
-            slot = np.int64(index.table.slot_of[pair >> _SOURCE])
-            if slot < 0 or not in_doubt(index, slot, pair & _TARGET):
+            slot = np.int64(index.table.slot_of[pair >> 32])
+            if slot < 0 or not in_doubt(index, slot, pair & LOW_HALF):
                 remove(certificates, entry)
 
 
 @njit(cache=True, nogil=True)
 def answered(index, certificates, pairs):
-    """Which of some pairs with a walk have a simple path, and a root that is not set aside."""
+    """Which of some pairs with a walk have a simple path, and a root that is not suspended."""
     table = index.table
     found = np.ones(len(pairs), np.bool_)
     for i in range(len(pairs)):
-        slot = np.int64(table.slot_of[pairs[i] >> _SOURCE])
+        slot = np.int64(table.slot_of[pairs[i] >> 32])
         if has_bit(table.conflicted, slot):
-            if has_bit(table.aside, slot):
+            if has_bit(table.suspended, slot):
                 found[i] = False
-            elif in_doubt(index, slot, pairs[i] & _TARGET):
+            elif in_doubt(index, slot, pairs[i] & LOW_HALF):
                 entry = entry_of(certificates, pairs[i])
                 found[i] = entry >= 0 and certificates.slide[entry] != BLOCKED
     return found
@@ -415,19 +418,12 @@ def pairs_of(index, roots):
             if roots[number] == ZERO:
                 continue
             lanes = roots[number] & live(table.values, held, now)
-            for j in range(program.classes[2]):
-                other = np.int64(program.accepting_states[j])
-                if lanes == ZERO or other >= state:
-                    break
-                other_row = row_at(index, vertex, other)
-                other_block = find(table, other_row, number) if other_row >= 0 else np.int64(-1)
-                if other_block >= 0:
-                    lanes &= ~live(table.values, other_block, now)
+            lanes = held_by_no_other(index, vertex, state, number, lanes, now, NEVER)
             if found + LANES > len(pairs):
                 pairs = np.concatenate((pairs, np.empty_like(pairs)))
             while lanes != ZERO:
                 slot = number * LANES + trailing_zeros(lanes)
                 lanes &= lanes - ONE
-                pairs[found] = np.int64(table.slot_vertex[slot]) << _SOURCE | vertex
+                pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
                 found += 1
     return pairs[:found]

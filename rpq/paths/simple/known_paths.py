@@ -12,6 +12,7 @@ import numpy as np
 from rpq.compiled.views import view
 from rpq.paths.index import layout
 from rpq.paths.index.judging import JudgedIndex
+from rpq.paths.program import STATES
 from rpq.paths.simple import certificates as store
 from rpq.paths.simple import judge
 from rpq.paths.simple.certificates import BLOCKED, GONE, Certificates, new_certificates, rebuilt
@@ -59,13 +60,14 @@ class KnownPaths:
         if vertices > len(held.root_chain) or edges > len(held.edge_chain):
             self.certificates = rebuilt(held, vertices, edges, self._room)
         if vertices >= len(self._scratch.used):
-            self._scratch = new_scratch(vertices, int(self._index.index.program.classes[1]))
+            self._scratch = new_scratch(vertices, int(self._index.index.program.sizes[STATES]))
             self._scratch_view = view(self._scratch)
 
     def begin(self) -> None:
         """Let what is judged from now on be another tuple, boundary or load, for which every root may spend its budget."""
         self.fields[store.STAMP] += 1
-        self.fields[[store.NEXT, store.KEPT, store.STEP_OF, store.STAGE]] = 0
+        self.fields[[store.NEXT, store.KEPT, store.STEP_OF]] = 0
+        self.fields[store.STAGE] = store.ITS_ROWS
 
     def run(self, kernel: Callable[..., int], *arguments: int) -> None:
         """Call a kernel with the index, the certificates, the room for a search and arguments until it is done."""

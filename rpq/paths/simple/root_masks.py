@@ -45,6 +45,6 @@ def count(mask: np.ndarray) -> int:
 def release(index: Index, roots: np.ndarray) -> None:
     """Let the roots of a mask be free of conflicts."""
     table = index.table
-    for mask in (table.conflicted, table.aside, table.blocked):
+    for mask in (table.conflicted, table.suspended, table.blocked):
         mask &= ~roots
     index.state[layout.CONFLICTED] = count(table.conflicted)

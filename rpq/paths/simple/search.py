@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.arrays.lanes import LANES
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.layout import NOW, POINTER
-from rpq.paths.index.rows import find, row_at
+from rpq.paths.index.layout import LOW_HALF, NOW
+from rpq.paths.index.predecessors import in_edges, next_in_edge
+from rpq.paths.index.rows import cell_at, slide_of
+from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
-STEP = (1 << 32) - 1
 EVERY = np.uint64(2**64 - 1)
 
 # Outcomes.
@@ -96,18 +96,15 @@ def new_scratch(vertices: int, states: int) -> Scratch:
 @njit(cache=True, nogil=True, forceinline=True)
 def value_at(index, vertex, state, slot):
     """What a root's cell for a product node holds; 0 where there is none."""
-    row = row_at(index, vertex, state)
-    block = find(index.table, row, slot >> 6) if row >= 0 else np.int64(-1)
-    if block < 0:
-        return np.int64(0)
-    return np.int64(index.table.values[block * LANES + (slot & (LANES - 1))])
+    cell = cell_at(index, vertex, state, slot)
+    return np.int64(index.table.values[cell]) if cell >= 0 else np.int64(0)
 
 
 @njit(cache=True, nogil=True)
 def best_value(index, slot, target):
     """The relative slide up to which the root of a slot has a walk that answers (root, target)."""
     best = np.int64(0)
-    for i in range(index.program.classes[2]):
+    for i in range(index.program.sizes[ACCEPTING]):
         best = max(best, value_at(index, target, np.int64(index.program.accepting_states[i]), slot))
     return best
 
@@ -124,7 +121,7 @@ def _next_state(program, state, transition_class):
 def _join(index, scratch, depth, start, middle, target):
     """Write the walk through a node that both sides reached behind the path, without cycles; FOUND or UNDECIDED."""
     program = index.program
-    states = program.classes[1]
+    states = program.sizes[STATES]
     length = np.int64(0)
     node = middle
     while node != start:
@@ -165,7 +162,7 @@ def _join(index, scratch, depth, start, middle, target):
     if not program.accepting[state]:
         return np.int64(UNDECIDED)
     for j in range(kept):
-        scratch.path[depth + j] = scratch.walk[j] & STEP
+        scratch.path[depth + j] = scratch.walk[j] & LOW_HALF
     scratch.fields[LENGTH] = depth + kept
     return np.int64(FOUND)
 
@@ -174,7 +171,7 @@ def _join(index, scratch, depth, start, middle, target):
 def _connect(index, scratch, depth, slot, target, floor, budget):
     """Complete the path that ends at `scratch.node[depth]`, over edges that last to `floor` or longer."""
     program, graph = index.program, index.graph
-    classes, states = program.classes[0], program.classes[1]
+    classes, states = program.sizes[CLASSES], program.sizes[STATES]
     fields = scratch.fields
     fields[STAMP] += 1
     stamp = fields[STAMP]
@@ -183,7 +180,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
     scratch.queue_ahead[0] = start
     ahead, ahead_end = np.int64(0), np.int64(1)
     back, back_end = np.int64(0), np.int64(0)
-    for i in range(program.classes[2]):
+    for i in range(program.sizes[ACCEPTING]):
         state = np.int64(program.accepting_states[i])
         if value_at(index, target, state, slot) >= floor:
             node = target * states + state
@@ -207,14 +204,14 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                 for place in range(first, first + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
                     to = link >> 32
-                    if np.int64(graph.expiry[(link >> 1) & POINTER]) < floor or scratch.used[to]:
+                    if slide_of(graph, link) < floor or scratch.used[to]:
                         continue
                     reached = to * states + to_state
                     if scratch.seen_ahead[reached] == stamp or (to == target and not program.accepting[to_state]):
                         continue
                     scratch.seen_ahead[reached] = stamp
                     scratch.from_ahead[reached] = node
-                    scratch.step_ahead[reached] = transition_class << 32 | (link & STEP)
+                    scratch.step_ahead[reached] = transition_class << 32 | (link & LOW_HALF)
                     if to == target or scratch.seen_back[reached] == stamp:
                         return _join(index, scratch, depth, start, reached, target)
                     scratch.queue_ahead[ahead_end] = reached
@@ -224,31 +221,27 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
             back += 1
             vertex = node // states
             state = node - vertex * states
-            for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-                transition_class = np.int64(program.enter_class[enter])
-                links = vertex * classes + transition_class
-                from_state = np.int64(program.enter_source[enter])
-                first = graph.into.start[links]
-                for place in range(first, first + np.int64(graph.into.length[links])):
-                    link = graph.into.entries[place]
-                    if np.int64(graph.expiry[(link >> 1) & POINTER]) < floor:
+            edge = in_edges(index, vertex, state)
+            while True:
+                edge = next_in_edge(index, vertex, state, edge, floor - 1)
+                if edge.link < 0:
+                    break
+                reached = edge.source * states + edge.source_state
+                if scratch.seen_back[reached] == stamp or edge.source == target:
+                    continue
+                if reached != start:
+                    if edge.source_state == 0 or scratch.used[edge.source]:
                         continue
-                    origin = link >> 32
-                    reached = origin * states + from_state
-                    if scratch.seen_back[reached] == stamp or origin == target:
+                    if value_at(index, edge.source, edge.source_state, slot) < floor:
                         continue
-                    if reached != start:
-                        if from_state == 0 or scratch.used[origin]:
-                            continue
-                        if value_at(index, origin, from_state, slot) < floor:
-                            continue
-                    scratch.seen_back[reached] = stamp
-                    scratch.from_back[reached] = node
-                    scratch.step_back[reached] = transition_class << 32 | (link & STEP)
-                    if scratch.seen_ahead[reached] == stamp:
-                        return _join(index, scratch, depth, start, reached, target)
-                    scratch.queue_back[back_end] = reached
-                    back_end += 1
+                scratch.seen_back[reached] = stamp
+                scratch.from_back[reached] = node
+                transition_class = np.int64(program.enter_class[edge.transition])
+                scratch.step_back[reached] = transition_class << 32 | (edge.link & LOW_HALF)
+                if scratch.seen_ahead[reached] == stamp:
+                    return _join(index, scratch, depth, start, reached, target)
+                scratch.queue_back[back_end] = reached
+                back_end += 1
     fields[DRIED] = ahead_end if ahead == ahead_end else 0
     return np.int64(NONE)
 
@@ -257,7 +250,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
 def _extend(index, scratch, slot, target, floor, budget):
     """Try every longer path, depth first; leaves `used` as it found it."""
     program, graph = index.program, index.graph
-    classes, states = program.classes[0], program.classes[1]
+    classes, states = program.sizes[CLASSES], program.sizes[STATES]
     depth = np.int64(0)
     scratch.leave[0] = program.leave_first[scratch.node[0] % states]
     scratch.place[0] = 0
@@ -280,10 +273,10 @@ def _extend(index, scratch, slot, target, floor, budget):
         link = graph.out.entries[graph.out.start[links] + scratch.place[depth]]
         scratch.place[depth] += 1
         to = link >> 32
-        if np.int64(graph.expiry[(link >> 1) & POINTER]) < floor or scratch.used[to]:
+        if slide_of(graph, link) < floor or scratch.used[to]:
             continue
         to_state = np.int64(program.leave_target[leave])
-        scratch.path[depth] = link & STEP
+        scratch.path[depth] = link & LOW_HALF
         if to == target:
             if program.accepting[to_state]:
                 scratch.fields[LENGTH] = depth + 1
@@ -343,7 +336,7 @@ def find_path(index, scratch, source, target, budget):
     best = best_value(index, slot, target)
     if best <= now:
         return np.int64(NONE)
-    scratch.node[0] = source * index.program.classes[1]
+    scratch.node[0] = source * index.program.sizes[STATES]
     scratch.used[source] = 1
     outcome = np.int64(UNDECIDED)
     if best > now + 1:

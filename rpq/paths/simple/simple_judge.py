@@ -44,6 +44,7 @@ import numpy as np
 from rpq.paths.index import conflicts, kernels, layout
 from rpq.paths.index.check import doubted_cells
 from rpq.paths.index.judging import DoubtFigures, JudgedIndex
+from rpq.paths.program import ACCEPTING, CLASSES
 from rpq.paths.simple import certificates as store
 from rpq.paths.simple import judge
 from rpq.paths.simple.aside_roots import AsideRoots
@@ -100,7 +101,7 @@ class SimpleJudge:
         # The rows have their paths and their events: nothing is left of the tuple but to go on to the next.
         state = self._index.state
         state[layout.PHASE] = layout.WITNESSING
-        state[layout.RESUME] = state[layout.OUT]
+        state[layout.NEXT_PATH] = state[layout.OUT]
 
     def _judge_delete(self, chunk: Chunk, i: int) -> None:
         order, rows, aside = 2 * i + 1, self._rows, self._aside
@@ -143,7 +144,7 @@ class SimpleJudge:
         """Make an absolute slide the current one, stopping wherever a path expires."""
         index, state = self._index, self._index.state
         while state[layout.CONFLICTED] and self._slide < slide:
-            if index.index.program.classes[2] > 1:
+            if index.index.program.sizes[ACCEPTING] > 1:
                 # A pair leaves doubt with the accepting cell that was in doubt: from then on the table reports its end.
                 judge.forget_certain(index.view, self.known.view, self.known.capacity)
             stop = min(slide, int(judge.next_expiry(self.known.view, self.known.capacity)))
@@ -262,9 +263,9 @@ class SimpleJudge:
         conflicts.mark_conflicts(index.view, found)
         while (code := int(kernels.settle(index.view))) != layout.DONE:
             index.provide(code)
-        conflicts.empty_list(index.view)  # none of it is new
+        conflicts.forget_new_doubt(index.view)  # none of it is new
         table = index.index.table
-        clean = table.conflicted & ~found & ~table.aside
+        clean = table.conflicted & ~found & ~table.suspended
         self._cleaned += count(clean)
         release(index.index, clean)
         judge.forget_certain(index.view, self.known.view, self.known.capacity)
@@ -275,7 +276,7 @@ class SimpleJudge:
         program, graph, table = index.program, index.graph, index.table
         if not holds_root(table, table.conflicted, root):
             return
-        classes = int(program.classes[0])
+        classes = int(program.sizes[CLASSES])
         links = [
             graph.out.entries[graph.out.start[i] : graph.out.start[i] + graph.out.length[i]]
             for i in range(root * classes, (root + 1) * classes)
@@ -291,7 +292,7 @@ class SimpleJudge:
         index, held = self._index.index, self.known.certificates
         table, accepting = index.table, index.program.accepting
         aside = self._aside.sizes.keys()
-        assert aside == roots_in(table, table.aside)
+        assert aside == roots_in(table, table.suspended)
         walks = set(self._index.walks().tolist())
         ends = {int(table.slot_vertex[slot]) << 32 | v for v, s, slot in doubted_cells(index) if accepting[s]}
         in_doubt = {pair for pair in ends & walks if pair >> 32 not in aside}

@@ -1,0 +1,69 @@
+"""The one hash table, against a dict: few hashes for many keys, so that searches are long and wrap around."""
+
+import random
+
+import numpy as np
+import pytest
+
+from rpq.arrays.hashing import clear, first_candidate, id_at, ids_in, new_table, next_candidate, put, put_new, table_size
+from rpq.compiled.kernel_cache import njit
+
+
+@njit(cache=False, nogil=True)
+def find(table, keys, h, key):
+    """As every user of the table does it: the place of a key, or the negative one where it belongs."""
+    place = first_candidate(table, len(table), h)
+    while place >= 0 and keys[id_at(table, place)] != key:
+        place = next_candidate(table, len(table), place)
+    return place
+
+
+@njit(cache=False, nogil=True)
+def enter(table, keys, h, key, number):
+    """The id of a key, `number` if it is new."""
+    place = find(table, keys, h, key)
+    if place >= 0:
+        return id_at(table, place)
+    keys[number] = key
+    put(table, place, number)
+    return number
+
+
+@njit(cache=False, nogil=True)
+def build_anew(table, hashes, kept):
+    clear(table, len(table))
+    for number in kept:
+        put_new(table, len(table), hashes[number], number)
+
+
+@pytest.mark.parametrize("hashes", [1, 2, 7, 1 << 62])
+def test_the_table_is_a_dict(hashes):
+    drawn = random.Random(hashes)
+    capacity = 40
+    table, keys, hash_of = new_table(capacity), np.full(capacity, -1, np.int64), np.zeros(capacity, np.uint64)
+    held: dict[int, int] = {}
+    for _ in range(400):
+        key = drawn.randrange(200)
+        # Hashes at the end of the table: searches go on at its beginning.
+        h = np.uint64((key * 0x9E3779B97F4A7C15 % hashes) + len(table) - 2)
+        if key in held or len(held) < capacity:
+            number = enter(table, keys, h, key, len(held))
+            assert number == held.setdefault(key, len(held))
+            hash_of[number] = h
+        else:
+            assert find(table, keys, h, key) < 0
+    assert ids_in(table) == list(range(capacity))
+    kept = np.array([number for number in range(capacity) if drawn.random() < 0.5])
+    build_anew(table, hash_of, kept)
+    assert ids_in(table) == kept.tolist()
+    for key, number in held.items():
+        place = find(table, keys, hash_of[number], key)
+        assert (id_at(table, place) if place >= 0 else None) == (number if number in kept else None)
+
+
+def test_a_table_is_a_power_of_two_and_at_most_half_full():
+    for ids in (0, 1, 8, 9, 1000, 1024, 1025):
+        size = table_size(ids)
+        assert size >= 2 * ids
+        assert size & (size - 1) == 0
+        assert len(new_table(ids)) == size
