@@ -1,0 +1,45 @@
+"""Alerts while money moves: who, from accounts under suspicion, can now reach an exchange within a day?
+
+Transfers come one at a time, with their times. An alert says by which path; when a transfer is called back, or a day has
+passed, the alert is withdrawn. Prints:
+
+    09:00  alert      mallory → exchange   mallory transfer ann transfer bob cashes_out exchange
+    09:30  withdrawn  mallory → exchange
+    11:00  alert      mallory → exchange   mallory transfer cho cashes_out exchange
+    01:00  withdrawn  mallory → exchange
+"""
+
+from datetime import datetime
+
+import rpq
+
+watch = rpq.Query(
+    "transfer+/cashes_out",
+    name="money to an exchange",
+    window=rpq.Window(size="1d", slide="1h"),
+    semantics="explicit",  # expired answers leave with a row, too
+    sources=["mallory"],
+)
+engine = rpq.Engine(watch)
+
+
+def tell(changes: rpq.Changes) -> None:
+    """Show what has changed; the path is asked for while it holds."""
+    for change in changes:
+        found = engine.witness(change.source, change.target) if change.op == "+" else None
+        path = "   " + " ".join(word for pair in zip(found.vertices, (*found.labels, "")) for word in pair) if found else ""
+        kind = "alert" if change.op == "+" else "withdrawn"
+        print(f"{change.timestamp:%H:%M}  {kind:<10} {change.source} → {change.target}{path}".rstrip())
+
+
+def at(hour: int, minute: int = 0, day: int = 1) -> datetime:
+    return datetime(2026, 3, day, hour, minute)
+
+
+tell(engine.insert("mallory", "ann", "transfer", at(8, 10)))
+tell(engine.insert("bob", "exchange", "cashes_out", at(8, 20)))
+tell(engine.insert("ann", "bob", "transfer", at(9)))  # which closes the path
+tell(engine.delete("ann", "bob", "transfer", at(9, 30)))  # called back
+tell(engine.insert("cho", "exchange", "cashes_out", at(0, 15)))  # reported late, and still in the window
+tell(engine.insert("mallory", "cho", "transfer", at(11)))
+tell(engine.advance(at(12, day=2)))  # nothing comes, but time passes: the cash-out of 00:15 has left the window

@@ -1,0 +1,58 @@
+"""Paths that meet no vertex twice, and a budget for those that are hard to find.
+
+A courier leaves a depot, drives two roads a day, and delivers where a day ends. With walks the courier may turn round in
+the village behind the depot to make the count even; a simple path may not pass a place twice. To find out that the
+town's streets have no such path takes longer than the budget, so this depot is set aside; all others stay exact. Prints:
+
+    walks:  east → grocer, north → baker
+    simple: north → baker
+    east set aside after 51 nodes; north → baker is still there
+    road to the village closed: set aside are []
+"""
+
+import rpq
+
+STREETS = 4  # of the grid, each way
+DELIVERY = "leaves/(road/road)*/delivers"
+window = rpq.Window(size=100, slide=10)
+
+
+def both_ways(pairs: list[tuple[str, str]]) -> list[tuple[str, str, str, int]]:
+    return [(*ends, "road", 2) for pair in pairs for ends in (pair, pair[::-1])]
+
+
+grid = [(f"{x}-{y}", f"{x + 1}-{y}") for x in range(STREETS - 1) for y in range(STREETS)]
+grid += [(f"{x}-{y}", f"{x}-{y + 1}") for x in range(STREETS) for y in range(STREETS - 1)]
+village = [("0-0", "gate"), ("gate", "church"), ("church", "inn"), ("inn", "gate")]  # a round of three roads
+stream = [
+    *[("north", "mill", "leaves", 1), ("mill", "ford", "road", 2), ("ford", "farm", "road", 2)],
+    ("farm", "baker", "delivers", 3),
+    *[("east", "0-0", "leaves", 1), *both_ways(grid + village)],
+    (f"{STREETS - 1}-{STREETS - 2}", "grocer", "delivers", 3),  # an odd number of streets from 0-0
+]
+
+
+def answers(engine: rpq.Engine) -> str:
+    return ", ".join(sorted(f"{source} → {target}" for source, target in engine.answers()))
+
+
+def engine_of(**options: object) -> rpq.Engine:
+    return rpq.Engine(rpq.Query(DELIVERY, window=window, **options))
+
+
+walks = engine_of()
+walks.push_rows(stream)
+print(f"walks:  {answers(walks)}")
+
+simple = engine_of(paths="simple")  # the default budget is ten million nodes
+simple.push_rows(stream)
+print(f"simple: {answers(simple)}")
+
+# Without on_budget="set_aside" the push would raise a ConflictBudgetError as well, after applying all tuples.
+hurried = engine_of(paths="simple", simple_budget=50, on_budget="set_aside")
+for gone in hurried.push_rows(stream).set_aside:
+    print(f"{gone.root} set aside after {gone.size:,} nodes; {answers(hurried)} is still there")
+
+hurried.push_rows([("0-0", "gate", "road", 4, "-"), ("gate", "0-0", "road", 4, "-")])  # without a village there is no doubt
+hurried.restore_root("east")
+print(f"road to the village closed: set aside are {hurried.set_aside()}")
