@@ -2,10 +2,10 @@
 
 Nothing here is clever, fast or shared with the engine but the parser. After every tuple and at every slide boundary
 the answer is computed anew from the snapshot graph, straight from the expression; the rows are the difference between
-two answers. Numbers in brackets, [2.6], name the rule of the semantics that a line obeys:
+two answers. Numbers in brackets, [S6], name the rule of the semantics that a line obeys:
 
-[2.1] an answer needs a non-empty path, [2.2] walks or simple paths, [2.3] time and boundaries, [2.4] inserts,
-[2.5] deletes, [2.6] rows, [2.9] registering while the stream runs, [2.11] counts, [2.12] labels and "other" labels.
+[S1] an answer needs a non-empty path, [S2] walks or simple paths, [S3] time and boundaries, [S4] inserts,
+[S5] deletes, [S6] rows, [S9] registering while the stream runs, [S11] counts, [S12] labels and "other" labels.
 
 What the rules leave open is decided here, and so for every engine:
 
@@ -46,7 +46,7 @@ COUNTS = "tuples inserted refreshed deleted absent_deletes late irrelevant rows_
 Vertex = Hashable
 Edge = tuple[Vertex, str, Vertex]  # source, label, target
 Path = tuple[Vertex, ...]  # the two ends of a walk, or every vertex of a simple path
-Meaning = tuple[set[Path], bool]  # the non-empty paths of an expression, and whether it has the empty one [2.1]
+Meaning = tuple[set[Path], bool]  # the non-empty paths of an expression, and whether it has the empty one [S1]
 
 
 class Rejected(ValueError):
@@ -76,7 +76,7 @@ class Row(NamedTuple):
 
 
 def evaluate(expression: str | Expression, edges: Iterable[Edge], paths: str = "walk") -> set[tuple[Vertex, Vertex]]:
-    """Return the pairs joined by a non-empty path over `edges` that spells a word of the expression [2.1].
+    """Return the pairs joined by a non-empty path over `edges` that spells a word of the expression [S1].
 
     >>> sorted(evaluate("a/b*", [(1, "a", 2), (2, "b", 2), (2, "b", 3)]))
     [(1, 2), (1, 3)]
@@ -115,7 +115,7 @@ def _meaning(node: Expression, edges: set[Edge], simple: bool) -> Meaning:
         if not simple:
             return {(p[0], q[-1]) for p in left for q in right if p[-1] == q[0]}
         glued = (p + q[1:] for p in left for q in right if p[-1] == q[0])
-        return {path for path in glued if len(set(path)) == len(path)}  # [2.2] no vertex twice
+        return {path for path in glued if len(set(path)) == len(path)}  # [S2] no vertex twice
 
     def concatenate(left: Meaning, right: Meaning) -> Meaning:
         (p, p_empty), (q, q_empty) = left, right
@@ -124,7 +124,7 @@ def _meaning(node: Expression, edges: set[Edge], simple: bool) -> Meaning:
     match node:
         case Label(name):
             return steps((s, t) for s, label, t in edges if label == name)
-        case NegatedSet():  # [2.12] a step in a direction that the set speaks of, with a label that it does not name
+        case NegatedSet():  # [S12] a step in a direction that the set speaks of, with a label that it does not name
             ahead = {(s, t) for s, label, t in edges if False in node.directions and (label, False) not in node.members}
             back = {(t, s) for s, label, t in edges if True in node.directions and (label, True) not in node.members}
             return steps(ahead | back)
@@ -172,7 +172,7 @@ class ReferenceQuery:
     targets: frozenset[Vertex] | None = None
 
     def lower_bound(self, time: int) -> int:
-        """Return the largest timestamp that is outside the window at stream time `time` [2.3]."""
+        """Return the largest timestamp that is outside the window at stream time `time` [S3]."""
         return time // self.slide * self.slide - self.size
 
     def leaves_at(self, timestamp: int) -> int:
@@ -201,19 +201,19 @@ class _Running:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
 
     def process(self, edge: Edge, timestamp: int, op: str, time: int) -> str:
-        """Change the snapshot graph by one tuple and return the verdict on it [2.11]."""
+        """Change the snapshot graph by one tuple and return the verdict on it [S11]."""
         if not self.query.uses(edge[1]):
             return "irrelevant"
-        if op == "-":  # [2.5] whatever its timestamp
+        if op == "-":  # [S5] whatever its timestamp
             return "absent_deletes" if self.edges.pop(edge, None) is None else "deleted"
         if timestamp <= self.query.lower_bound(time):
             return "late"
         verdict = "refreshed" if edge in self.edges else "inserted"
-        self.edges[edge] = max(timestamp, self.edges.get(edge, timestamp))  # [2.4]
+        self.edges[edge] = max(timestamp, self.edges.get(edge, timestamp))  # [S4]
         return verdict
 
     def rows(self, time: int, *, silent: bool = False) -> list[Row]:
-        """Bring the answer up to date and return what changed; `silent` drops the rows "-" [2.6]."""
+        """Bring the answer up to date and return what changed; `silent` drops the rows "-" [S6]."""
         before, self.answer = self.answer, self.query.answer(self.edges)
         rows = [Row(self.query.name, x, y, time, "+") for x, y in self.answer - before]
         if not silent:
@@ -244,7 +244,7 @@ class ReferenceEngine:
         """Process one tuple and return its rows, those of the boundaries it crosses first."""
         if op not in ("+", "-"):
             raise Rejected(f"op {op!r}")
-        rows = self.advance(timestamp)  # [2.3] whatever becomes of the tuple
+        rows = self.advance(timestamp)  # [S3] whatever becomes of the tuple
         edge, known = (source, label, target), (source, label, target) in self.store
         verdicts = []
         for running in self._running.values():
@@ -269,7 +269,7 @@ class ReferenceEngine:
         return rows
 
     def advance(self, time: int) -> list[Row]:
-        """Move τ to `time` if that is later, and return the rows of the boundaries crossed, in time order [2.3]."""
+        """Move τ to `time` if that is later, and return the rows of the boundaries crossed, in time order [S3]."""
         if not INT64_MIN <= time <= INT64_MAX or any(time + r.query.size > INT64_MAX for r in self._running.values()):
             raise Rejected(f"time {time}: it, or a window that begins there, is outside int64")
         if self.time is None:
@@ -291,7 +291,7 @@ class ReferenceEngine:
         return rows
 
     def register(self, query: ReferenceQuery, start: Literal["window", "empty"] = "window") -> list[Row]:
-        """Add a query and return its first rows; raise RegistrationRefused if its window is not in the store [2.9]."""
+        """Add a query and return its first rows; raise RegistrationRefused if its window is not in the store [S9]."""
         if query.name in self._running or start not in ("window", "empty"):
             raise ValueError(f"query {query.name!r} is registered already, or there is no start {start!r}")
         running = _Running(query)
@@ -327,7 +327,7 @@ class ReferenceEngine:
         return dict(self._named(name).edges)
 
     def counts(self, name: str | None = None) -> dict[str, int]:
-        """Return the counts of a query, or, without a name, of the engine [2.11]."""
+        """Return the counts of a query, or, without a name, of the engine [S11]."""
         if name is None:
             live = sum(len(running.answer) for running in self._running.values())
             return {**self._counts, "answers_live": live, "edges_live": len(self.store)}

@@ -1,4 +1,7 @@
-"""The DFA of an expression: its language, its size, its table, equality, and how it looks."""
+"""The DFA of an expression: its language, its size, its table, equality, and how it looks.
+
+semantics.md S12
+"""
 
 from __future__ import annotations
 

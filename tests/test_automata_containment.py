@@ -1,4 +1,7 @@
-"""Suffix-language containment, and the promise about simple paths that rests on it, held against brute force."""
+"""Suffix-language containment, and the promise about simple paths that rests on it, held against brute force.
+
+semantics.md S2
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Going on after a crash: a run that is killed anywhere and started again gives the rows of one that was not."""
+"""Going on after a crash: a run that is killed anywhere and started again gives the rows of one that was not.
+
+semantics.md S7
+"""
 
 from __future__ import annotations
 

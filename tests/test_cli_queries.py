@@ -1,4 +1,7 @@
-"""Many queries in one run: what a file of them may say, and that each gives the rows that it gives alone."""
+"""Many queries in one run: what a file of them may say, and that each gives the rows that it gives alone.
+
+semantics.md S7
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`rpq run` as a user calls it: options, rows, figures, exit statuses."""
+"""`rpq run` as a user calls it: options, rows, figures, exit statuses.
+
+semantics.md S6
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def as_multiset(found) -> list:
     return sorted(found, key=repr)
 
 
-# W = β = 10:   time   0 ──── 10 ────     (design section 2.6)
+# W = β = 10:   time   0 ──── 10 ────     (semantics.md S6)
 #               edge   +       +   / −
 @pytest.mark.parametrize(
     ("op", "semantics", "result"),

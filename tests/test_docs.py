@@ -1,16 +1,141 @@
-"""Documentation: pages build strictly from this checkout alone, their code runs, their links lead somewhere."""
+"""Documentation: pages build strictly from this checkout alone, what they show runs, what they name is there."""
 
 from __future__ import annotations
 
+import ast
 import doctest
+import html
+import os
 import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
+import click
 import pytest
+
+import rpq
+import rpq.readers
+import rpq.spark
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-WITH_PYTHON = sorted(page for page in DOCS.glob("*.md") if "```python\n" in page.read_text(encoding="utf-8"))
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+BY_PAGE = [(path, re.findall(r"^```(\w+)\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M)) for path in PAGES]
+WITH_PYTHON = [path for path, blocks in BY_PAGE if any(language == "python" for language, _ in blocks)]
+WITH_COMMANDS = [path for path, blocks in BY_PAGE if any(re.search(r"^rpq ", block, re.M) for _, block in blocks)]
+COMING = {"rpq/running/protocol.py", "tests/test_imports.py"}
+"""Named ahead of time: take out what has come."""
+
+
+def without_code(text: str) -> str:
+    """Markdown without its blocks of code and the code in its lines, where brackets are not links."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+
+
+# --- the site --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    pytest.importorskip("material", reason="the extra docs is not installed")
+    pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONIOENCODING": "utf-8"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+class Loaded(HTMLParser):
+    """What a browser loads for a page, and the names of its places."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.places: set[str] = set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        self.places.add(given.get("id") or "")
+        if tag in ("script", "img", "iframe", "video", "source", "object", "embed"):
+            self.addresses += [given.get("src") or "", given.get("data") or ""]
+        elif tag == "link" and given.get("rel") not in ("canonical", "prev", "next"):
+            self.addresses.append(given.get("href") or "")
+
+
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) >= len(PAGES)
+    for page in pages:
+        for address in Loaded(page).addresses:
+            assert not re.match(r"(\w+:)?//", address), (page.name, address)
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet
+    for page in pages:  # for these Material would ask another host, when the page is opened
+        text = page.read_text(encoding="utf-8")
+        assert 'data-md-component="source"' not in text and 'class="mermaid"' not in text, page
+
+
+def public_names() -> Iterator[str]:
+    for module in (rpq, rpq.readers, rpq.spark):
+        for name in module.__all__:
+            yield f"{module.__name__}.{name}"
+    for name in rpq.__all__:
+        one = getattr(rpq, name)
+        if isinstance(one, type):
+            for member, value in vars(one).items():
+                if not member.startswith("_") and (callable(value) or isinstance(value, (property, classmethod))):
+                    yield f"rpq.{name}.{member}"
+
+
+def test_every_public_name_is_on_a_page(site: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    shown = Loaded(site / "api.html").places | Loaded(site / "spark.html").places
+    missing = {name for name in public_names() if name not in shown}
+    assert not missing
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    from rpq.cli import main
+
+    waiting: list[tuple[str, click.Command]] = [("rpq", main)]
+    while waiting:
+        name, command = waiting.pop()
+        yield name, command
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            waiting += [(f"{name} {one}", command.get_command(context, one)) for one in command.list_commands(context)]
+
+
+def test_every_command_is_shown_with_what_its_help_says(site: Path) -> None:
+    page = (site / "command.html").read_text(encoding="utf-8")
+    shown = " ".join(html.unescape(re.sub(r"<[^>]+>", "", page)).split())
+    found = list(commands())
+    assert len(found) > 15
+    for name, command in found:
+        assert f'id="{name.replace(" ", "-")}"' in page
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert max(parameter.opts, key=len) in shown
+                assert " ".join((parameter.help or "").split()) in shown, (name, parameter.opts)
+
+
+def test_examples_in_docstrings_are_blocks_of_code(site: Path) -> None:
+    text = (site / "api.html").read_text(encoding="utf-8")
+    assert not re.search(r"<blockquote>|<p>&gt;&gt;&gt;", text)
+    assert "lower_bound" in text
+
+
+# --- what they show --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.stem)
@@ -19,7 +144,7 @@ def test_every_block_of_python_runs_and_gives_what_the_page_says(page: Path, mon
     text = page.read_text(encoding="utf-8")
     names: dict[str, object] = {"__name__": "page"}
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF)
-    for block in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+    for block in re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M):
         line = text.count("\n", 0, block.start()) + 1
         if ">>>" in block[1]:
             test = doctest.DocTestParser().get_doctest(block[1], names, page.name, str(page), line)
@@ -29,3 +154,110 @@ def test_every_block_of_python_runs_and_gives_what_the_page_says(page: Path, mon
             assert not told, "".join(told)
         else:
             exec(compile("\n" * line + block[1], str(page), "exec"), names)
+
+
+def test_the_semantics_have_an_example_for_every_section() -> None:
+    sections = re.split(r"^## ", (DOCS / "semantics.md").read_text(encoding="utf-8"), flags=re.M)[1:14]
+    assert [section.split()[0] for section in sections] == [f"S{number}" for number in range(1, 14)]
+    for section in sections:
+        assert ">>>" in section, section.splitlines()[0]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path) -> None:
+    if page.stem == "spark":
+        pytest.importorskip("pyspark", reason="the extra spark is not installed")
+        from rpq.spark.errors import PipelineError
+        from rpq.spark.java import check_java
+
+        try:
+            check_java()
+        except PipelineError as missing:
+            pytest.skip(str(missing))
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "rpq"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rpq.cli "$@"\n')
+    command.chmod(0o755)
+    path = os.pathsep.join([str(command.parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    for language, block in dict(BY_PAGE)[page]:
+        if language == "sh" and re.search(r"^rpq ", block, re.M):
+            ran = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", block],
+                cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert ran.returncode == 0, block + ran.stderr
+            assert "Traceback" not in ran.stderr
+            for output in re.findall(r"--output (\S+)", block):
+                assert (tmp_path / output).exists(), output
+
+
+# --- what they name --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def test_every_link_into_the_repository_leads_somewhere(text: Path) -> None:
+    for link, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)", without_code(text.read_text(encoding="utf-8"))):
+        target = text.parent / link if link else text
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.M)
+            assert anchor[1:] in [re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles], link
+
+
+@pytest.mark.parametrize("text", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=lambda path: path.name)
+def test_every_file_that_is_named_is_there(text: Path) -> None:
+    """Files of an example to be made are named as `weblog`; what is named as a command is not looked for."""
+    named = re.findall(r"`((?:rpq|tests|docs|spark|workloads|automata|examples)/[\w./*]*)`", text.read_text(encoding="utf-8"))
+    assert named
+    missing = {path for path in named if "weblog" not in path and not list(ROOT.glob(path))}
+    assert missing <= COMING
+
+
+def test_the_format_of_contributing_can_be_read(tmp_path: Path) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    exec(textwrap.dedent(re.search(r"^ *```python\n(.*?)^ *```", text, re.S | re.M)[1]), names)
+    for name, lines in (("one", "1 ann get /x\n5 bob get /y\n"), ("two", "3 cho put /z\n")):
+        (tmp_path / name).write_text(lines)
+    reader = names["open_weblog"]([str(tmp_path / "one"), str(tmp_path / "two")])  # type: ignore[operator]
+    rows = [row for batch in reader for row in batch.columns.to_pylist()]
+    assert [(row["timestamp"], row["source"], row["label"], row["target"]) for row in rows] == [
+        (1, "ann", "get", "/x"),
+        (3, "cho", "put", "/z"),
+        (5, "bob", "get", "/y"),
+    ]
+    assert reader.time_unit == "s"
+
+
+def test_commands_of_contributing_name_what_there_is() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    summary = re.search(r"^```sh\n(.*?)^```", text, re.S | re.M)[1]
+    expanded = subprocess.run(
+        ["bash", "-c", "echo " + re.search(r"tests/test_\{\S+", summary)[0]], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert len(expanded) > 4
+    for path in [*expanded, *re.findall(r" (tests/\w+\.py|\.ci/\w+)", summary)]:
+        assert (ROOT / path).exists(), path
+
+
+def sections_in(text: str) -> set[str]:
+    return set(re.findall(r"\bS\d+\b", text))
+
+
+def test_the_table_of_the_semantics_says_what_the_tests_say() -> None:
+    table = re.findall(r"^\| (S\d+) [^|]*\| ([^|]*) \|$", (DOCS / "semantics.md").read_text(encoding="utf-8"), re.M)
+    assert [section for section, _ in table] == [f"S{number}" for number in range(1, 14)]
+    by_table = {(name, section) for section, names in table for name in re.findall(r"`(\w+)`", names)}
+    by_tests = set()
+    for path in (ROOT / "tests").glob("test_*.py"):
+        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        for line in re.findall(r"^semantics\.md (S.*)$", said, re.M):
+            by_tests |= {(path.stem, section) for section in sections_in(line)}
+    assert by_table == by_tests
+
+
+def test_the_changelog_begins_with_what_is_not_released_or_with_this_version() -> None:
+    first = re.search(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)[1]
+    assert first in ("Unreleased", rpq.__version__)
+    assert f"## [{rpq.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

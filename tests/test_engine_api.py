@@ -1,4 +1,7 @@
-"""The engine as a person meets it: what may be pushed, what comes back, and what an error says and leaves."""
+"""The engine as a person meets it: what may be pushed, what comes back, and what an error says and leaves.
+
+semantics.md S1
+"""
 
 from __future__ import annotations
 

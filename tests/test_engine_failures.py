@@ -1,4 +1,7 @@
-"""An engine is never left with wrong answers: two threads at once, errors before and in the middle of a tuple."""
+"""An engine is never left with wrong answers: two threads at once, errors before and in the middle of a tuple.
+
+semantics.md S13
+"""
 
 import threading
 

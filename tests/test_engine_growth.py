@@ -1,4 +1,7 @@
-"""Everything that grows, wraps, saturates, is used again or is given back: reached on purpose, and seen to be."""
+"""Everything that grows, wraps, saturates, is used again or is given back: reached on purpose, and seen to be.
+
+semantics.md S3, S10
+"""
 
 from __future__ import annotations
 

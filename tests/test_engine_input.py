@@ -1,4 +1,7 @@
-"""What must not be pushed: the error names row and column, holds the changes of what came before, and the engine goes on."""
+"""What must not be pushed: the error names row and column, holds the changes of what came before, and the engine goes on.
+
+semantics.md S12, S13
+"""
 
 from __future__ import annotations
 

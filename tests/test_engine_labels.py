@@ -1,4 +1,7 @@
-"""Labels follow the window and the queries: memory, cost and what is known of a label that went."""
+"""Labels follow the window and the queries: memory, cost and what is known of a label that went.
+
+semantics.md S9, S10
+"""
 
 import resource
 import time

@@ -1,4 +1,7 @@
-"""What must not be seen in the result stream: batches, threads, restoring, the order of the queries, shares of the roots."""
+"""What must not be seen in the result stream: batches, threads, restoring, the order of the queries, shares of the roots.
+
+semantics.md S7
+"""
 
 from __future__ import annotations
 

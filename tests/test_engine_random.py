@@ -1,4 +1,7 @@
-"""Random streams: after every step the engine says what the oracle says, and its structure holds."""
+"""Random streams: after every step the engine says what the oracle says, and its structure holds.
+
+semantics.md S1, S3, S4, S5, S6, S9, S11
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One tuple at a time gives what batches give: by insert and delete, in a list of one, in a record batch of one row."""
+"""One tuple at a time gives what batches give: by insert and delete, in a list of one, in a record batch of one row.
+
+semantics.md S4, S5, S7
+"""
 
 import random
 

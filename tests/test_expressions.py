@@ -1,4 +1,7 @@
-"""What is an expression, what tree it gives, and what is said about what is none."""
+"""What is an expression, what tree it gives, and what is said about what is none.
+
+semantics.md S12
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The formats of the data sets, on a few lines each."""
+"""The formats of the data sets, on a few lines each.
+
+semantics.md S8
+"""
 
 from __future__ import annotations
 

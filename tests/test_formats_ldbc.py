@@ -1,4 +1,7 @@
-"""LDBC update streams: which edges an event stands for, and what is wrong with one."""
+"""LDBC update streams: which edges an event stands for, and what is wrong with one.
+
+semantics.md S8
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sorting by time, in memory and through runs on disk."""
+"""Sorting by time, in memory and through runs on disk.
+
+semantics.md S8
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 What an error leaves is held against the oracle: the tuples before the row that it names are applied, no others; and each
 of them is what a column may hold, while the row that is named is not, by a judgement that shares no code with the engine.
+
+semantics.md S13
 """
 
 from __future__ import annotations

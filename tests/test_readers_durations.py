@@ -1,4 +1,7 @@
-"""Durations in the stream's time unit."""
+"""Durations in the stream's time unit.
+
+semantics.md S3
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The format `edges` as text: every way to write it down gives the same columns, and every mistake has a place."""
+"""The format `edges` as text: every way to write it down gives the same columns, and every mistake has a place.
+
+semantics.md S8, S13
+"""
 
 from __future__ import annotations
 

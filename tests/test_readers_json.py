@@ -1,4 +1,7 @@
-"""JSON lines: columns by name, exact places of errors, and a quick way that gives what the exact way gives."""
+"""JSON lines: columns by name, exact places of errors, and a quick way that gives what the exact way gives.
+
+semantics.md S13
+"""
 
 from __future__ import annotations
 

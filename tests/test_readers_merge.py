@@ -1,4 +1,7 @@
-"""Merging by heads is what a person would do with the files in hand, at the speed of a sort."""
+"""Merging by heads is what a person would do with the files in hand, at the speed of a sort.
+
+semantics.md S8
+"""
 
 from __future__ import annotations
 

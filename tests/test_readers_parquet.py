@@ -1,4 +1,7 @@
-"""Parquet as input: typed columns keep their type."""
+"""Parquet as input: typed columns keep their type.
+
+semantics.md S12
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The oracle's time, rows and counts on examples worked by hand, each derived from the drawing above it."""
+"""The oracle's time, rows and counts on examples worked by hand, each derived from the drawing above it.
+
+semantics.md S3, S4, S5, S6, S11
+"""
 
 import random
 
@@ -7,7 +10,7 @@ import pytest
 from tests.drawn import counted, explicit, push, query, shown
 from tests.reference import INT64_MAX, INT64_MIN, ReferenceEngine, Rejected
 
-# --- time: 2.3 ------------------------------------------------------------------------------------------------------
+# --- time: S3 ------------------------------------------------------------------------------------------------------
 
 
 def test_the_window_moves_at_multiples_of_the_slide_even_if_its_size_is_none():
@@ -131,7 +134,7 @@ def test_the_smallest_timestamp_is_a_timestamp():
     assert shown(engine.advance(0)) == ["- x y @-9223372036854775790"]
 
 
-# --- inserts and deletes: 2.4, 2.5 ----------------------------------------------------------------------------------
+# --- inserts and deletes: S4, S5 ----------------------------------------------------------------------------------
 
 
 def test_an_edge_keeps_the_larger_of_its_timestamps():
@@ -188,7 +191,7 @@ def test_a_delete_older_than_the_window_still_deletes():
     assert push(engine, "x y a 25", "x y a 3 -") == ["+ x y @25", "- x y @25"]
 
 
-# --- rows: 2.6 ------------------------------------------------------------------------------------------------------
+# --- rows: S6 ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -313,7 +316,7 @@ def test_a_simple_path_comes_and_goes_with_its_detour():
     assert shown(engine.advance(20)) == ["- x z @20"]
 
 
-# --- several queries, counts: 2.4, 2.11 -----------------------------------------------------------------------------
+# --- several queries, counts: S4, S11 -----------------------------------------------------------------------------
 
 
 def test_several_queries_each_with_its_window():

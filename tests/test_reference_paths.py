@@ -1,4 +1,7 @@
-"""The oracle's paths (contract 2.1, 2.2, 2.12) on examples worked by hand, each derived from the drawing above it."""
+"""The oracle's paths on examples worked by hand, each derived from the drawing above it.
+
+semantics.md S1, S2, S12
+"""
 
 import random
 import re

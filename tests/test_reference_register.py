@@ -1,4 +1,7 @@
-"""The oracle's registering (contract 2.9) on examples worked by hand, each derived from the drawing above it."""
+"""The oracle's registering on examples worked by hand, each derived from the drawing above it.
+
+semantics.md S9
+"""
 
 import itertools
 import random

@@ -1,4 +1,7 @@
-"""Simple paths by hand: each rule in a graph small enough to draw, with the rows that must come."""
+"""Simple paths by hand: each rule in a graph small enough to draw, with the rows that must come.
+
+semantics.md S2
+"""
 
 from __future__ import annotations
 

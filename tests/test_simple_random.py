@@ -1,4 +1,7 @@
-"""Simple paths at random: after every step the engine says what the oracle says, and the rare branches were taken."""
+"""Simple paths at random: after every step the engine says what the oracle says, and the rare branches were taken.
+
+semantics.md S2
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pipeline on a real Spark: from raw files to rows, the same as the local engine's, and after a crash as well."""
+"""The pipeline on a real Spark: from raw files to rows, the same as the local engine's, and after a crash as well.
+
+semantics.md S7
+"""
 
 from __future__ import annotations
 

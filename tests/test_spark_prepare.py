@@ -1,4 +1,7 @@
-"""Splits and what tasks make of them, without a JVM: together they are what a reader makes of the whole file."""
+"""Splits and what tasks make of them, without a JVM: together they are what a reader makes of the whole file.
+
+semantics.md S8
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A "worker" is a cache of engines.  Micro-batches go to workers at random, so that a worker has seen all of a partition's
 micro-batches, or missed the last ones, or never saw any, or holds the outcome of an attempt that Spark threw away.
+
+semantics.md S7
 """
 
 from __future__ import annotations

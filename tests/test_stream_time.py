@@ -1,4 +1,7 @@
-"""Time as a person means it: windows in durations, dates and times in and out; and what does not go together."""
+"""Time as a person means it: windows in durations, dates and times in and out; and what does not go together.
+
+semantics.md S3
+"""
 
 from __future__ import annotations
 

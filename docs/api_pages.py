@@ -1,0 +1,21 @@
+"""What the API pages change of docstrings and signatures before they are shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+EXAMPLE = re.compile(r"^>>> .*\n?(?:^.*\S.*\n?)*", re.MULTILINE)
+
+
+class ForUsers(griffe.Extension):
+    """Puts fences around doctests, which Markdown would take for quotations, and leaves parameters of tests out."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Change a module, class, function or attribute."""
+        if obj.docstring is not None:
+            obj.docstring.value = EXAMPLE.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", obj.docstring.value)
+        if isinstance(obj, griffe.Function):
+            obj.parameters = griffe.Parameters(*(one for one in obj.parameters if not one.name.startswith("_")))
