@@ -100,7 +100,8 @@ def _helps() -> Iterator[str]:
     from rpq.cli import main
 
     for name, command in commands(main, "rpq"):
-        context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100, **command.context_settings)
+        settings = {**command.context_settings, "max_content_width": 100, "terminal_width": 100}
+        context = click.Context(command, info_name=name, **settings)
         yield f"## {name}\n\n```text\n{command.get_help(context)}\n```\n"
 
 

@@ -26,16 +26,23 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
-BY_PAGE = [(path, re.findall(r"^```(\w+)\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M)) for path in PAGES]
+BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+BY_PAGE = [(path, BLOCK.findall(read(path))) for path in PAGES]
 WITH_PYTHON = [path for path, blocks in BY_PAGE if any(language == "python" for language, _ in blocks)]
-WITH_COMMANDS = [path for path, blocks in BY_PAGE if any(re.search(r"^rpq ", block, re.M) for _, block in blocks)]
+WITH_COMMANDS = [path for path, blocks in BY_PAGE if any(re.search(r"^rpq ", block, re.MULTILINE) for _, block in blocks)]
 COMING = {"rpq/running/protocol.py", "tests/test_imports.py"}
 """Named ahead of time: take out what has come."""
 
 
 def without_code(text: str) -> str:
     """Markdown without its blocks of code and the code in its lines, where brackets are not links."""
-    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
 
 
 # --- the site --------------------------------------------------------------------------------------------------------
@@ -61,7 +68,7 @@ class Loaded(HTMLParser):
         super().__init__()
         self.addresses: list[str] = []
         self.places: set[str] = set()
-        self.feed(page.read_text(encoding="utf-8"))
+        self.feed(read(page))
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         given = dict(attributes)
@@ -79,9 +86,9 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
         for address in Loaded(page).addresses:
             assert not re.match(r"(\w+:)?//", address), (page.name, address)
     for sheet in site.rglob("*.css"):
-        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", read(sheet)), sheet
     for page in pages:  # for these Material would ask another host, when the page is opened
-        text = page.read_text(encoding="utf-8")
+        text = read(page)
         assert 'data-md-component="source"' not in text and 'class="mermaid"' not in text, page
 
 
@@ -117,7 +124,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def test_every_command_is_shown_with_what_its_help_says(site: Path) -> None:
-    page = (site / "command.html").read_text(encoding="utf-8")
+    page = read(site / "command.html")
     shown = " ".join(html.unescape(re.sub(r"<[^>]+>", "", page)).split())
     found = list(commands())
     assert len(found) > 15
@@ -130,7 +137,7 @@ def test_every_command_is_shown_with_what_its_help_says(site: Path) -> None:
 
 
 def test_examples_in_docstrings_are_blocks_of_code(site: Path) -> None:
-    text = (site / "api.html").read_text(encoding="utf-8")
+    text = read(site / "api.html")
     assert not re.search(r"<blockquote>|<p>&gt;&gt;&gt;", text)
     assert "lower_bound" in text
 
@@ -141,10 +148,10 @@ def test_examples_in_docstrings_are_blocks_of_code(site: Path) -> None:
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.stem)
 def test_every_block_of_python_runs_and_gives_what_the_page_says(page: Path, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
-    text = page.read_text(encoding="utf-8")
+    text = read(page)
     names: dict[str, object] = {"__name__": "page"}
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF)
-    for block in re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M):
+    for block in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         line = text.count("\n", 0, block.start()) + 1
         if ">>>" in block[1]:
             test = doctest.DocTestParser().get_doctest(block[1], names, page.name, str(page), line)
@@ -157,7 +164,7 @@ def test_every_block_of_python_runs_and_gives_what_the_page_says(page: Path, mon
 
 
 def test_the_semantics_have_an_example_for_every_section() -> None:
-    sections = re.split(r"^## ", (DOCS / "semantics.md").read_text(encoding="utf-8"), flags=re.M)[1:14]
+    sections = re.split(r"^## ", read(DOCS / "semantics.md"), flags=re.MULTILINE)[1:14]
     assert [section.split()[0] for section in sections] == [f"S{number}" for number in range(1, 14)]
     for section in sections:
         assert ">>>" in section, section.splitlines()[0]
@@ -181,7 +188,7 @@ def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path) -> None
     path = os.pathsep.join([str(command.parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     for language, block in dict(BY_PAGE)[page]:
-        if language == "sh" and re.search(r"^rpq ", block, re.M):
+        if language == "sh" and re.search(r"^rpq ", block, re.MULTILINE):
             ran = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", block],
                 cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
@@ -197,27 +204,27 @@ def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
 def test_every_link_into_the_repository_leads_somewhere(text: Path) -> None:
-    for link, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)", without_code(text.read_text(encoding="utf-8"))):
+    for link, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)", without_code(read(text))):
         target = text.parent / link if link else text
         assert target.exists(), link
         if anchor and target.suffix == ".md":
-            titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.M)
+            titles = re.findall(r"^#+ (.*)$", read(target), re.MULTILINE)
             assert anchor[1:] in [re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles], link
 
 
 @pytest.mark.parametrize("text", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=lambda path: path.name)
 def test_every_file_that_is_named_is_there(text: Path) -> None:
     """Files of an example to be made are named as `weblog`; what is named as a command is not looked for."""
-    named = re.findall(r"`((?:rpq|tests|docs|spark|workloads|automata|examples)/[\w./*]*)`", text.read_text(encoding="utf-8"))
+    named = re.findall(r"`((?:rpq|tests|docs|spark|workloads|automata|examples)/[\w./*]*)`", read(text))
     assert named
     missing = {path for path in named if "weblog" not in path and not list(ROOT.glob(path))}
     assert missing <= COMING
 
 
 def test_the_format_of_contributing_can_be_read(tmp_path: Path) -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = read(ROOT / "CONTRIBUTING.md")
     names: dict[str, object] = {}
-    exec(textwrap.dedent(re.search(r"^ *```python\n(.*?)^ *```", text, re.S | re.M)[1]), names)
+    exec(textwrap.dedent(dict(BLOCK.findall(text))["python"]), names)
     for name, lines in (("one", "1 ann get /x\n5 bob get /y\n"), ("two", "3 cho put /z\n")):
         (tmp_path / name).write_text(lines)
     reader = names["open_weblog"]([str(tmp_path / "one"), str(tmp_path / "two")])  # type: ignore[operator]
@@ -231,8 +238,8 @@ def test_the_format_of_contributing_can_be_read(tmp_path: Path) -> None:
 
 
 def test_commands_of_contributing_name_what_there_is() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    summary = re.search(r"^```sh\n(.*?)^```", text, re.S | re.M)[1]
+    text = read(ROOT / "CONTRIBUTING.md")
+    summary = dict(BLOCK.findall(text))["sh"]
     expanded = subprocess.run(
         ["bash", "-c", "echo " + re.search(r"tests/test_\{\S+", summary)[0]], capture_output=True, text=True, check=True
     ).stdout.split()
@@ -246,18 +253,18 @@ def sections_in(text: str) -> set[str]:
 
 
 def test_the_table_of_the_semantics_says_what_the_tests_say() -> None:
-    table = re.findall(r"^\| (S\d+) [^|]*\| ([^|]*) \|$", (DOCS / "semantics.md").read_text(encoding="utf-8"), re.M)
+    table = re.findall(r"^\| (S\d+) [^|]*\| ([^|]*) \|$", read(DOCS / "semantics.md"), re.MULTILINE)
     assert [section for section, _ in table] == [f"S{number}" for number in range(1, 14)]
     by_table = {(name, section) for section, names in table for name in re.findall(r"`(\w+)`", names)}
     by_tests = set()
     for path in (ROOT / "tests").glob("test_*.py"):
-        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        for line in re.findall(r"^semantics\.md (S.*)$", said, re.M):
+        said = ast.get_docstring(ast.parse(read(path))) or ""
+        for line in re.findall(r"^semantics\.md (S.*)$", said, re.MULTILINE):
             by_tests |= {(path.stem, section) for section in sections_in(line)}
     assert by_table == by_tests
 
 
 def test_the_changelog_begins_with_what_is_not_released_or_with_this_version() -> None:
-    first = re.search(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)[1]
+    first = re.search(r"^## \[([^]]+)\]", read(ROOT / "CHANGELOG.md"), re.MULTILINE)[1]
     assert first in ("Unreleased", rpq.__version__)
-    assert f"## [{rpq.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{rpq.__version__}]" in read(ROOT / "CHANGELOG.md")
