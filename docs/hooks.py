@@ -84,8 +84,9 @@ def _with_links(text: str, origin: str, *, page_of: dict[str, str], config: MkDo
         anchor = found[2] or ""
         if path in page_of:
             return page_of[path] + anchor
-        if path.startswith("docs/") or files.get_file_from_path(path):  # its name there is its name on the site
-            return path.removeprefix("docs/") + anchor
+        name = path.removeprefix("docs/")
+        if files.get_file_from_path(name) and not name.endswith(".py"):
+            return name + anchor
         if not (ROOT / path).exists():
             return found[0]  # mkdocs says that it leads nowhere
         kind = "tree" if (ROOT / path).is_dir() else "blob"
