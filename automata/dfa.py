@@ -52,7 +52,7 @@ class DFA:
             raise ValueError("a DFA has at least a start state")
         if transitions.shape != (len(accepting), len(self.symbols)):
             raise ValueError(f"transitions must have the shape {(len(accepting), len(self.symbols))}")
-        if transitions.size and not (-1 <= transitions.min() and transitions.max() < len(accepting)):
+        if transitions.size and not (transitions.min() >= -1 and transitions.max() < len(accepting)):
             raise ValueError("transitions must lead to a state or be -1")
         if len(set(self.symbols)) != len(self.symbols):
             raise ValueError("a symbol has one column")

@@ -159,7 +159,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable()
         try:
-            tuples = columns_of(data, times=self._times, latest=self._evaluation.running.latest, kind=self._evaluation.vertices.kind)
+            tuples = columns_of(
+                data, times=self._times, latest=self._evaluation.running.latest, kind=self._evaluation.vertices.kind
+            )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise

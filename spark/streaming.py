@@ -128,10 +128,14 @@ def _tuples(edges: DataFrame, *, sequence: str | None, time_unit: str) -> tuple[
     wanted = (*_REQUIRED, *([sequence] if sequence else []))
     for name in wanted:
         if name not in found:
-            raise PipelineError(f"no column {name!r}: expected {', '.join(wanted)} and optionally op, found {', '.join(found)}")
+            raise PipelineError(
+                f"no column {name!r}: expected {', '.join(wanted)} and optionally op, found {', '.join(found)}"
+            )
     kinds = {"bigint" if _is_integer(found[name]) else found[name].simpleString() for name in ("source", "target")}
     if kinds not in ({"bigint"}, {"string"}):
-        raise PipelineError(f"source and target are of type {' and '.join(sorted(kinds))}; expected both integers or both text")
+        raise PipelineError(
+            f"source and target are of type {' and '.join(sorted(kinds))}; expected both integers or both text"
+        )
     (kind,) = kinds
     for name in ("label", *(["op"] if "op" in found else [])):
         if not isinstance(found[name], types.StringType):

@@ -14,8 +14,8 @@ umask.  Where a folder takes no new file, or a file cannot be renamed to (one th
 copied into instead, at the end as well.
 
 Outputs that someone may follow (`tail -f`, of a stream that need not end) or that go on where an earlier run ended are
-`Growing`: written in place from their first byte on.  A command asks `check_writable`, and `rpq.files.distinct.check_distinct`,
-about all its paths before it opens any.
+`Growing`: written in place from their first byte on.  A command asks `check_writable`, and
+`rpq.files.distinct.check_distinct`, about all its paths before it opens any.
 """
 
 from __future__ import annotations

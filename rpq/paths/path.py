@@ -32,9 +32,8 @@ class Path:
 
 def path_of(start: int, steps: np.ndarray, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Path:
     """A path from its first vertex and its steps (edge << 1 | against)."""
-    visited = [start]
-    for step in steps.tolist():
-        visited.append(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]))
+    taken = steps.tolist()
+    visited = [start, *(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]) for step in taken)]
     names = vertices.names_of(np.array(visited)).to_pylist()
-    words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in steps.tolist()]
+    words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in taken]
     return Path(tuple(names), tuple(words))

@@ -39,7 +39,7 @@ ChunkRows = list[Block] | FewRows
 
 
 class Applied(NamedTuple):
-    """What a chunk of tuples did: rows, how many added and removed, which tuples were late, and what ended it, if anything."""
+    """What a chunk of tuples did: rows, how many added and removed, which tuples were late, what ended it, if anything."""
 
     rows: ChunkRows
     counts: np.ndarray

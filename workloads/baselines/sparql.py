@@ -54,7 +54,9 @@ class SparqlStore:
         source, label, target = edge
         node = self._package.NamedNode
         return self._package.Quad(
-            node(_VERTEX + quote(source, safe="")), node(_LABEL + quote(label, safe="")), node(_VERTEX + quote(target, safe=""))
+            node(_VERTEX + quote(source, safe="")),
+            node(_LABEL + quote(label, safe="")),
+            node(_VERTEX + quote(target, safe="")),
         )
 
     @staticmethod

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -233,6 +234,6 @@ def slides(stream: Stream, window: rpq.Window) -> Iterator[tuple[int, pa.RecordB
     timestamps = stream.table["timestamp"].to_numpy()
     numbers = timestamps // window.slide
     cuts = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist(), len(timestamps)]
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         for batch in stream.table.slice(start, end - start).combine_chunks().to_batches():
             yield int(numbers[start]), batch

@@ -136,7 +136,7 @@ def _check_doubt(index: Index, cells, edges) -> None:
     for v, t, slot in cells:
         at.setdefault(v, []).append((t, slot))
     for u, c, v, _ in edges:
-        for s, slot, t in [(s, slot, t) for s, slot in at.get(u, []) for t in _steps(program, s, c)]:
+        for s, slot, t in [(state, root, t) for state, root in at.get(u, []) for t in _steps(program, state, c)]:
             if (v, t, slot) not in cells or (v, t, slot) in doubted:
                 continue
             assert (u, s, slot) not in doubted, f"doubt stops at {(u, s, slot)} -> {(v, t)}"
