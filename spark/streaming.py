@@ -86,7 +86,7 @@ def rpq_changes(
             "or take the session of rpq.spark.open_session()"
         )
     if partitions is None:
-        partitions = int(session.conf.get("spark.sql.shuffle.partitions", "200"))
+        partitions = int(session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     if partitions < 1:
         raise PipelineError(f"partitions is {partitions}; expected at least 1")
     tuples, kind, is_time = _tuples(edges, sequence=sequence, time_unit=time_unit)

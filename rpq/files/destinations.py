@@ -345,7 +345,7 @@ class _NamedFile(io.FileIO):
         super().__init__(descriptor, "wb")
         self.path = path
 
-    def write(self, data, /) -> int:  # type: ignore[no-untyped-def, override]
+    def write(self, data, /) -> int:  # type: ignore[no-untyped-def]
         with failures_named(self.path):
             return super().write(data)
 

@@ -95,7 +95,8 @@ class Query(_Options):
     @property
     def dfa(self) -> automata.DFA:
         """The minimal automaton of the expression."""
-        return self._dfa  # type: ignore[attr-defined]
+        dfa: automata.DFA = self._dfa  # type: ignore[attr-defined]
+        return dfa
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -143,7 +143,7 @@ class AskedQuery:
             raise self.place.error(str(error)) from error
 
     def _length(self, field: str, unit: str | None, durations: bool) -> int | str:
-        value = getattr(self, field)
+        value: int | str | None = getattr(self, field)
         if value is None:
             raise self.place.error("is missing: give it to this query, or to all that have none", field=field)
         if isinstance(value, int) or (unit is None and durations and not value.strip().isdigit()):

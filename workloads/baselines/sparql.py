@@ -47,7 +47,7 @@ class SparqlStore:
         """The pairs that the path joins, zero-length paths with them."""
         return {(self._name(row["x"]), self._name(row["y"])) for row in self._rows()}
 
-    def _rows(self):  # type: ignore[no-untyped-def]
+    def _rows(self):
         return self._store.query(self._pairs)
 
     def _quad(self, edge: Edge):  # type: ignore[no-untyped-def]
