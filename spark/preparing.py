@@ -63,6 +63,11 @@ def prepare(
     `on_error="stop"` the first bad line, in the order of the input, raises `InputError` and nothing is written.
     `partitions` is how many ranges of time are sorted at once, `rows_per_file` limits files (0: one a range).
     Raises `PipelineError` if the folder is there already.
+
+    >>> from rpq.spark import open_session, prepare
+    >>> statistics = prepare(open_session(), ["sx-mathoverflow-a2q.txt.gz"], "data", format="stackoverflow")  # doctest: +SKIP
+    >>> statistics["time_unit"]  # doctest: +SKIP
+    's'
     """
     if os.path.exists(output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")

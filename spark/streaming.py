@@ -62,8 +62,13 @@ def rpq_changes(
     same.  `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.
     `memory_limit` (bytes) is for each partition.  Raises `PipelineError` where columns or settings do not fit.
 
-        query = rpq.Query("a2q/c2a*", window=rpq.Window(size=30, slide=1))
-        rpq_changes(edges, query, partitions=4).writeStream.format("parquet").option(...).start(folder)
+    >>> import rpq
+    >>> from rpq.spark import open_session, rpq_changes
+    >>> columns = "source string, target string, label string, timestamp timestamp"
+    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> changes = rpq_changes(edges, query, partitions=4)  # doctest: +SKIP
+    >>> changes.writeStream.option("checkpointLocation", "state").start("rows")  # doctest: +SKIP
     """
     from rpq.spark.processor import AnswerChanges
 

@@ -13,7 +13,12 @@ from rpq.stream.vertices import VertexDictionary
 
 @dataclass(frozen=True)
 class Path:
-    """A path that answers a query: `vertices` v0, v1, … and between them `labels`, `^label` for a step against an edge."""
+    """A path that answers a query: `vertices` v0, v1, … and between them `labels`, `^label` for a step against an edge.
+
+    >>> path = Path(("x", "y", "z"), ("knows", "^likes"))
+    >>> path.vertices[-1], len(path.labels)
+    ('z', 2)
+    """
 
     vertices: tuple[int | str, ...]
     labels: tuple[str, ...]

@@ -94,7 +94,12 @@ class Query(_Options):
 
     @property
     def dfa(self) -> automata.DFA:
-        """The minimal automaton of the expression."""
+        """The minimal automaton of the expression.
+
+        >>> query = Query("a/b*", window=Window(size=1, slide=1))
+        >>> query.dfa.accepts([("a", False), ("b", False)]), query.dfa.accepts([("b", False)])
+        (True, False)
+        """
         dfa: automata.DFA = self._dfa  # type: ignore[attr-defined]
         return dfa
 
@@ -109,7 +114,13 @@ class Query(_Options):
 
     @property
     def labels(self) -> frozenset[str] | None:
-        """The labels that steps can have; None where there may be others than those that the expression names."""
+        """The labels that steps can have; None where there may be others than those that the expression names.
+
+        >>> sorted(Query("a/^b*", window=Window(size=1, slide=1)).labels)
+        ['a', 'b']
+        >>> Query("!(a)", window=Window(size=1, slide=1)).labels is None
+        True
+        """
         return None if any(symbol.label is None for symbol in self.dfa.symbols) else self.dfa.labels
 
     def reads(self, label: str) -> bool:
@@ -121,7 +132,11 @@ class Query(_Options):
         return self.dfa.is_relevant(label)
 
     def over(self, window: Window) -> Query:
-        """The same query over another window; its expression is not compiled again."""
+        """The same query over another window; its expression is not compiled again.
+
+        >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
+        Query('a', window=Window(size='30d', slide='1d'))
+        """
         other = copy(self)
         object.__setattr__(other, "window", window)
         return other

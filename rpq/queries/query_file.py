@@ -175,6 +175,13 @@ def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, 
     of the stream's timestamps, durations become numbers of it, and one window may have both.
     `defaults` (window, slide, paths, semantics, sources, …) are for the queries that do not say it themselves.  The field
     `output` is for `rpq run` and has no effect here.  Raises `QueryFileError`, a `QueryError`, that names the place.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "queries.jsonl"), "w") as file:
+    ...         _ = file.write('{"name": "reach", "query": "a/b*", "window": "30d", "slide": "1d"}')
+    ...     read_queries(file.name)
+    [Query('a/b*', window=Window(size='30d', slide='1d'), name='reach')]
     """
     return [asked.query(unit=time_unit, durations=True) for asked in read_query_file(path, defaults)]
 
