@@ -65,7 +65,8 @@ def prepare(
     Raises `PipelineError` if the folder is there already.
 
     >>> from rpq.spark import open_session, prepare
-    >>> statistics = prepare(open_session(), ["sx-mathoverflow-a2q.txt.gz"], "data", format="stackoverflow")  # doctest: +SKIP
+    >>> files = ["sx-mathoverflow-a2q.txt.gz", "sx-mathoverflow-c2a.txt.gz"]
+    >>> statistics = prepare(open_session(), files, "data", format="stackoverflow")  # doctest: +SKIP
     >>> statistics["time_unit"]  # doctest: +SKIP
     's'
     """

@@ -353,8 +353,8 @@ def test_what_is_skipped_is_told_with_its_place(tmp_path: Path) -> None:
     options = ["--input", str(stream), "--window", "5", "--slide", "1", "--on-error", "skip"]
     result = CliRunner().invoke(main, ["run", "x", *options])
     assert result.exit_code == 0
-    assert f"{stream}:2: column 'timestamp': 'soon'" in result.stderr
-    assert f"{stream}:4: column 'target'" in result.stderr
+    assert f"{stream}:2: column 'timestamp': 'soon'" in result.output
+    assert f"{stream}:4: column 'target'" in result.output
 
 
 def test_a_query_can_be_asked_by_its_name(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.paths.index import layout
+from rpq.paths.index.delta_index import DeltaIndex
 from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
@@ -137,7 +138,8 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
 def _trees(engine: rpq.Engine) -> int:
     """Roots that have a column in the index; statistics do not tell them."""
     indexes = [index for running in engine._evaluation.running for index in running.workers]
-    return sum(int(index.state[layout.SLOTS] - index.state[layout.FREE_SLOTS]) for index in indexes)
+    states = [index.state for index in indexes if isinstance(index, DeltaIndex)]
+    return sum(int(state[layout.SLOTS] - state[layout.FREE_SLOTS]) for state in states)
 
 
 def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float | None:
