@@ -13,7 +13,6 @@ from rpq.errors import InputError
 from rpq.readers.edges import open_edges
 from rpq.readers.parquet import is_parquet
 
-
 WRITES_VIEWS = pytest.mark.skipif(int(pa.__version__.partition(".")[0]) < 21, reason="this Arrow writes no views to Parquet")
 
 

@@ -140,8 +140,8 @@ EXPERIMENT = Experiment(
     title="This version against another one, turn by turn",
     how=(
         "Two processes, one for each version, take turns over the same stream, each run in a fresh engine, kernels warm, "
-        "rows counted and not kept. Ratio: the median over the turns of this version's engine seconds divided by the other's "
-        "in the same turn; of the fastest runs; and of CPU seconds. Below 1 this version is faster."
+        "rows counted and not kept. Ratio: the median over the turns of this version's engine seconds divided by the "
+        "other's in the same turn; of the fastest runs; and of CPU seconds. Below 1 this version is faster."
     ),
     columns=(
         Column(key="dataset", heading="data set"),
