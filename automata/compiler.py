@@ -34,7 +34,7 @@ def compile(expression: str | Expression) -> DFA:
     except SizeError as error:
         text = expression if isinstance(expression, str) else str(expression)
         raise ExpressionError(str(error), 1, "a smaller expression", text) from None
-    used = {nfa.alphabet[column] for column, targets in enumerate(zip(*table.next_state)) if max(targets) >= 0}
+    used = {nfa.alphabet[column] for column, targets in enumerate(zip(*table.next_state, strict=True)) if max(targets) >= 0}
     with_others = {symbol.inverse for symbol in used if symbol.label is None}
     kept = [
         column

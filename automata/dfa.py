@@ -52,7 +52,7 @@ class DFA:
             raise ValueError("a DFA has at least a start state")
         if transitions.shape != (len(accepting), len(self.symbols)):
             raise ValueError(f"transitions must have the shape {(len(accepting), len(self.symbols))}")
-        if transitions.size and not (-1 <= transitions.min() and transitions.max() < len(accepting)):
+        if transitions.size and not (transitions.min() >= -1 and transitions.max() < len(accepting)):
             raise ValueError("transitions must lead to a state or be -1")
         if len(set(self.symbols)) != len(self.symbols):
             raise ValueError("a symbol has one column")
@@ -112,7 +112,12 @@ class DFA:
 
     @property
     def accepts_empty(self) -> bool:
-        """Is the empty word in the language?"""
+        """Is the empty word in the language?
+
+        >>> from rpq.automata import compile
+        >>> compile("a*").accepts_empty, compile("a+").accepts_empty
+        (True, False)
+        """
         return bool(self.accepting[0])
 
     @property
@@ -196,7 +201,12 @@ class DFA:
         return write_text(self.symbols, self.transitions, self.accepting)
 
     def to_dot(self, name: str = "dfa") -> str:
-        """Write the automaton in Graphviz's language, one edge for all symbols between two states."""
+        """Write the automaton in Graphviz's language, one edge for all symbols between two states.
+
+        >>> from rpq.automata import compile
+        >>> print(compile("a").to_dot(name="one_step").splitlines()[0])
+        digraph "one_step" {
+        """
         return write_dot(name, self.symbols, self.transitions, self.accepting)
 
     @cached_property

@@ -36,7 +36,13 @@ class SizeError(ValueError):
 
 
 class Expression:
-    """A path expression: one of the nodes of this module."""
+    """A path expression: one of the nodes of this module.
+
+    >>> from rpq.automata import parse
+    >>> tree = parse("(a/b){2}")
+    >>> str(tree), tree.depth, tree.steps
+    ('(a/b){2}', 3, 4)
+    """
 
     depth: int
     """Levels of operators, this one included."""
@@ -98,7 +104,12 @@ class NegatedSet(Expression):
 
     @property
     def directions(self) -> tuple[bool, ...]:
-        """The values of `inverse` that a step may have: forward, inverse, or both."""
+        """The values of `inverse` that a step may have: forward, inverse, or both.
+
+        >>> from rpq.automata import parse
+        >>> parse("!a").directions, parse("!(a|^b)").directions
+        ((False,), (False, True))
+        """
         return tuple(sorted({member.inverse for member in self.members})) or (False,)
 
     def __str__(self) -> str:

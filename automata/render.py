@@ -18,17 +18,17 @@ def write_text(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], acce
     if sum(terminal_cells(name) + 2 for name in names) > _WIDEST_TABLE:
         headers = [f"#{column}" for column in range(len(names))]
     rows = [["state ", *headers]]
-    for state, (row, accepts) in enumerate(zip(transitions, accepting)):
+    for state, (row, accepts) in enumerate(zip(transitions, accepting, strict=True)):
         mark = f"{'→' if state == 0 else ' '} {state} {'*' if accepts else ' '}"
         rows.append([mark, *("·" if target < 0 else str(target) for target in row)])
-    widths = [max(map(terminal_cells, column)) for column in zip(*rows)]
+    widths = [max(map(terminal_cells, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *rest in rows:
         cells = [first + " " * (widths[0] - terminal_cells(first))]
-        cells += [" " * (width - terminal_cells(cell)) + cell for width, cell in zip(widths[1:], rest)]
+        cells += [" " * (width - terminal_cells(cell)) + cell for width, cell in zip(widths[1:], rest, strict=True)]
         lines.append("  ".join(cells).rstrip())
     if headers is not names:
-        lines += ["", *(f"{header} = {name}" for header, name in zip(headers, names))]
+        lines += ["", *(f"{header} = {name}" for header, name in zip(headers, names, strict=True))]
     return "\n".join(lines)
 
 

@@ -24,9 +24,17 @@ class Symbol(NamedTuple):
         return "^" + name if self.inverse else name
 
     def reversed(self) -> Symbol:
-        """Return the same label in the other direction."""
+        """Return the same label in the other direction.
+
+        >>> print(Symbol("knows").reversed())
+        ^knows
+        """
         return Symbol(self.label, not self.inverse)
 
     def sort_key(self) -> tuple[bool, bool, str]:
-        """Order of an alphabet: forward before inverse, "other" last in its direction, labels by code point."""
+        """Order of an alphabet: forward before inverse, "other" last in its direction, labels by code point.
+
+        >>> print(*sorted([Symbol(None), Symbol("b", inverse=True), Symbol("c"), Symbol("a")], key=Symbol.sort_key))
+        a c (other) ^b
+        """
         return (self.inverse, self.label is None, self.label or "")

@@ -147,6 +147,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool).
         With `collect=False` changes are counted and not kept. Raises `InputError` at the first tuple that is
         not well-formed and `MemoryLimitError`; `changes` of the error are those of the tuples before it.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push(source=["x", "x"], target=["y", "z"], label=["a", "a"], timestamp=[1, 2])
+        <Changes: 2 added, 0 removed: ('a+', 'x', 'y', 1, '+'), ('a+', 'x', 'z', 2, '+')>
         """
         if data is None:
             data = columns
@@ -159,7 +164,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable()
         try:
-            tuples = columns_of(data, times=self._times, latest=self._evaluation.running.latest, kind=self._evaluation.vertices.kind)
+            tuples = columns_of(
+                data, times=self._times, latest=self._evaluation.running.latest, kind=self._evaluation.vertices.kind
+            )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
@@ -191,7 +198,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @_alone
     def push_rows(self, rows: Iterable[tuple[Any, ...]], *, collect: bool = True) -> Changes:
-        """Apply tuples (source, target, label, timestamp) or, with an op, (source, target, label, timestamp, op)."""
+        """Apply tuples (source, target, label, timestamp) or, with an op, (source, target, label, timestamp, op).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("x", "y", "a", 2, "-")])
+        <Changes: 1 added, 1 removed: ('a+', 'x', 'y', 1, '+'), ('a+', 'x', 'y', 2, '-')>
+        """
         table, error = table_of_rows(rows)
         if error is None and (tuple_ := only_tuple(table)) is not None:
             return self._push_one(table, *tuple_, collect=collect)
@@ -203,12 +216,26 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @_alone
     def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
-        """Apply one insert."""
+        """Apply one insert.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1)
+        <Changes: 1 added, 0 removed: ('a+', 'x', 'y', 1, '+')>
+        """
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
     @_alone
     def delete(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
-        """Apply one delete."""
+        """Apply one delete.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> engine.delete("x", "y", "a", 2)
+        <Changes: 0 added, 1 removed: ('a+', 'x', 'y', 2, '-')>
+        """
         return self._push_one(None, source, target, label, timestamp, "-", collect=True)
 
     def _push_one(
@@ -236,13 +263,30 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return changes
 
     def run(self, reader: Iterable[Any], *, collect: bool = True) -> Iterator[Changes]:
-        """Push every batch of a reader (or any iterable of tables); yields the changes of each."""
+        """Push every batch of a reader (or any iterable of tables); yields the changes of each.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> first = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}
+        >>> second = {"source": ["y"], "target": ["z"], "label": ["a"], "timestamp": [2]}
+        >>> [changes.added for changes in engine.run([first, second])]
+        [1, 2]
+        """
         for batch in reader:
             yield self.push(getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch, collect=collect)
 
     @_alone
     def advance(self, time: Any) -> Changes:
-        """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too."""
+        """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
+
+        >>> import rpq
+        >>> window = rpq.Window(size=10, slide=1)
+        >>> engine = rpq.Engine(rpq.Query("a", window=window, semantics="explicit"))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> engine.advance(20)
+        <Changes: 0 added, 1 removed: ('a', 'x', 'y', 11, '-')>
+        """
         started = self._stopwatch.start()
         self._usable()
         time, self._times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
@@ -257,7 +301,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """The registered queries."""
+        """The registered queries.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.queries
+        (Query('a+', window=Window(size=10, slide=1)),)
+        """
         return tuple(self._asked.values())
 
     @_alone
@@ -267,6 +317,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         Raises `RegistrationError` if an edge that its window would hold was not kept, because no query needed it
         then; it names the time from which the query can be registered. With start="empty" the query begins with
         an empty window.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> engine.register(rpq.Query("a/a", window=rpq.Window(size=5, slide=1)))
+        <Changes: 1 added, 0 removed: ('a/a', 'x', 'z', 2, '+')>
         """
         self._usable()
         if start not in ("window", "empty"):
@@ -299,7 +356,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @_alone
     def unregister(self, name: str) -> None:
-        """Take a query away, with everything that only it needed."""
+        """Take a query away, with everything that only it needed.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.unregister("a+")
+        >>> engine.queries
+        ()
+        """
         running = self._evaluation.running.named(name)
         self._evaluation.collect()
         self._left += running.rows()
@@ -313,6 +377,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
         Its answers come as rows with the present stream time. If they take more than the budget again, it stays set aside,
         as the error or `set_aside` of the changes says. A root that is not set aside changes nothing.
+
+        >>> import rpq
+        >>> window = rpq.Window(size=10, slide=1)
+        >>> engine = rpq.Engine(rpq.Query("a/b", window=window, paths="simple"))
+        >>> engine.restore_root("x")
+        <Changes: 0 added, 0 removed>
         """
         self._usable()
         running = self._evaluation.running.named(query)
@@ -330,7 +400,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @_alone
     def set_aside(self, query: str | None = None) -> list[Vertex]:
-        """The roots that are set aside now, because their simple paths took more than the budget."""
+        """The roots that are set aside now, because their simple paths took more than the budget.
+
+        >>> import rpq
+        >>> window = rpq.Window(size=10, slide=1)
+        >>> engine = rpq.Engine(rpq.Query("a/b", window=window, paths="simple", on_budget="set_aside"))
+        >>> engine.set_aside()
+        []
+        """
         evaluation = self._evaluation
         return [evaluation.name_of(root) for root in evaluation.running.named(query).set_aside()]
 
@@ -338,12 +415,28 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @property
     def time(self) -> Any:
-        """The stream time: the largest timestamp seen, an integer, or a date or time; None before the first tuple."""
+        """The stream time: the largest timestamp seen, an integer, or a date or time; None before the first tuple.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "b", 7), ("x", "y", "a", 5)]).added
+        1
+        >>> engine.time
+        7
+        """
         return self._times.told(self._evaluation.graph.time)
 
     @_alone
     def answers(self, query: str | None = None) -> Answers:
-        """The answers at this moment, of the query with that name (or of the only one). O(size of the index)."""
+        """The answers at this moment, of the query with that name (or of the only one). O(size of the index).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> sorted(engine.answers())
+        [('x', 'y'), ('x', 'z'), ('y', 'z')]
+        """
         self._usable()
         running = self._evaluation.running.named(query)
         return Answers(running.question.columns, columns_of_names(running.answers(), self._evaluation.vertices))
@@ -354,6 +447,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
         The first call builds the index anew to keep supports, if it does not yet. O(length × degree)
         in most cases.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> engine.witness("x", "z")
+        Path(vertices=('x', 'y', 'z'), labels=('a', 'a'))
         """
         self._usable()
         evaluation = self._evaluation
@@ -368,7 +468,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @_alone
     def statistics(self, query: str | None = None) -> Statistics:
-        """Counts and measures of the engine as a whole, or of one query. O(size of the index)."""
+        """Counts and measures of the engine as a whole, or of one query. O(size of the index).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("x", "y", "b", 2)]).added
+        1
+        >>> figures = engine.statistics()
+        >>> figures.tuples, figures.inserted, figures.irrelevant, figures.answers_live
+        (2, 1, 1, 1)
+        """
         return statistics_of(self._evaluation, query, rows_before=self._left, seconds=self._stopwatch.seconds)
 
     # --- to go on later --------------------------------------------------------------------------------------
@@ -378,6 +487,15 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Write the state to a file that is there as a whole or not at all.
 
         `extra` texts come back as `engine.extra` of the restored engine. Raises `InputError` for others, and `OSError`.
+
+        >>> import os, rpq, tempfile
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     engine.save(os.path.join(folder, "engine.state"), extra={"offset": "1"})
+        ...     os.listdir(folder)
+        ['engine.state']
         """
         self._usable()
         texts = dict(extra or {})
@@ -402,6 +520,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         The index is built anew from the window; threads may differ from those of the engine that was saved. Raises
         `StateFormatError`, whose `reason` tells a file that is no state from one that is truncated, damaged, or of another
         version; `OSError` where there is no file that can be read.
+
+        >>> import os, rpq, tempfile
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     engine.save(os.path.join(folder, "engine.state"), extra={"offset": "1"})
+        ...     engine = rpq.Engine.restore(os.path.join(folder, "engine.state"), threads=2)
+        >>> engine.extra["offset"], engine.insert("y", "z", "a", 2).added
+        ('1', 2)
         """
         saved = read_state(os.fspath(path))
         saved = read_state(os.fspath(path))

@@ -41,6 +41,10 @@ def warm_up(
     About half a minute on a machine that has never run this version, well under a second with a warm cache.
     `vertices` is "string" or "int64"; `threads` and `witness` are those of the engine to come; `state` tells
     that it will be saved and restored.
+
+    >>> import rpq
+    >>> rpq.warm_up(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) > 0
+    True
     """
     started = time.perf_counter()
     name = _names(vertices)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_session", "prepare", "replay", "rpq_changes"]
 
-_HOMES = {"open_session": "session", "prepare": "preparing", "replay": "replaying", "rpq_changes": "streaming"}
+_HOMES = {"open_session": "spark_session", "prepare": "preparing", "replay": "replaying", "rpq_changes": "streaming"}
 
 
 def __getattr__(name: str) -> Any:

@@ -21,4 +21,11 @@ def schema_of(queries: Sequence[rpq.Query], vertex: str) -> str:
         told = "; ".join(f"{name!r} has {', '.join(columns)}" for columns, name in different.items())
         raise PipelineError(f"the queries have different columns: {told}; run those with the same columns together")
     (columns,) = different
-    return ", ".join(["query string", *(f"`{name}` {vertex}" if not name.isidentifier() else f"{name} {vertex}" for name in columns), "timestamp bigint", "op string"])
+    return ", ".join(
+        [
+            "query string",
+            *(f"`{name}` {vertex}" if not name.isidentifier() else f"{name} {vertex}" for name in columns),
+            "timestamp bigint",
+            "op string",
+        ]
+    )

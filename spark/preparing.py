@@ -63,6 +63,12 @@ def prepare(
     `on_error="stop"` the first bad line, in the order of the input, raises `InputError` and nothing is written.
     `partitions` is how many ranges of time are sorted at once, `rows_per_file` limits files (0: one a range).
     Raises `PipelineError` if the folder is there already.
+
+    >>> from rpq.spark import open_session, prepare
+    >>> files = ["sx-mathoverflow-a2q.txt.gz", "sx-mathoverflow-c2a.txt.gz"]
+    >>> statistics = prepare(open_session(), files, "data", format="stackoverflow")  # doctest: +SKIP
+    >>> statistics["time_unit"]  # doctest: +SKIP
+    's'
     """
     if os.path.exists(output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")

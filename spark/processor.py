@@ -268,7 +268,9 @@ class AnswerChanges(StatefulProcessor):
     def _worth_keeping(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
         """The tuples without those that no query knows the label of and those that came too late."""
         labels = tuples["label"].combine_chunks().dictionary_encode()
-        relevant = np.array([any(query.reads(label) for query in self._queries) for label in labels.dictionary.to_pylist()], bool)
+        relevant = np.array(
+            [any(query.reads(label) for query in self._queries) for label in labels.dictionary.to_pylist()], bool
+        )
         kept = relevant[labels.indices.to_numpy()]
         kept[late_rows] = False
         return tuples.filter(pa.array(kept))

@@ -42,6 +42,13 @@ def replay(
     the number of cores unless given; each reads all edges and keeps a snapshot graph of its own.  With `names` the
     numbers of a data set prepared with ids become names again.  `memory_limit` (bytes) is for each partition.  Windows
     may be durations where the format of the data set tells the unit of its timestamps.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, replay
+    >>> query = rpq.Query("a2q+", window=rpq.Window(size="30d", slide="1d"))
+    >>> changes = replay(open_session(), "data", query, partitions=4)  # doctest: +SKIP
+    >>> changes.columns  # doctest: +SKIP
+    ['query', 'source', 'target', 'timestamp', 'op']
     """
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")

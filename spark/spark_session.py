@@ -34,6 +34,11 @@ def open_session(
 
     `partitions` is the number of shuffle partitions, best the number of partitions of the roots.  The workers run
     the Python that runs this.  Raises `PipelineError` where Java or PySpark is missing.
+
+    >>> from rpq.spark import open_session
+    >>> session = open_session(master="local[2]", partitions=2)  # doctest: +SKIP
+    >>> session.conf.get("spark.sql.shuffle.partitions")  # doctest: +SKIP
+    '2'
     """
     check_java()
     try:

@@ -14,7 +14,7 @@ from rpq.spark.streaming import rpq_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
@@ -69,7 +69,7 @@ class Stream:
         progress, ended = Progress(shown=shown), "end of the input"
         batches: dict[int, dict[str, Any]] = {}
         try:
-            while not query.awaitTermination(REFRESH_SECONDS):
+            while not query.awaitTermination(REFRESH_SECONDS):  # type: ignore[arg-type]  # it takes fractions
                 self._watch(query, batches, progress, started)
         except KeyboardInterrupt:
             ended = "interrupted"

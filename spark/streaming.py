@@ -62,8 +62,13 @@ def rpq_changes(
     same.  `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.
     `memory_limit` (bytes) is for each partition.  Raises `PipelineError` where columns or settings do not fit.
 
-        query = rpq.Query("a2q/c2a*", window=rpq.Window(size=30, slide=1))
-        rpq_changes(edges, query, partitions=4).writeStream.format("parquet").option(...).start(folder)
+    >>> import rpq
+    >>> from rpq.spark import open_session, rpq_changes
+    >>> columns = "source string, target string, label string, timestamp timestamp"
+    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> changes = rpq_changes(edges, query, partitions=4)  # doctest: +SKIP
+    >>> changes.writeStream.option("checkpointLocation", "state").start("rows")  # doctest: +SKIP
     """
     from rpq.spark.processor import AnswerChanges
 
@@ -86,7 +91,7 @@ def rpq_changes(
             "or take the session of rpq.spark.open_session()"
         )
     if partitions is None:
-        partitions = int(session.conf.get("spark.sql.shuffle.partitions", "200"))
+        partitions = int(session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     if partitions < 1:
         raise PipelineError(f"partitions is {partitions}; expected at least 1")
     tuples, kind, is_time = _tuples(edges, sequence=sequence, time_unit=time_unit)
@@ -128,10 +133,14 @@ def _tuples(edges: DataFrame, *, sequence: str | None, time_unit: str) -> tuple[
     wanted = (*_REQUIRED, *([sequence] if sequence else []))
     for name in wanted:
         if name not in found:
-            raise PipelineError(f"no column {name!r}: expected {', '.join(wanted)} and optionally op, found {', '.join(found)}")
+            raise PipelineError(
+                f"no column {name!r}: expected {', '.join(wanted)} and optionally op, found {', '.join(found)}"
+            )
     kinds = {"bigint" if _is_integer(found[name]) else found[name].simpleString() for name in ("source", "target")}
     if kinds not in ({"bigint"}, {"string"}):
-        raise PipelineError(f"source and target are of type {' and '.join(sorted(kinds))}; expected both integers or both text")
+        raise PipelineError(
+            f"source and target are of type {' and '.join(sorted(kinds))}; expected both integers or both text"
+        )
     (kind,) = kinds
     for name in ("label", *(["op"] if "op" in found else [])):
         if not isinstance(found[name], types.StringType):

@@ -71,7 +71,7 @@ def counted(engine: PatternReference, name: str | None = None) -> dict[str, int]
 
 
 def edges(engine: PatternReference, name: str | None = None, graph: str | None = None) -> list[str]:
-    """The edges of a graph of a query (of the only one, of the default graph), as "xy.a@1", those that are static alone as "xy.a"."""
+    """The edges of a graph of a query (of the only one, of the default graph), as "xy.a@1", static ones as "xy.a"."""
     times = engine.graphs(name)[graph]
     return sorted(f"{s}{t}.{label}" + ("" if time is None else f"@{time}") for (s, label, t), time in times.items())
 

@@ -39,7 +39,9 @@ def run(*args: object) -> tuple[int, str]:
 
 
 def test_the_table_of_speed_has_every_figure(data, tmp_path):
-    status, out = run("mathoverflow", "--data", data, "--scale", 0.9, "--repeat", 1, "--queries", "Q1,Q2", "--output", tmp_path)
+    status, out = run(
+        "mathoverflow", "--data", data, "--scale", 0.9, "--repeat", 1, "--queries", "Q1,Q2", "--output", tmp_path
+    )
     assert status == 0, out
     result = json.loads((tmp_path / "mathoverflow.json").read_text())
     assert [record["query"] for record in result["records"]] == ["Q1", "Q2"]
@@ -76,7 +78,7 @@ def test_figures_of_others_name_their_source():
     for name in ("mathoverflow", "ldbc"):
         assert "Measured" in figures_of_others(name)["source"]
     queries = figures_of_others("mathoverflow")["queries"]
-    assert len(queries) == 8 and [query["rows"] for query in queries][0] == 5_211_348
+    assert len(queries) == 8 and queries[0]["rows"] == 5_211_348
     assert speed.figure_text(queries[-1]["seconds"]["S-PATH"]) == "> 150"
 
 

@@ -356,8 +356,8 @@ def test_what_is_skipped_is_told_with_its_place(tmp_path: Path) -> None:
     options = ["--input", str(stream), "--window", "5", "--slide", "1", "--on-error", "skip"]
     result = CliRunner().invoke(main, ["run", "x", *options])
     assert result.exit_code == 0
-    assert f"{stream}:2: column 'timestamp': 'soon'" in result.stderr
-    assert f"{stream}:4: column 'target'" in result.stderr
+    assert f"{stream}:2: column 'timestamp': 'soon'" in result.output
+    assert f"{stream}:4: column 'target'" in result.output
 
 
 def test_a_query_can_be_asked_by_its_name(tmp_path: Path) -> None:
@@ -366,7 +366,13 @@ def test_a_query_can_be_asked_by_its_name(tmp_path: Path) -> None:
     options = ["--window", "5", "--slide", "1", "--output", "-", "--quiet", "--input", str(stream), str(stream)]
     named = CliRunner().invoke(main, ["run", "--query", "Q2", "--dataset", "stackoverflow", *options])
     assert named.stdout.splitlines() == ["source,target,timestamp,op", "x,y,1,+", "x,z,2,+"]
-    for wrong in (["--query", "Q2"], ["--query", "Q99", "--dataset", "ldbc"], ["--query", "Q2", "--dataset", "moon"], ["a", "--query", "Q2", "--dataset", "ldbc"], []):
+    for wrong in (
+        ["--query", "Q2"],
+        ["--query", "Q99", "--dataset", "ldbc"],
+        ["--query", "Q2", "--dataset", "moon"],
+        ["a", "--query", "Q2", "--dataset", "ldbc"],
+        [],
+    ):
         assert CliRunner().invoke(main, ["run", *wrong, *options]).exit_code == 2
 
 

@@ -59,7 +59,9 @@ def engine() -> rpq.Engine:
         {name: pd.Series(column) for name, column in COLUMNS.items()},
         {name: pa.chunked_array([column[:1], column[1:]]) for name, column in COLUMNS.items()},
         pa.table(COLUMNS).cast(
-            pa.schema({"source": pa.large_string(), "target": pa.string(), "label": pa.large_string(), "timestamp": pa.uint64()})
+            pa.schema(
+                {"source": pa.large_string(), "target": pa.string(), "label": pa.large_string(), "timestamp": pa.uint64()}
+            )
         ),
         pa.table({**COLUMNS, "source": pa.array(COLUMNS["source"], pa.string_view())}),
         pa.table({name: pa.array(c).dictionary_encode() if name != "timestamp" else c for name, c in COLUMNS.items()}),
@@ -67,7 +69,12 @@ def engine() -> rpq.Engine:
         pa.table({**COLUMNS, "op": pa.array(["+", "+"]).dictionary_encode()}),
         pa.table({**COLUMNS, "delete": [False, False]}),
         pa.table({"weight": [0.5, 0.7], **COLUMNS}),
-        pa.table({name: pa.array(c, pa.string_view()) if name != "timestamp" else c for name, c in {**COLUMNS, "op": ["+", "+"]}.items()}),
+        pa.table(
+            {
+                name: pa.array(c, pa.string_view()) if name != "timestamp" else c
+                for name, c in {**COLUMNS, "op": ["+", "+"]}.items()
+            }
+        ),
         {**COLUMNS, "source": pa.array(["w", "x", "y"])[1:]},
     ],
     ids=lambda data: type(data).__name__,
@@ -157,7 +164,9 @@ def test_changes_as_tables_and_rows(engine: rpq.Engine) -> None:
 
 def test_integer_vertices_stay_integers() -> None:
     engine = rpq.Engine(ask(), witness=True)
-    changes = engine.push(source=np.array([-(2**63), 5], np.int64), target=[5, 2**63 - 1], label=["a", "b"], timestamp=[1, 2])
+    changes = engine.push(
+        source=np.array([-(2**63), 5], np.int64), target=[5, 2**63 - 1], label=["a", "b"], timestamp=[1, 2]
+    )
     assert changes.to_arrow().schema.field("source").type == pa.int64()
     assert changes.to_pandas()["target"].dtype == np.int64
     assert [tuple(c)[1:3] for c in changes] == [(-(2**63), 5), (-(2**63), 2**63 - 1)]
@@ -166,7 +175,9 @@ def test_integer_vertices_stay_integers() -> None:
     assert engine.witness(-(2**63), 5) == rpq.Path((-(2**63), 5), ("a",))
     assert engine.witness("5", 5) is None
     small = rpq.Engine(ask())
-    small.push(source=np.array([1], np.int8), target=np.array([2], np.uint32), label=["a"], timestamp=np.array([3], np.uint16))
+    small.push(
+        source=np.array([1], np.int8), target=np.array([2], np.uint32), label=["a"], timestamp=np.array([3], np.uint16)
+    )
     assert small.answers().pairs() == {(1, 2)}
 
 
@@ -201,7 +212,14 @@ def test_paths_need_an_engine_that_keeps_them(engine: rpq.Engine) -> None:
 
 def test_paths_end_with_deletions_in_the_batch() -> None:
     engine = rpq.Engine(ask("a|^b"), witness=True)
-    rows = [("x", "y", "a", 1), ("u", "v", "b", 1), ("x", "y", "a", 2, "-"), ("x", "z", "a", 2), ("v", "u", "b", 3, "-"), ("u", "v", "b", 3, "-")]
+    rows = [
+        ("x", "y", "a", 1),
+        ("u", "v", "b", 1),
+        ("x", "y", "a", 2, "-"),
+        ("x", "z", "a", 2),
+        ("v", "u", "b", 3, "-"),
+        ("u", "v", "b", 3, "-"),
+    ]
     table = engine.push_rows(rows).to_arrow(witness=True)
     assert table["path"].to_pylist() == ['["x", "a", "y"]', '["v", "^b", "u"]', "", '["x", "a", "z"]', ""]
 
@@ -261,7 +279,9 @@ def test_an_expression_that_is_not_understood() -> None:
     with pytest.raises(rpq.ExpressionError) as caught:
         ask("a/(b")
     error = pickle.loads(pickle.dumps(caught.value))
-    assert isinstance(error, rpq.QueryError) and isinstance(error, ValueError) and isinstance(error, automata.ExpressionError)
+    assert (
+        isinstance(error, rpq.QueryError) and isinstance(error, ValueError) and isinstance(error, automata.ExpressionError)
+    )
     assert (error.column, error.expression) == (5, "a/(b")
     assert str(error) == str(caught.value) and str(error).splitlines()[1:] == ["  a/(b", "      ^"]
 

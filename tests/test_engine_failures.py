@@ -109,7 +109,7 @@ def test_an_engine_that_failed_in_the_middle_says_so_ever_after(several: bool, e
         lambda: engine.advance(7),
         lambda: engine.save("never-written"),
         lambda: engine.register(rpq.Query("b", window=WINDOW)),
-        lambda: engine.answers(),
+        engine.answers,
         lambda: engine.witness("x", "y"),
     ):
         with pytest.raises(rpq.RpqError, match="failed in the middle"):

@@ -78,7 +78,9 @@ class Window:
         return search(self.query, self.held)
 
 
-def random_tuples(chance: random.Random, count: int, vertices: int, *, labels: str = "ab", deletes: float = 0.2, pace: int = 4):
+def random_tuples(
+    chance: random.Random, count: int, vertices: int, *, labels: str = "ab", deletes: float = 0.2, pace: int = 4
+):
     """Tuples of which some are late or out of order, and some delete an edge that was inserted before."""
     inserted: list[tuple] = []
     for number in range(count):
@@ -274,8 +276,12 @@ def test_the_base_of_the_cells_moves_with_what_is_alive(semantics: str, size: in
 
 @pytest.mark.parametrize("time", [2**63 - 101, 2**62, -(2**63) + 1, -(2**63) + 500])
 def test_the_ends_of_time(time: int) -> None:
-    twins = Twins(query("a/b*", size=100, slide=7, semantics="explicit"), rpq.Query("b", window=rpq.Window(size=3, slide=2**60)))
-    twins.push([("x", "y", "a", time - 1 if time > 0 else time, "+"), ("y", "z", "b", time, "+"), ("x", "y", "a", time, "-")])
+    twins = Twins(
+        query("a/b*", size=100, slide=7, semantics="explicit"), rpq.Query("b", window=rpq.Window(size=3, slide=2**60))
+    )
+    twins.push(
+        [("x", "y", "a", time - 1 if time > 0 else time, "+"), ("y", "z", "b", time, "+"), ("x", "y", "a", time, "-")]
+    )
     twins.check()
     for step in (1, 50, 60, 200):
         if time + step <= 2**63 - 1 - 100:

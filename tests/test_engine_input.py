@@ -304,7 +304,9 @@ def test_single_tuples_are_looked_at_as_closely(engine: rpq.Engine) -> None:
 def test_values_of_numpy_in_rows() -> None:
     rows = [(np.str_("x"), "y", np.str_("a"), np.int64(1), np.str_("+")), ("y", np.str_("z"), "b", np.uint8(2))]
     assert rpq.Engine(ask()).push_rows(rows).rows() == EXPECTED
-    assert rpq.Engine(ask()).push_rows([(np.int8(1), np.uint64(2), "a", 1), (2, pa.scalar(3), "b", pa.scalar(2))]).rows() == [
+    assert rpq.Engine(ask()).push_rows(
+        [(np.int8(1), np.uint64(2), "a", 1), (2, pa.scalar(3), "b", pa.scalar(2))]
+    ).rows() == [
         ("q", 1, 2, 1, "+"),
         ("q", 1, 3, 2, "+"),
     ]

@@ -99,7 +99,8 @@ def test_devices_are_written_to_and_stay(tmp_path):
 
 def test_standard_output_is_written_to_where_it_stands(tmp_path):
     """Redirected to a file that has something in it already, it goes on behind that."""
-    code = "import os, rpq.files.destinations as f\nos.write(1, b'first ')\nwith f.replacing('/dev/stdout') as file: file.write(b'second')"
+    code = "import os, rpq.files.destinations as f\nos.write(1, b'first ')\n"
+    code += "with f.replacing('/dev/stdout') as file: file.write(b'second')"
     with open(tmp_path / "out", "wb") as out:
         subprocess.run([sys.executable, "-c", code], stdout=out, check=True, cwd=Path(__file__).parents[1])
     assert (tmp_path / "out").read_bytes() == b"first second"

@@ -27,11 +27,11 @@ def columns(reader) -> dict[str, np.ndarray]:
     """All tuples of a reader as arrays; `delete` filled in."""
     gathered: dict[str, list] = {name: [] for name in ("source", "target", "label", "timestamp", "delete")}
     for batch in reader:
-        for name in gathered:
+        for name, parts in gathered.items():
             if name in batch.columns.schema.names:
-                gathered[name].append(batch.columns[name].to_numpy(zero_copy_only=False))
+                parts.append(batch.columns[name].to_numpy(zero_copy_only=False))
             else:
-                gathered[name].append(np.zeros(len(batch), bool))
+                parts.append(np.zeros(len(batch), bool))
     assert reader.rejected == 0
     assert reader.bytes_read == reader.bytes_total
     return {name: np.concatenate(arrays) for name, arrays in gathered.items()}

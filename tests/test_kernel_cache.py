@@ -286,7 +286,12 @@ def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
 
     before = asked()
     assert before == asked() == digest("rpq.paths.index.kernels") + "\n"
-    for name in (*(f"paths/index/{one}.py" for one in ("insert", "layout", "delete")), "arrays/lanes.py", "arrays/lists.py", "compiled/views.py"):
+    for name in (
+        *(f"paths/index/{one}.py" for one in ("insert", "layout", "delete")),
+        "arrays/lanes.py",
+        "arrays/lists.py",
+        "compiled/views.py",
+    ):
         text = (package / name).read_text()
         (package / name).write_text(text + "# changed\n")
         assert asked() != before, name

@@ -13,7 +13,8 @@ KERNELS = [
     if "njit" in path.read_text()
 ]
 FOREIGN = set(
-    "breakpoint perf record annotate inspect_asm inspect_llvm signatures kernel pytest NRT_incref cvtsi2sd rpq bench warm stats".split()
+    "breakpoint perf record annotate inspect_asm inspect_llvm signatures kernel pytest NRT_incref cvtsi2sd rpq bench warm "
+    "stats".split()
 ) | {"NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT", "NUMBA_ENABLE_PROFILING"}
 """Words in the documents that are not ours."""
 SOURCES = "\n".join(path.read_text() for folder in ("rpq", "automata", "tests") for path in (ROOT / folder).rglob("*.py"))
@@ -52,7 +53,6 @@ def test_the_documents_name_what_there_is(name):
             if not (ROOT / quoted).exists():
                 missing.append(quoted)
             continue
-        for word in re.findall(r"(?<![\w.])(?:\w+\.)*([A-Za-z_]{4,})(?![\w…])", quoted):
-            if word not in FOREIGN and not re.search(rf"\b{word}\b", SOURCES):
-                missing.append(word)
+        words = re.findall(r"(?<![\w.])(?:\w+\.)*([A-Za-z_]{4,})(?![\w…])", quoted)
+        missing += [word for word in words if word not in FOREIGN and not re.search(rf"\b{word}\b", SOURCES)]
     assert not missing

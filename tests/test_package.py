@@ -124,7 +124,9 @@ def test_files_of_the_user_with_the_same_names_disturb_nothing(python, tmp_path)
 
 def test_installed_then_run_then_installed_as_editable(checkout, wheel, tmp_path):
     python = environment(tmp_path / "venv", wheel)
-    run(python, "-c", "from rpq.compiled.cycle_counter import ticks_per_second; ticks_per_second()", cwd=tmp_path)  # compiles a kernel
+    run(
+        python, "-c", "from rpq.compiled.cycle_counter import ticks_per_second; ticks_per_second()", cwd=tmp_path
+    )  # compiles a kernel
     assert list((tmp_path / "venv").rglob("*.nbc"))
     where = "import rpq, rpq.workloads.named_queries; print(rpq.__file__); print(len(rpq.__path__))"
     assert "site-packages" in run(python, "-c", where, cwd=tmp_path).stdout

@@ -101,7 +101,7 @@ def test_saved_and_restored(seed, ends, before, after):
 @examples(25)
 @given(SEEDS, st.integers(2, 4))
 def test_shares_divide_the_rows(seed, shares):
-    edges, path = asked("sts")
+    edges, _ = asked("sts")
     tuples = stream(seed)
     whole = tiny(2)(edges).push_rows(tuples)
     parts = [tiny(2)(edges, share=(number, shares)).push_rows(tuples).rows() for number in range(shares)]
@@ -127,7 +127,7 @@ def test_registered_in_mid_stream_and_unregistered(seed):
 
 
 def test_columns_of_its_own():
-    edges, path = asked("sts")
+    edges, _ = asked("sts")
     engine = rpq.Engine(edges)
     changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2)])
     assert changes.rows() == [("edges", "x", "y", "x", 1, "+")]

@@ -121,7 +121,7 @@ def test_times_become_integers_in_the_unit(tmp_path, unit, expected, batch_rows)
     path = tmp_path / "edges.csv"
     path.write_text(TIMES)
     reader = open_reader("edges", path, time_unit=unit, batch_rows=batch_rows)
-    assert reader.time_unit == unit or "us"
+    assert reader.time_unit == (unit or "us")
     assert [time for batch in reader for time in batch.columns["timestamp"].to_pylist()] == expected
 
 

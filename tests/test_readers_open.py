@@ -24,7 +24,7 @@ def installed(monkeypatch):
     """The entry points of the project, as if it were installed."""
     declared = tomllib.loads(PROJECT.read_text())["project"]["entry-points"][known_formats.GROUP]
     points = metadata.EntryPoints(metadata.EntryPoint(name, value, known_formats.GROUP) for name, value in declared.items())
-    monkeypatch.setattr(known_formats, "entry_points", lambda **chosen: points.select(**chosen))
+    monkeypatch.setattr(known_formats, "entry_points", points.select)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
     )
     monkeypatch.syspath_prepend(tmp_path)
     points = metadata.EntryPoints([metadata.EntryPoint("pairs", "another_package:open_pairs", known_formats.GROUP)])
-    monkeypatch.setattr(known_formats, "entry_points", lambda **chosen: points.select(**chosen))
+    monkeypatch.setattr(known_formats, "entry_points", points.select)
     file = tmp_path / "edges.txt"
     file.write_text("a b x 1\nb c x 2\n")
     assert formats() == ["edges", "jsonl", "pairs"]
@@ -127,7 +127,9 @@ def test_spark_says_that_it_cannot_read_a_format_without_lines(installed, tmp_pa
     file = tmp_path / "edges.jsonl"
     file.write_text('{"source": 1, "target": 2, "label": "x", "timestamp": 3}\n')
     known = "edges, gmark, ldbc, stackoverflow, yago"
-    with pytest.raises(PipelineError, match=f"^the format 'jsonl' does not say how its lines are .*: expected one of {known}"):
+    with pytest.raises(
+        PipelineError, match=f"^the format 'jsonl' does not say how its lines are .*: expected one of {known}"
+    ):
         prepare(None, [str(file)], str(tmp_path / "out"), format="jsonl")
     with pytest.raises(PipelineError, match="^unknown format 'json': expected one of " + known):
         prepare(None, [str(file)], str(tmp_path / "out"), format="json")

@@ -33,7 +33,7 @@ INTEGERS = ["0", "-3", "17", "0042", "9223372036854775807"]
 @st.composite
 def texts(draw, layout: Layout) -> bytes:
     sane = draw(st.integers(0, 3)) > 0  # no trap in the whole block: the plain way should often be taken
-    clean = [name for name in NAMES if sane and layout.separator == "," or "," not in name]
+    clean = [name for name in NAMES if (sane and layout.separator == ",") or "," not in name]
     pools = {"timestamp": INTEGERS, "op": ["+", "-"], "": ["", "z"] if layout.separator == "\t" else ["z"]}
     lines = []
     for _ in range(draw(st.integers(1, 4))):

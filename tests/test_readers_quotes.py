@@ -97,7 +97,7 @@ def test_between_tabs_what_is_not_in_quotes_as_a_whole_is_text(rows, batch_rows)
 def test_between_tabs_lines_that_have_their_fields_stand_alone(rows, batch_rows):
     header = "source\ttarget\tlabel\ttimestamp\tnote\n"
     text = header + 'a\tb\tx\t1\t"two\nlines"\n"c\td\tx\t2\t\ne\tf"\tx\t3\t\ng\th\tx\t4\t"open\n'
-    found, reader = rows(text, batch_rows=batch_rows)
+    found, _ = rows(text, batch_rows=batch_rows)
     assert found == [("a", "b", "x", 1), ('"c', "d", "x", 2), ("e", 'f"', "x", 3), ("g", "h", "x", 4)]
 
 

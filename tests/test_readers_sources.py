@@ -126,8 +126,7 @@ def test_a_compressed_pipe_in_small_pieces(tmp_path):
 
     def feed() -> None:
         with open(pipe, "wb", buffering=0) as file:
-            for start in range(0, len(data), 100):
-                file.write(data[start : start + 100])
+            file.writelines(data[start : start + 100] for start in range(0, len(data), 100))
 
     feeder = threading.Thread(target=feed)
     feeder.start()

@@ -253,7 +253,7 @@ def set_aside_and_back(seed: int, state: Path) -> Counter[str]:
         same()
         happened["back"] += len(before - set(engines[0].set_aside()))
         if before and draw.random() < 0.1:
-            root = sorted(before)[0]
+            root = min(before)
             both(lambda engine: engine.restore_root(root))
             same()
         if draw.random() < 0.1:

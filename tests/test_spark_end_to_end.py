@@ -22,16 +22,16 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pytest.importorskip("pandas")
 
-import pyarrow as pa  # noqa: E402
+import pyarrow as pa
 
-import rpq  # noqa: E402
-import rpq.spark as pipeline  # noqa: E402
-from rpq.readers import open_reader  # noqa: E402
-from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.java import check_java  # noqa: E402
-from rpq.spark.preparing import files_of, read_statistics  # noqa: E402
-from rpq.spark.stream_run import records_of  # noqa: E402
-from tests.real import DATA  # noqa: E402
+import rpq
+import rpq.spark as pipeline
+from rpq.readers import open_reader
+from rpq.spark.errors import PipelineError
+from rpq.spark.java import check_java
+from rpq.spark.preparing import files_of, read_statistics
+from rpq.spark.stream_run import records_of
+from tests.real import DATA
 
 try:
     check_java()

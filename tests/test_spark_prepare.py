@@ -140,7 +140,9 @@ def test_parquet_by_row_groups(tmp_path):
     assert [one["data_lines"] for one in counts] == [2, 2]
 
 
-@pytest.mark.parametrize(("says", "version"), [('openjdk version "21.0.1" 2023', 21), ('java version "1.8.0_1"', 8), ("", None)])
+@pytest.mark.parametrize(
+    ("says", "version"), [('openjdk version "21.0.1" 2023', 21), ('java version "1.8.0_1"', 8), ("", None)]
+)
 def test_java_versions(tmp_path, monkeypatch, says: str, version: int | None):
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()
@@ -174,14 +176,23 @@ def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["prepare", "--input", "in.txt", "--output", "out", "--stats", "./in.txt"], "--stats ./in.txt and --input in.txt are one"),
+        (
+            ["prepare", "--input", "in.txt", "--output", "out", "--stats", "./in.txt"],
+            "--stats ./in.txt and --input in.txt are one",
+        ),
         (["prepare", "--input", "in.txt", "--output", "out", "--log", "in.txt"], "--log in.txt and --input in.txt are one"),
         (["prepare", "--input", "data", "--output", "data/out"], "--output data/out is --input data, or lies in it"),
         (["prepare", "--input", "in.txt", "--output", "in.txt/out"], "--output in.txt/out is --input in.txt, or lies in it"),
         (["replay", "a", "--input", "data", "--output", "in.txt/out"], "--output in.txt/out: cannot be made: "),
         (["replay", "a", "--input", "data", "--output", "out", "--stats", "nowhere/s"], "there is no folder"),
-        (["stream", "a", "--input", "data", "--output", "out", "--checkpoint", "./out"], "--output out is --checkpoint ./out"),
-        (["stream", "a", "--input", "data", "--output", "data/../data/x", "--checkpoint", "c"], "is --input data, or lies in it"),
+        (
+            ["stream", "a", "--input", "data", "--output", "out", "--checkpoint", "./out"],
+            "--output out is --checkpoint ./out",
+        ),
+        (
+            ["stream", "a", "--input", "data", "--output", "data/../data/x", "--checkpoint", "c"],
+            "is --input data, or lies in it",
+        ),
     ],
 )
 def test_files_and_folders_that_cannot_be_written_are_refused_before_spark_starts(

@@ -13,8 +13,8 @@ from rpq.readers import open_reader
 from rpq.workloads.generate.batches import BLOCK
 from rpq.workloads.generate.command import NAMES, generate
 from rpq.workloads.generate.figures import stream_figures
-from rpq.workloads.generate.interactions import like_stackoverflow
 from rpq.workloads.generate.generators import KINDS
+from rpq.workloads.generate.interactions import like_stackoverflow
 from rpq.workloads.generate.ldbc_updates import LABELS
 from rpq.workloads.gmark.schema import SOCIAL
 
@@ -153,7 +153,13 @@ def test_figures_are_shown_beside_those_of_files(tmp_path):
     for number, label in enumerate(("a2q", "c2q")):
         lines = [f"{i % 37} {i * 7 % 31} {i * 3_600 * 12 + number}\n" for i in range(400)]
         (tmp_path / f"sx-small-{label}.txt").write_text("".join(lines))
-    args = ["stackoverflow", "--compare", str(tmp_path / "sx-small-a2q.txt"), "--compare", str(tmp_path / "sx-small-c2q.txt")]
+    args = [
+        "stackoverflow",
+        "--compare",
+        str(tmp_path / "sx-small-a2q.txt"),
+        "--compare",
+        str(tmp_path / "sx-small-c2q.txt"),
+    ]
     ran = CliRunner().invoke(generate, args)
     assert ran.exit_code == 0, ran.output
     assert "reciprocal pairs" in ran.output and "800" in ran.output

@@ -11,6 +11,6 @@ import os
 # Arrow's own allocator keeps tens of megabytes more than the readers ever use at once; read when Arrow is imported.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-from rpq.cli.group import main  # noqa: E402
+from rpq.cli.group import main
 
 __all__ = ["main"]

@@ -13,7 +13,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
-class WrittenFile(click.ParamType):
+class WrittenFile(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
     """The name of a file that is written; `-` is standard output."""
 
     name = "file"
@@ -22,7 +22,7 @@ class WrittenFile(click.ParamType):
         return STANDARD_OUTPUT if value == STANDARD_STREAM else str(value)
 
 
-class ByteSize(click.ParamType):
+class ByteSize(click.ParamType):  # type: ignore[type-arg]
     """A number of bytes: `4000000`, `500M`, `4G`, `4GiB`; the letters are powers of 1024."""
 
     name = "size"

@@ -82,7 +82,7 @@ def _of_queries(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
         (
             "query" if not number else "",
             f"{printable(query['name'])}   {query['rows_added']:,} rows added, "
-            + f"{query['rows_removed']:,} removed, {query['answers_live']:,} answers now",
+            f"{query['rows_removed']:,} removed, {query['answers_live']:,} answers now",
         )
         for number, query in enumerate(figures[:SHOWN])
     ]

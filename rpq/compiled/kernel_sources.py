@@ -39,7 +39,8 @@ def digest(module: str) -> str:
 def imported(source: str) -> set[str]:
     """The modules of this package that a module imports at its top, by their full names.
 
-    >>> sorted(imported("import numpy\\nfrom rpq.paths.index import apply, layout\\nfrom rpq.paths.index.layout import DONE\\n"))
+    >>> source = "import numpy\\nfrom rpq.paths.index import apply, layout\\nfrom rpq.paths.index.layout import DONE\\n"
+    >>> sorted(imported(source))
     ['rpq.paths.index.apply', 'rpq.paths.index.layout']
     """
     found = set()

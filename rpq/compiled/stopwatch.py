@@ -17,7 +17,7 @@ from rpq.compiled.kernel_cache import why_compiled
 _LOGGER = logging.getLogger("rpq")
 
 
-class _Compiling(event.Listener):  # type: ignore[misc]
+class _Compiling(event.Listener):
     """Sums up how long numba holds its lock, compiling or loading, whichever threads it is in."""
 
     def __init__(self) -> None:

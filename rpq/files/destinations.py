@@ -14,8 +14,8 @@ umask.  Where a folder takes no new file, or a file cannot be renamed to (one th
 copied into instead, at the end as well.
 
 Outputs that someone may follow (`tail -f`, of a stream that need not end) or that go on where an earlier run ended are
-`Growing`: written in place from their first byte on.  A command asks `check_writable`, and `rpq.files.distinct.check_distinct`,
-about all its paths before it opens any.
+`Growing`: written in place from their first byte on.  A command asks `check_writable`, and
+`rpq.files.distinct.check_distinct`, about all its paths before it opens any.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ class _NamedFile(io.FileIO):
         super().__init__(descriptor, "wb")
         self.path = path
 
-    def write(self, data, /) -> int:  # type: ignore[no-untyped-def, override]
+    def write(self, data, /) -> int:  # type: ignore[no-untyped-def]
         with failures_named(self.path):
             return super().write(data)
 

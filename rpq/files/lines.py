@@ -86,7 +86,7 @@ def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
             continue
         pieces: list[pa.Array | pa.Scalar] = []
         literal = "{"
-        for number, (name, column) in enumerate(zip(batch.schema.names, batch.columns)):
+        for number, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
             quote, cells = _json_cells(_decoded(column))
             pieces += [_scalar(f"{literal}{', ' * bool(number)}{json.dumps(name)}: {quote}"), cells]
             literal = quote

@@ -13,7 +13,12 @@ from rpq.stream.vertices import VertexDictionary
 
 @dataclass(frozen=True)
 class Path:
-    """A path that answers a query: `vertices` v0, v1, … and between them `labels`, `^label` for a step against an edge."""
+    """A path that answers a query: `vertices` v0, v1, … and between them `labels`, `^label` for a step against an edge.
+
+    >>> path = Path(("x", "y", "z"), ("knows", "^likes"))
+    >>> path.vertices[-1], len(path.labels)
+    ('z', 2)
+    """
 
     vertices: tuple[int | str, ...]
     labels: tuple[str, ...]
@@ -32,9 +37,8 @@ class Path:
 
 def path_of(start: int, steps: np.ndarray, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Path:
     """A path from its first vertex and its steps (edge << 1 | against)."""
-    visited = [start]
-    for step in steps.tolist():
-        visited.append(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]))
+    taken = steps.tolist()
+    visited = [start, *(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]) for step in taken)]
     names = vertices.names_of(np.array(visited)).to_pylist()
-    words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in steps.tolist()]
+    words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in taken]
     return Path(tuple(names), tuple(words))

@@ -36,6 +36,8 @@ class PathQuery(RunningQuery):
     The engine answers only for its share of the roots; within it the roots are divided over the threads.
     """
 
+    question: Query
+
     def __init__(self, query: Query, resources: Resources) -> None:
         self.question = query
         self._compiled = Compiled(query.dfa)

@@ -14,7 +14,6 @@ import numpy as np
 from rpq import automata
 from rpq.automata.containment import reached_by_steps, suffix_containment
 
-
 # Fields of `Program.sizes`.
 CLASSES = 0  # transition classes
 STATES = 1

@@ -60,7 +60,9 @@ def _words(place: np.ndarray, texts: list[str]) -> Words:
     """Texts, with what stands where."""
     encoded = [text.encode() for text in texts]
     lengths = np.array([len(text) for text in encoded], np.int64)
-    return Words(place.astype(np.int64), np.cumsum(lengths) - lengths, lengths, np.frombuffer(b"".join(encoded) or b" ", np.uint8))
+    return Words(
+        place.astype(np.int64), np.cumsum(lengths) - lengths, lengths, np.frombuffer(b"".join(encoded) or b" ", np.uint8)
+    )
 
 
 @njit(cache=True, nogil=True)

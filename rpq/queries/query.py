@@ -42,7 +42,8 @@ class Query(_Options):
     - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)
     - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
     - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
-    - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable cost
+    - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable
+      cost
 
     Raises `QueryError`, and for the expression `ExpressionError`, which is one too and points to the column.
 
@@ -93,8 +94,14 @@ class Query(_Options):
 
     @property
     def dfa(self) -> automata.DFA:
-        """The minimal automaton of the expression."""
-        return self._dfa  # type: ignore[attr-defined]
+        """The minimal automaton of the expression.
+
+        >>> query = Query("a/b*", window=Window(size=1, slide=1))
+        >>> query.dfa.accepts([("a", False), ("b", False)]), query.dfa.accepts([("b", False)])
+        (True, False)
+        """
+        dfa: automata.DFA = self._dfa  # type: ignore[attr-defined]
+        return dfa
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -107,7 +114,13 @@ class Query(_Options):
 
     @property
     def labels(self) -> frozenset[str] | None:
-        """The labels that steps can have; None where there may be others than those that the expression names."""
+        """The labels that steps can have; None where there may be others than those that the expression names.
+
+        >>> sorted(Query("a/^b*", window=Window(size=1, slide=1)).labels)
+        ['a', 'b']
+        >>> Query("!(a)", window=Window(size=1, slide=1)).labels is None
+        True
+        """
         return None if any(symbol.label is None for symbol in self.dfa.symbols) else self.dfa.labels
 
     def reads(self, label: str) -> bool:
@@ -119,7 +132,11 @@ class Query(_Options):
         return self.dfa.is_relevant(label)
 
     def over(self, window: Window) -> Query:
-        """The same query over another window; its expression is not compiled again."""
+        """The same query over another window; its expression is not compiled again.
+
+        >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
+        Query('a', window=Window(size='30d', slide='1d'))
+        """
         other = copy(self)
         object.__setattr__(other, "window", window)
         return other

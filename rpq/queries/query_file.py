@@ -143,7 +143,7 @@ class AskedQuery:
             raise self.place.error(str(error)) from error
 
     def _length(self, field: str, unit: str | None, durations: bool) -> int | str:
-        value = getattr(self, field)
+        value: int | str | None = getattr(self, field)
         if value is None:
             raise self.place.error("is missing: give it to this query, or to all that have none", field=field)
         if isinstance(value, int) or (unit is None and durations and not value.strip().isdigit()):
@@ -175,6 +175,13 @@ def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, 
     of the stream's timestamps, durations become numbers of it, and one window may have both.
     `defaults` (window, slide, paths, semantics, sources, …) are for the queries that do not say it themselves.  The field
     `output` is for `rpq run` and has no effect here.  Raises `QueryFileError`, a `QueryError`, that names the place.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "queries.jsonl"), "w") as file:
+    ...         _ = file.write('{"name": "reach", "query": "a/b*", "window": "30d", "slide": "1d"}')
+    ...     read_queries(file.name)
+    [Query('a/b*', window=Window(size='30d', slide='1d'), name='reach')]
     """
     return [asked.query(unit=time_unit, durations=True) for asked in read_query_file(path, defaults)]
 

@@ -64,6 +64,13 @@ def open_reader(
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
     condition that does not fit an input, for a pipe when it is read.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "edges.csv"), "w") as file:
+    ...         _ = file.write("source,target,label,timestamp\\nx,y,a,1\\ny,z,a,2\\n")
+    ...     [batch.columns.to_pylist() for batch in open_reader("edges", file.name, limit=1)]
+    [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
     several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     names = [os.fspath(path) for path in several]

@@ -20,6 +20,11 @@ class Batch:
     (dictionary of strings, or string), `timestamp` (int64) and, only where something may be deleted, `delete`
     (bool; absent means that all rows are inserts).  No column holds nulls.  `bytes_read` is how many bytes of the
     whole input had been read when the batch was made (a running total, for a progress bar).
+
+    >>> columns = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}
+    >>> batch = Batch(columns=pa.RecordBatch.from_pydict(columns), bytes_read=24)
+    >>> len(batch), batch.columns["source"].to_pylist()
+    (1, ['x'])
     """
 
     columns: pa.RecordBatch
@@ -30,7 +35,20 @@ class Batch:
 
 
 class Reader(Protocol):
-    """A stream of tuples that is read once, from its beginning to its end, by iterating over it."""
+    """A stream of tuples that is read once, from its beginning to its end, by iterating over it.
+
+    >>> import os, tempfile
+    >>> from rpq.readers import open_reader
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "edges.csv"), "w") as file:
+    ...         _ = file.write("source,target,label,timestamp\\nx,y,a,1\\ny,z,a,soon\\n")
+    ...     reader = open_reader("edges", file.name, on_error="skip")
+    ...     tuples = [len(batch) for batch in reader]
+    >>> tuples, reader.rejected, reader.filtered, reader.undecided, reader.time_unit
+    ([1], 1, 0, 0, None)
+    >>> reader.bytes_read == reader.bytes_total, len(reader.rejections)
+    (True, 1)
+    """
 
     @property
     def time_unit(self) -> str | None:

@@ -64,12 +64,20 @@ class ColumnNames:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a tuple that are read."""
+        """The columns of a tuple that are read.
+
+        >>> ColumnNames(constant_label="follows").columns
+        ('source', 'target', 'timestamp', 'op')
+        """
         return tuple(column for column in TUPLE if column != "label" or self.constant_label is None)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns that an input must have; op must be there only if it was given a name."""
+        """The columns that an input must have; op must be there only if it was given a name.
+
+        >>> ColumnNames().required
+        ('source', 'target', 'label', 'timestamp')
+        """
         return tuple(column for column in self.columns if column != "op" or column in dict(self.renamed))
 
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
@@ -77,6 +85,9 @@ class ColumnNames:
 
         With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError`, which
         lists the names, where one is missing or there twice.
+
+        >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
+        {'source': 1, 'target': 2, 'timestamp': 3}
         """
         folded = [name.lower() for name in names] if any_case else list(names)
         places: dict[str, int] = {}

@@ -126,6 +126,7 @@ class Deletions:
             deletes[rows].tolist(),
             (coins < self._threshold).tolist(),
             draws.tolist(),
+            strict=True,
         ):
             if slide >= next_slide:
                 next_slide = self._expire(slide)

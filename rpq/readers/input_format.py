@@ -20,6 +20,10 @@ class TextFormat:
     `detect` tells from the first data line of a file how it is laid out, `label` from its name the label of all its edges.
     `time_unit` is that of the timestamps ("s", "ms", "us", "ns"), None where they are plain numbers.  With `by_position` a
     tuple's timestamp is the number of its line among the data lines of all files.
+
+    >>> from rpq.readers.edges import EDGES
+    >>> EDGES.text.by_position, EDGES.text.label
+    (False, None)
     """
 
     detect: Detect
@@ -35,7 +39,18 @@ class TextFormat:
         on_error: str,
         batch_rows: int,
     ) -> InputsReader[TextFile]:
-        """Open files as a reader that `combine` makes one stream of.  Raises `InputError` for a name without a label."""
+        """Open files as a reader that `combine` makes one stream of.  Raises `InputError` for a name without a label.
+
+        >>> import os, tempfile
+        >>> from rpq.readers.edges import EDGES
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with open(os.path.join(folder, "edges.tsv"), "w") as file:
+        ...         _ = file.write("x\\ty\\ta\\t1\\n")
+        ...     options = {"on_error": "stop", "batch_rows": 1000}
+        ...     reader = EDGES.text.open([file.name], combine=lambda files: iter(files[0]), **options)
+        ...     [len(batch) for batch in reader]
+        [1]
+        """
         check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
         files = [
             TextFile(
@@ -58,6 +73,10 @@ class Format:
     `open(paths, *, on_error, batch_rows)` opens inputs as one stream.  It may take `columns`, `where` and `time_unit` too,
     as `rpq.readers.edges.open_edges` does; what it does not take cannot be asked for, or is done behind it.  `text` is how
     its lines are laid out; without it, tasks that share a file (`rpq spark prepare`) cannot read the format.
+
+    >>> from rpq.readers.edges import EDGES
+    >>> EDGES.name, EDGES.text is not None
+    ('edges', True)
     """
 
     name: str
@@ -66,5 +85,10 @@ class Format:
 
     @property
     def options(self) -> frozenset[str]:
-        """The names of what `open` takes."""
+        """The names of what `open` takes.
+
+        >>> from rpq.readers.edges import EDGES
+        >>> "columns" in EDGES.options, "by_position" in EDGES.options
+        (True, False)
+        """
         return frozenset(inspect.signature(self.open).parameters)

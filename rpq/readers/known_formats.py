@@ -22,7 +22,11 @@ OWN = {format.name: format for format in (EDGES, JSON_LINES)}
 
 
 def formats() -> list[str]:
-    """The names of the formats that can be read, in alphabetical order."""
+    """The names of the formats that can be read, in alphabetical order.
+
+    >>> formats()[:2]
+    ['edges', 'gmark']
+    """
     return sorted({*OWN, *entry_points(group=GROUP).names})
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rpq.readers.field_errors import FieldError, shown
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS
@@ -21,6 +22,10 @@ DEFAULT_UNIT = "us"
 """The unit that times become where nobody says one; that of `rpq.Engine` too."""
 
 _EXAMPLES = {"naive": "2024-05-01T12:00:00", "aware": "2024-05-01T12:00:00Z"}
+
+_DAY = NANOSECONDS["s"] * 86_400
+_ROUNDED_OR_OF_A_ZONE = 2
+"""Days by which a time may seem to miss the one that its text begins with; one that wrapped misses it by centuries."""
 
 
 def time_kind(text: str) -> TimeKind | None:
@@ -48,11 +53,21 @@ def times_of(texts: pa.Array, *, kind: TimeKind, unit: str) -> pa.Array | None:
         except pa.ArrowInvalid:
             continue
         numbers = times.cast(pa.int64())
+        if parsed == "ns" and not _are_of_their_days(numbers, texts):
+            continue
         if parsed == unit:
             return numbers
         ratio = NANOSECONDS[unit] // NANOSECONDS[parsed]
         return pa.array(np.floor_divide(numbers.to_numpy(zero_copy_only=False), ratio))
     return None
+
+
+def _are_of_their_days(nanoseconds: pa.Array, texts: pa.Array) -> bool:
+    """Whether times lie on the days that their texts begin with: Arrow before 22 lets nanoseconds of distant years wrap."""
+    days = pc.divide(nanoseconds, _DAY)
+    told = pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).cast(pa.int32())
+    furthest = pc.max(pc.abs(pc.subtract(days, told))).as_py()
+    return furthest is None or furthest <= _ROUNDED_OR_OF_A_ZONE
 
 
 def check_time(text: str, column: str, *, kind: TimeKind, unit: str) -> int:

@@ -146,13 +146,25 @@ Node: TypeAlias = Literal | Name | Logical | Not | Comparison | In | IsNull | Ar
 
 @dataclass(frozen=True)
 class Where:
-    """A condition that was understood: its text, its tree, and the names of columns in it."""
+    """A condition that was understood: its text, its tree, and the names of columns in it.
+
+    >>> condition = parse_where("amount > 10 and kind = 'sell'")
+    >>> condition.text, sorted(condition.names)
+    ("amount > 10 and kind = 'sell'", ['amount', 'kind'])
+    """
 
     text: str
     tree: Node = field(compare=False)
     names: frozenset[str] = field(compare=False)
 
     def error(self, message: str, column: int) -> WhereError:
+        """The error that points to a column of this condition.
+
+        >>> print(parse_where("amount > 1").error("no such column", 1))
+        --where: column 1: no such column
+          amount > 1
+          ^
+        """
         return WhereError(message, column, self.text)
 
 

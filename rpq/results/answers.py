@@ -26,6 +26,14 @@ class Answers:
     - Tuples: iteration, `in` (the first time O(answers), then O(1)), `len`, `pairs`
     - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and whatever else speaks the Arrow PyCapsule interface
       take the object itself
+
+    >>> import rpq
+    >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+    >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+    3
+    >>> answers = engine.answers()
+    >>> len(answers), ("x", "z") in answers, sorted(answers)
+    (3, True, [('x', 'y'), ('x', 'z'), ('y', 'z')])
     """
 
     def __init__(self, columns: Sequence[str], values: Sequence[pa.Array]) -> None:
@@ -58,15 +66,39 @@ class Answers:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
-        """A table with the columns of the query: source, target."""
+        """A table with the columns of the query: source, target.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> engine.answers().to_arrow().sort_by("source").column("source").to_pylist()
+        ['x', 'x', 'y']
+        """
         return pa.table(dict(zip(self._columns, self._values, strict=True)))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas frame."""
+        """The same as a pandas frame.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> engine.answers().to_pandas().columns.tolist()
+        ['source', 'target']
+        """
         return self.to_arrow().to_pandas()
 
     def pairs(self) -> set[Answer]:
-        """The answers as a set of pairs."""
+        """The answers as a set of pairs.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> ("x", "z") in engine.answers().pairs()
+        True
+        """
         return set(self._set)
 
     @cached_property

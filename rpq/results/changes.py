@@ -27,6 +27,10 @@ class Change(NamedTuple):
     """A pair that starts (`op` "+") or ceases ("-") to be an answer of `query` at stream time `timestamp`.
 
     The timestamp is what those of the tuples were: an integer, a date, or a time with their zone, if they had one.
+
+    >>> change = Change("a", "x", "y", 1, "+")
+    >>> change.source, change.op
+    ('x', '+')
     """
 
     query: str
@@ -49,6 +53,9 @@ class SetAside(NamedTuple):
     """A root whose simple paths took more than the budget of `query`: it answers nothing until its conflicts are gone.
 
     `row` is the number of the tuple in the pushed batch (None: no tuple, but a time), `size` the nodes expanded.
+
+    >>> SetAside("simple", "x", 7, None, 1001).root
+    'x'
     """
 
     query: str
@@ -82,6 +89,14 @@ class Changes:
       them; `set_aside`, the roots that went over the budget of simple paths
 
     Pushed with `collect=False` it has the counts and no rows.
+
+    >>> import rpq
+    >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+    >>> changes = engine.push_rows([("x", "y", "a", 1), ("x", "y", "a", 2, "-"), ("x", "y", "a", -20)])
+    >>> len(changes), changes.added, changes.removed, changes.late_rows.tolist()
+    (2, 1, 1, [2])
+    >>> [change.op for change in changes]
+    ['+', '-']
     """
 
     def __init__(
@@ -133,6 +148,12 @@ class Changes:
 
         With the name of a `query` its rows alone. With `witness` there is a column `path`, the JSON of `Path` for `+`,
         empty for `-`; the engine must have been made with `witness=True`.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+        >>> changes.to_arrow().column_names
+        ['query', 'source', 'target', 'timestamp', 'op']
         """
         if query is None:
             schema = self._schema
@@ -146,11 +167,25 @@ class Changes:
         return pa.Table.from_batches([self._batch(block, schema, witness) for block in blocks], schema)
 
     def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:
-        """The same as a pandas frame."""
+        """The same as a pandas frame.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+        >>> changes.to_pandas()[["source", "target"]].values.tolist()[0]
+        ['x', 'y']
+        """
         return self.to_arrow(query, witness=witness).to_pandas()
 
     def rows(self) -> list[Change]:
-        """The changes as a list of tuples."""
+        """The changes as a list of tuples.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+        >>> changes.rows()[0]
+        Change(query='a+', source='x', target='y', timestamp=1, op='+')
+        """
         if not self._chunks:  # of most tuples there are none, and an empty table takes longer than the tuple
             return []
         if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # timestamps are plain numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +65,8 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
     if len(deltas) == 1:
         return rows
     sequence = sorted(range(len(moments)), key=moments.__getitem__)
-    return FewRows(*([column[row] for row in sequence] for column in rows))
+    ordered: list[list[Any]] = [[column[row] for row in sequence] for column in rows]
+    return FewRows(*ordered)
 
 
 def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.Array]:

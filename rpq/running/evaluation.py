@@ -39,7 +39,7 @@ ChunkRows = list[Block] | FewRows
 
 
 class Applied(NamedTuple):
-    """What a chunk of tuples did: rows, how many added and removed, which tuples were late, and what ended it, if anything."""
+    """What a chunk of tuples did: rows, how many added and removed, which tuples were late, what ended it, if anything."""
 
     rows: ChunkRows
     counts: np.ndarray
@@ -238,7 +238,8 @@ class Evaluation:
 
     def name_of(self, vertex: int) -> Vertex:
         """The name of a vertex."""
-        return self.vertices.names_of(np.array([vertex])).to_pylist()[0]
+        name: Vertex = self.vertices.names_of(np.array([vertex])).to_pylist()[0]
+        return name
 
     def note_overruns(self, first: int | None) -> None:
         """Remember the roots that went over their budget in the chunk from row `first` on; their names may go soon."""

@@ -24,6 +24,14 @@ class Statistics:
     The last five are of simple paths: how often a root met its first conflict, how many roots have met one now, pairs
     that conflicts put in doubt now (for each of these a path is kept, or that there is none), searches for a simple path,
     and roots that are set aside now. Compiling and loading kernels is in none of the times. The repr leaves out what is 0.
+
+    >>> import rpq
+    >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+    >>> engine.push_rows([("x", "y", "a", 1), ("x", "y", "a", 2), ("x", "y", "b", 3)]).added
+    1
+    >>> figures = engine.statistics()
+    >>> figures.tuples, figures.inserted, figures.refreshed, figures.irrelevant
+    (3, 1, 1, 1)
     """
 
     tuples: int

@@ -124,7 +124,9 @@ class Saved:
             entered, fresh = self._enter_edges(evaluation)
             slides = iter(self.edges.slides)
             if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
-                raise Damage(f"it tells of {len(self.edges.slides)} windows when edges expire from them, which are not the queries'")
+                raise Damage(
+                    f"it tells of {len(self.edges.slides)} windows when edges expire from them, which are not the queries'"
+                )
             for running, state in zip(evaluation.running, self.content.queries, strict=True):
                 mine = [next(slides) for _ in running.windows]
                 self._check_slides(running, mine)
@@ -137,10 +139,9 @@ class Saved:
         """Let the graph hold the edges; their ids, and those of the vertices."""
         graph, vertices, saved = evaluation.graph, evaluation.vertices, self.edges
         vertices.kind = self.content.kind
-        ids = [np.zeros(0, np.int32)]
-        for names in [] if saved.names is None else saved.names.chunks:
-            ids.append(vertices.intern(names, np.ones(len(names), np.uint8))[0])
-        identity = np.concatenate(ids)
+        chunks = [] if saved.names is None else saved.names.chunks
+        ids = [vertices.intern(names, np.ones(len(names), np.uint8))[0] for names in chunks]
+        identity = np.concatenate([np.zeros(0, np.int32), *ids])
         if vertices.live < len(identity):
             raise Damage("a vertex is there twice")
         source, target = identity[saved.source], identity[saved.target]

@@ -52,7 +52,8 @@ class QueryState:
 
     def described(self) -> dict[str, Any]:
         """As JSON values."""
-        return kinds.described(self.question) | self.saved.value
+        described: dict[str, Any] = kinds.described(self.question) | self.saved.value
+        return described
 
     @classmethod
     def read(cls, content: Described) -> QueryState:

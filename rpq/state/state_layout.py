@@ -36,7 +36,8 @@ _LARGEST_TEXT = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Edges:
-    """The edges of a window: `source` and `target` count in `names`, `slides` has for each window of each query when they expire.
+    """The edges of a window: `source` and `target` count in `names`, `slides` has for each window of each query when they
+    expire.
 
     Numbers are int32, timestamps and slides int64; all are as long as there are edges. `names` are int64 or text, and
     None where no vertex was ever seen.

@@ -111,7 +111,7 @@ def only_tuple(data: Any) -> tuple[Any, ...] | None:
     if type(data) is dict:
         if len(data) != 5 and not (len(data) == 4 and "op" not in data):
             return None
-        columns = [data.get(name) for name in (*_NAMES, "op")]
+        columns: list[Any] = [data.get(name) for name in (*_NAMES, "op")]
         if len(data) == 4:
             columns[4] = ["+"]
         if all(type(column) is list and len(column) == 1 for column in columns):

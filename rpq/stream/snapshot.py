@@ -263,7 +263,9 @@ class SnapshotGraph:
             self._resolve_one = bound(_resolve, self._edges_view, self._horizons_view, tuples, 1, outcome, self.outcomes)
         self._resolve_one(self._edges_view, self._horizons_view, tuples, 1, outcome, self.outcomes)
 
-    def enter(self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int):
+    def enter(
+        self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int
+    ) -> np.ndarray:
         """Enter edges as they were saved, whatever the time; their ids."""
         chunk = Chunk(
             source=source.astype(np.int32),

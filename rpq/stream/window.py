@@ -64,12 +64,20 @@ class Window:
         return f"Window(size={self.text('size')}, slide={self.text('slide')})"
 
     def text(self, name: Literal["size", "slide"]) -> str:
-        """The size or the slide as one would write it: `30` or `'30d'`."""
+        """The size or the slide as one would write it: `30` or `'30d'`.
+
+        >>> Window(size=30, slide=1).text("size"), Window(size="720h", slide="1h").text("size")
+        ('30', "'30d'")
+        """
         value: int = getattr(self, name)
         return str(value) if self.unit is None else repr(duration_text(value))
 
     def in_unit(self, unit: str) -> Window:
-        """The same window in plain numbers of a stream's time unit (s, ms, us or ns). Raises `QueryError`."""
+        """The same window in plain numbers of a stream's time unit (s, ms, us or ns). Raises `QueryError`.
+
+        >>> Window(size="30d", slide="1d").in_unit("s")
+        Window(size=2592000, slide=86400)
+        """
         if self.unit is None:
             return self
         for name, value in (("size", self.size), ("slide", self.slide)):
@@ -96,7 +104,11 @@ class Window:
         return time // self.slide
 
     def lower_bound(self, time: int) -> int:
-        """At stream time `time` the window holds the edges with a larger timestamp than this."""
+        """At stream time `time` the window holds the edges with a larger timestamp than this.
+
+        >>> Window(size=30, slide=7).lower_bound(time=42)
+        12
+        """
         return self.slide_number(time) * self.slide - self.size
 
     def expiry_slide(self, timestamp: int) -> int:

@@ -47,14 +47,16 @@ class SparqlStore:
         """The pairs that the path joins, zero-length paths with them."""
         return {(self._name(row["x"]), self._name(row["y"])) for row in self._rows()}
 
-    def _rows(self):  # type: ignore[no-untyped-def]
+    def _rows(self):
         return self._store.query(self._pairs)
 
     def _quad(self, edge: Edge):  # type: ignore[no-untyped-def]
         source, label, target = edge
         node = self._package.NamedNode
         return self._package.Quad(
-            node(_VERTEX + quote(source, safe="")), node(_LABEL + quote(label, safe="")), node(_VERTEX + quote(target, safe=""))
+            node(_VERTEX + quote(source, safe="")),
+            node(_LABEL + quote(label, safe="")),
+            node(_VERTEX + quote(target, safe="")),
         )
 
     @staticmethod

@@ -26,7 +26,7 @@ class WindowEdges:
     def __len__(self) -> int:
         return len(self._latest)
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self):
         return iter(self._latest)
 
     def insert(self, edge: Edge, timestamp: int) -> tuple[bool, list[Edge]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rpq.workloads.bench import measure as measuring
@@ -42,7 +43,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         "a stream without deletes removes no rows": all(not r["rows_removed"] for r in records if not r["percent"]),
         "more is deleted the more is to be deleted": all(
             one["deletes"] <= other["deletes"]
-            for one, other in zip(records, records[1:], strict=False)
+            for one, other in pairwise(records)
             if one["query"] == other["query"]
         ),
     }

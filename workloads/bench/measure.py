@@ -6,12 +6,14 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
 import rpq
 from rpq.paths.index import layout
+from rpq.paths.index.delta_index import DeltaIndex
 from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
@@ -136,7 +138,8 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
 def _trees(engine: rpq.Engine) -> int:
     """Roots that have a column in the index; statistics do not tell them."""
     indexes = [index for running in engine._evaluation.running for index in running.workers]
-    return sum(int(index.state[layout.SLOTS] - index.state[layout.FREE_SLOTS]) for index in indexes)
+    states = [index.state for index in indexes if isinstance(index, DeltaIndex)]
+    return sum(int(state[layout.SLOTS] - state[layout.FREE_SLOTS]) for state in states)
 
 
 def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float | None:
@@ -233,6 +236,6 @@ def slides(stream: Stream, window: rpq.Window) -> Iterator[tuple[int, pa.RecordB
     timestamps = stream.table["timestamp"].to_numpy()
     numbers = timestamps // window.slide
     cuts = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist(), len(timestamps)]
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         for batch in stream.table.slice(start, end - start).combine_chunks().to_batches():
             yield int(numbers[start]), batch

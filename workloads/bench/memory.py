@@ -80,7 +80,7 @@ def _child(specification: dict[str, Any]) -> int:
 
 
 def _work(specification: dict[str, Any]) -> None:
-    import rpq.engine  # the imports that a run needs  # noqa: F401
+    import rpq.engine  # the imports that a run needs
 
     if specification["step"] == "imports":
         return

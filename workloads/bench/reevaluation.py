@@ -165,7 +165,9 @@ class _Feed:
         rows = self._table.take(self._relevant[self._next : last]).to_pydict()
         self._next = last
         changed: dict[Edge, bool] = {}
-        for source, label, target, timestamp in zip(*(rows[n] for n in ("source", "label", "target", "timestamp")), strict=True):
+        for source, label, target, timestamp in zip(
+            *(rows[n] for n in ("source", "label", "target", "timestamp")), strict=True
+        ):
             is_new, left = self._window.insert((source, label, target), timestamp)
             changed |= dict.fromkeys(left, False)
             if is_new:

@@ -26,8 +26,8 @@ class DataSet:
     """A data set by name: its files below a directory, how they are read, and the window that the paper gives it.
 
     `window` and `slide` are in the stream's unit, or parts of its length where timestamps are positions. `queries` is
-    the name under which `rpq.workloads.named_queries` binds it. A static graph that is written label by label is shuffled, or a
-    window would hold one label.
+    the name under which `rpq.workloads.named_queries` binds it. A static graph that is written label by label is shuffled,
+    or a window would hold one label.
     """
 
     name: str

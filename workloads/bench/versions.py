@@ -50,6 +50,7 @@ class Worker:
     """A process of one version, which holds a stream and runs queries over it."""
 
     def __init__(self, python: str, stream: Path) -> None:
+        self._python = python
         self._process = subprocess.Popen(
             [python, "-c", _WORKER, str(stream)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -60,7 +61,7 @@ class Worker:
         print(expression, size, slide, file=self._process.stdin, flush=True)
         line = self._process.stdout.readline().split()
         if len(line) != 4:
-            raise StreamError(f"{self._process.args[0]} could not run {expression}; its message is above")  # type: ignore[index]
+            raise StreamError(f"{self._python} could not run {expression}; its message is above")
         return float(line[0]), float(line[1]), (int(line[2]), int(line[3]))
 
     def close(self) -> None:
@@ -88,7 +89,8 @@ def workers(pythons: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[l
 def compare(ours: Worker, theirs: Worker, query: tuple[str, int, int], turns: int) -> Record:
     """Runs of both in turn, each being the first as often as the other."""
     ours.run(*query), theirs.run(*query)  # compiles, or loads kernels
-    mine, others = [], []
+    mine: list[tuple[float, float, tuple[int, int]]] = []
+    others: list[tuple[float, float, tuple[int, int]]] = []
     for turn in range(turns):
         for runs, worker in ((mine, ours), (others, theirs))[:: 1 if turn % 2 else -1]:
             runs.append(worker.run(*query))
@@ -137,9 +139,9 @@ EXPERIMENT = Experiment(
     name="versions",
     title="This version against another one, turn by turn",
     how=(
-        "Two processes, one for each version, take turns over the same stream, each run in a fresh engine, kernels warm, rows "
-        "counted and not kept. Ratio: the median over the turns of this version's engine seconds divided by the other's in "
-        "the same turn; of the fastest runs; and of CPU seconds. Below 1 this version is faster."
+        "Two processes, one for each version, take turns over the same stream, each run in a fresh engine, kernels warm, "
+        "rows counted and not kept. Ratio: the median over the turns of this version's engine seconds divided by the "
+        "other's in the same turn; of the fastest runs; and of CPU seconds. Below 1 this version is faster."
     ),
     columns=(
         Column(key="dataset", heading="data set"),

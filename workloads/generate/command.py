@@ -57,13 +57,15 @@ def generate(
     if compare:
         if kind != "stackoverflow":
             raise click.UsageError("--compare is for stackoverflow only")
-        return _compare(compare, seed)
+        _compare(compare, seed)
+        return
     if output is None:
         raise click.UsageError("--output says where the stream goes")
     check_files(written=[("--output", output)], read=[("--schema", schema)])
     options = _schema_option(schema)
     if workload:
-        return _write_workload(output, workload, seed, options)
+        _write_workload(output, workload, seed, options)
+        return
     from rpq.files.destinations import WriteError
     from rpq.workloads.generate.generators import KINDS
     from rpq.workloads.generate.writing import OutputError, write_stream

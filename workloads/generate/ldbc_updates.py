@@ -8,7 +8,7 @@ Persons are p…, messages m…, forums f…, tags t…, places l…, organisati
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -148,7 +148,7 @@ class _Maker:
         passed = times(event / self._events, days=self._days, growth=0.0, start=START)
         return _Edges(*columns, event, passed * 1000 + event % 1000, np.zeros(len(event), bool))  # type: ignore[call-arg]
 
-    def _people(self, rows: dict[str, np.ndarray]) -> Iterator[tuple]:
+    def _people(self, rows: dict[str, np.ndarray]) -> Iterator[tuple[Any, ...]]:
         new, friends = rows["person"], rows["friendship"]
         number = self._first["person"] + np.arange(len(new))
         yield new, _PERSON, number, "isLocatedIn", _PLACE, self._some(1, new, _PLACES)
@@ -157,14 +157,14 @@ class _Maker:
         yield new, _PERSON, number, "workAt", _ORGANISATION, self._some(4, new, _ORGANISATIONS)
         yield friends, _PERSON, self._person(5, friends), "knows", _PERSON, self._person(6, friends)
 
-    def _forums(self, rows: dict[str, np.ndarray]) -> Iterator[tuple]:
+    def _forums(self, rows: dict[str, np.ndarray]) -> Iterator[tuple[Any, ...]]:
         new, members = rows["forum"], rows["membership"]
         number = self._first["forum"] + np.arange(len(new))
         yield new, _FORUM, number, "hasModerator", _PERSON, self._person(7, new)
         yield new, _FORUM, number, "hasTag", _TAG, self._some(8, new, _TAGS)
         yield members, _FORUM, self._some(9, members, self._first["forum"]), "hasMember", _PERSON, self._person(10, members)
 
-    def _messages(self, new: np.ndarray, posts: np.ndarray, comments: np.ndarray) -> Iterator[tuple]:
+    def _messages(self, new: np.ndarray, posts: np.ndarray, comments: np.ndarray) -> Iterator[tuple[Any, ...]]:
         number = self._message[new] - 1
         yield new, _MESSAGE, number, "hasCreator", _PERSON, self._person(11, new)
         replied = self._recent(12, comments)
@@ -176,7 +176,7 @@ class _Maker:
             tagged = new[self._draw(purpose, self._event[new]) < share]
             yield tagged, _MESSAGE, self._message[tagged] - 1, "hasTag", _TAG, self._some(purpose + 10, tagged, _TAGS)
 
-    def _likes(self, rows: np.ndarray) -> tuple:
+    def _likes(self, rows: np.ndarray) -> tuple[Any, ...]:
         return rows, _PERSON, self._person(18, rows), "likes", _MESSAGE, self._recent(19, rows)
 
     def _recent(self, purpose: int, rows: np.ndarray) -> np.ndarray:

@@ -23,7 +23,8 @@ class OutputError(ValueError):
 def write_stream(batches: Iterable[pa.RecordBatch], path: str) -> int:
     """Write the stream, `op` as the fifth column where it has deletes; the tuples written.
 
-    Raises `OutputError` for a name that does not say what to write, `rpq.files.destinations.WriteError` for a file that cannot be.
+    Raises `OutputError` for a name that does not say what to write, `rpq.files.destinations.WriteError` for a file that
+    cannot be.
     """
     opened = _writer_of(path)
     written = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rpq.arrays.lanes import LANES, SATURATED
 from rpq.paths.index import layout
 from rpq.paths.index.layout import POINTER, Index
@@ -9,7 +11,7 @@ from rpq.paths.index.rows import region_size
 from rpq.paths.program import CLASSES, STATES
 
 
-def _entries(lists, i) -> list[int]:
+def _entries(lists: Any, i: int) -> list[int]:
     start = int(lists.start[i])
     return [int(e) for e in lists.entries[start : start + int(lists.length[i])]]
 
@@ -59,7 +61,7 @@ def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
     return cells
 
 
-def _edges(index: Index, lists) -> dict[tuple[int, int, int, int], int]:
+def _edges(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
     """(vertex, class, other vertex, edge << 1 | against) -> slide, of the edges in the window."""
     classes = int(index.program.sizes[CLASSES])
     found = {}
@@ -75,7 +77,7 @@ def _edges(index: Index, lists) -> dict[tuple[int, int, int, int], int]:
     return found
 
 
-def _bottlenecks(index: Index, edges) -> dict[tuple[int, int, int], int]:
+def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
     """What every cell must be: the largest over paths of the smallest slide of an edge."""
     program = index.program
     best: dict[tuple[int, int, int], int] = {}
@@ -124,7 +126,7 @@ def doubted_cells(index: Index) -> set[tuple[int, int, int]]:
     return found
 
 
-def _check_doubt(index: Index, cells, edges) -> None:
+def _check_doubt(index: Index, cells: Any, edges: Any) -> None:
     program, table = index.program, index.table
     doubted = doubted_cells(index)
     assert doubted <= set(cells), f"dead cells are in doubt: {doubted - set(cells)}"
@@ -136,7 +138,7 @@ def _check_doubt(index: Index, cells, edges) -> None:
     for v, t, slot in cells:
         at.setdefault(v, []).append((t, slot))
     for u, c, v, _ in edges:
-        for s, slot, t in [(s, slot, t) for s, slot in at.get(u, []) for t in _steps(program, s, c)]:
+        for s, slot, t in [(state, root, t) for state, root in at.get(u, []) for t in _steps(program, state, c)]:
             if (v, t, slot) not in cells or (v, t, slot) in doubted:
                 continue
             assert (u, s, slot) not in doubted, f"doubt stops at {(u, s, slot)} -> {(v, t)}"
@@ -146,7 +148,7 @@ def _check_doubt(index: Index, cells, edges) -> None:
             assert not [r for r in earlier if (v, r, slot) in cells], f"a conflict at {(v, t, slot)} makes no doubt"
 
 
-def _steps(program, state: int, transition_class: int) -> list[int]:
+def _steps(program: Any, state: int, transition_class: int) -> list[int]:
     leaves = range(program.leave_first[state], program.leave_first[state + 1])
     return [int(program.leave_target[leave]) for leave in leaves if program.leave_class[leave] == transition_class]
 

@@ -54,7 +54,7 @@ class Push(NamedTuple):
     vertex: int
     state: int
     low: int  # no live cell of the row is below
-    count: int
+    count: int  # type: ignore[assignment]  # not the method of tuples
     rank: int  # the bucket that the row was taken from: what it gives is no larger
 
 

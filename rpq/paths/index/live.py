@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from rpq.arrays.lanes import live
+from rpq.arrays.lanes import LANES, live
 from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import NOW, ROWS
-from rpq.paths.index.rows import LANES, NEVER, ONE, ZERO, block_count, held_by_no_other, node_of, nth_block
+from rpq.paths.index.rows import NEVER, ONE, ZERO, block_count, held_by_no_other, node_of, nth_block
 
 
 @njit(cache=True, nogil=True)
