@@ -45,8 +45,6 @@ _query_options = shared.together(
     shared.sources_and_targets,
     click.option("--partitions", type=click.IntRange(min=1), help="How many parts the roots are divided into."),
 )
-
-
 _QUERY_OPTIONS = ("window", "slide", "paths", "semantics", "sources", "targets")
 
 

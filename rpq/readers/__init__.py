@@ -37,6 +37,7 @@ __all__ = [
     "parse_where",
 ]
 
+
 def open_reader(
     format: str,
     paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],

@@ -1,6 +1,6 @@
 """The formats by their names: those of this package, and those that installed packages bring along.
 
-An entry point of the group `rpq.formats` is called as its format is, and names a `Format`, or a function that opens
+An entry point of the group `rpq.formats` has the name of its format and leads to a `Format`, or to a function that opens
 inputs, `(paths, *, on_error, batch_rows) -> Reader`.
 """
 
