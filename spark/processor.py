@@ -25,6 +25,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
+from rpq.engine import Engine  # with it come the kinds of queries that there are
 from rpq.files.described import Damage, Described
 from rpq.files.sealed import damaged
 from rpq.queries import kinds
@@ -125,13 +126,13 @@ class EngineCache:
     """Engines by stream, each with the token of the state that it stands for."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, tuple[str, rpq.Engine]] = OrderedDict()
+        self._held: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
 
-    def take(self, stream: str) -> tuple[str, rpq.Engine] | None:
+    def take(self, stream: str) -> tuple[str, Engine] | None:
         """What is kept of a stream; it leaves the cache, so that no one sees an engine that failed half-way."""
         return self._held.pop(stream, None)
 
-    def put(self, stream: str, token: str, engine: rpq.Engine) -> None:
+    def put(self, stream: str, token: str, engine: Engine) -> None:
         """Keep an engine."""
         self._held[stream] = (token, engine)
         while len(self._held) > CACHED_ENGINES:
@@ -239,7 +240,7 @@ class AnswerChanges(StatefulProcessor):
             raise _damaged_record(problem) from problem
         return record
 
-    def _engine(self, number: int, log: WindowLog, record: Record) -> tuple[rpq.Engine, Record]:
+    def _engine(self, number: int, log: WindowLog, record: Record) -> tuple[Engine, Record]:
         """An engine that stands where the state does, and the record with how it was come by."""
         started = clock.perf_counter()
         held = cache.take(record.stream)
@@ -254,7 +255,7 @@ class AnswerChanges(StatefulProcessor):
             engine.advance(record.time)
             seconds = record.catch_up_seconds + clock.perf_counter() - started
             return engine, replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
-        engine = rpq.Engine(*self._queries, share=(number, len(self._numbers)), memory_limit=self._memory_limit)
+        engine = Engine(*self._queries, share=(number, len(self._numbers)), memory_limit=self._memory_limit)
         if not record.version:
             return engine, record
         engine.advance(record.time)
@@ -289,7 +290,7 @@ def _identity_of(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: query[name] for name in ("name", "expression", "window", "paths", "semantics")} | ends
 
 
-def _push_again(engine: rpq.Engine, tuples: pa.Table) -> None:
+def _push_again(engine: Engine, tuples: pa.Table) -> None:
     """Push what was pushed before, so that nothing can be wrong with it."""
     try:
         engine.push(tuples, collect=False)
