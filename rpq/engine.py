@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
-from rpq.errors import (
-    ConflictBudgetError,
-    InputError,
-    MemoryLimitError,
-    QueryError,
-    RpqError,
-)
+from rpq.errors import InputError, MemoryLimitError, QueryError, RpqError
 from rpq.paths import path_query
 from rpq.paths.path import Path
 from rpq.queries import kinds
@@ -30,6 +23,7 @@ from rpq.running.evaluation import ChunkRows, Evaluation
 from rpq.running.limits import default_limit
 from rpq.running.running_queries import refuse_if_lost
 from rpq.running.statistics import Statistics, statistics_of
+from rpq.running.turns import alone
 from rpq.state.engine_state import read_state, write_state
 from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
 from rpq.stream.stream_time import StreamTime
@@ -38,30 +32,6 @@ from rpq.stream.window import INT64_MAX
 kinds.register(path_query.KIND)
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
-
-
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
-
-
-def _alone(
-    method: Callable[Concatenate[Engine, _Arguments], _Result],
-) -> Callable[Concatenate[Engine, _Arguments], _Result]:
-    """Let a method of an engine be refused while another thread is in one."""
-
-    @wraps(method)
-    def call(engine: Engine, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        if not engine._turn.acquire(blocking=False):
-            raise RpqError(
-                f"{method.__name__}: another thread is in a call of this engine; one thread at a time may use it. "
-                "Guard it with a lock, or give each thread an engine of its own"
-            )
-        try:
-            return method(engine, *args, **kwargs)
-        finally:
-            engine._turn.release()
-
-    return call
 
 
 class Engine:
@@ -139,7 +109,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
-    @_alone
+    @alone
     def push(self, data: Any = None, *, collect: bool = True, **columns: Any) -> Changes:
         """Apply tuples in the order given; the answer changes.
 
@@ -196,7 +166,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
-    @_alone
+    @alone
     def push_rows(self, rows: Iterable[tuple[Any, ...]], *, collect: bool = True) -> Changes:
         """Apply tuples (source, target, label, timestamp) or, with an op, (source, target, label, timestamp, op).
 
@@ -214,7 +184,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise error
         return changes
 
-    @_alone
+    @alone
     def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
         """Apply one insert.
 
@@ -225,7 +195,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
-    @_alone
+    @alone
     def delete(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
         """Apply one delete.
 
@@ -275,7 +245,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         for batch in reader:
             yield self.push(getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch, collect=collect)
 
-    @_alone
+    @alone
     def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
 
@@ -310,7 +280,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         return tuple(self._asked.values())
 
-    @_alone
+    @alone
     def register(self, query: Query, *, start: Literal["window", "empty"] = "window") -> Changes:
         """Add a query; its first rows are its answers over what its window holds, with the present stream time.
 
@@ -354,7 +324,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
-    @_alone
+    @alone
     def unregister(self, name: str) -> None:
         """Take a query away, with everything that only it needed.
 
@@ -371,7 +341,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         del self._asked[name]
         self._times = self._times.asked(self._asked.values())
 
-    @_alone
+    @alone
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
         """Let a root answer again that was set aside because its simple paths took more than the budget.
 
@@ -398,7 +368,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
-    @_alone
+    @alone
     def set_aside(self, query: str | None = None) -> list[Vertex]:
         """The roots that are set aside now, because their simple paths took more than the budget.
 
@@ -426,7 +396,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         return self._times.told(self._evaluation.graph.time)
 
-    @_alone
+    @alone
     def answers(self, query: str | None = None) -> Answers:
         """The answers at this moment, of the query with that name (or of the only one). O(size of the index).
 
@@ -441,7 +411,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running = self._evaluation.running.named(query)
         return Answers(running.question.columns, columns_of_names(running.answers(), self._evaluation.vertices))
 
-    @_alone
+    @alone
     def witness(self, source: Vertex, target: Vertex, query: str | None = None) -> Path | None:
         """A path that makes (source, target) an answer, one that will last longest; None if it is no answer.
 
@@ -466,7 +436,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation.midway = False
         return path
 
-    @_alone
+    @alone
     def statistics(self, query: str | None = None) -> Statistics:
         """Counts and measures of the engine as a whole, or of one query. O(size of the index).
 
@@ -482,7 +452,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     # --- to go on later --------------------------------------------------------------------------------------
 
-    @_alone
+    @alone
     def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
         """Write the state to a file that is there as a whole or not at all.
 
@@ -576,19 +546,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _raise_overrun(self, changes: Changes) -> None:
         for report in changes.set_aside:
-            query: Any = self._evaluation.running.named(report.query).question
-            if query.on_budget == "error":
-                place = "" if report.row is None else f"at tuple {report.row} of the batch, "
-                error = ConflictBudgetError(
-                    f"query {report.query!r}: {place}at time {report.timestamp}, the simple paths from {report.root!r} took "
-                    f"{report.size:,} nodes; the budget is {query.simple_budget:,}. That root is set aside until its "
-                    'conflicts have left the window. Raise simple_budget, or accept this with on_budget="set_aside"',
-                    query=report.query,
-                    root=report.root,
-                    row=report.row,
-                    size=report.size,
-                    budget=query.simple_budget,
-                )
+            error = self._evaluation.running.named(report.query).overrun_error(report)
+            if error is not None:
                 error.changes = changes
                 raise error
 

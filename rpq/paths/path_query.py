@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
 from rpq.paths.index import layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
@@ -21,6 +22,7 @@ from rpq.queries.division import Division
 from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery
 from rpq.queries.query import Query, Vertex
+from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
@@ -145,6 +147,22 @@ class PathQuery(RunningQuery):
 
     def take_overruns(self) -> list[Overrun]:
         return [overrun for index in self.workers for overrun in index.take_overruns()]
+
+    def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
+        query = self.question
+        if query.on_budget != "error":
+            return None
+        place = "" if report.row is None else f"at tuple {report.row} of the batch, "
+        return ConflictBudgetError(
+            f"query {report.query!r}: {place}at time {report.timestamp}, the simple paths from {report.root!r} took "
+            f"{report.size:,} nodes; the budget is {query.simple_budget:,}. That root is set aside until its "
+            'conflicts have left the window. Raise simple_budget, or accept this with on_budget="set_aside"',
+            query=report.query,
+            root=report.root,
+            row=report.row,
+            size=report.size,
+            budget=query.simple_budget,
+        )
 
     def set_aside(self) -> list[int]:
         return [root for index in self.workers for root in index.aside]

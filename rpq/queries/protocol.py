@@ -19,7 +19,9 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
+from rpq.errors import ConflictBudgetError
 from rpq.files.described import Described
+from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
@@ -197,6 +199,10 @@ class RunningQuery(ABC):
     def take_overruns(self) -> list[Overrun]:
         """The roots that went over their budget since the last call."""
         return []
+
+    def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
+        """The error that a root's going over its budget is, if the question wants one."""
+        return None
 
     def set_aside(self) -> list[int]:
         """The roots that are set aside now."""
