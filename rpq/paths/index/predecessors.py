@@ -45,7 +45,7 @@ def in_edges(index, vertex, state, direction=1):
 def next_in_edge(index, vertex, state, edge, above):
     """The next edge that lasts beyond slide `above`."""
     program, graph = index.program, index.graph
-    transition, place, left = edge.transition, edge.next, edge.left
+    transition, place, left, source_state = edge.transition, edge.next, edge.left, edge.source_state
     while True:
         while left > 0:
             link = graph.into.entries[place]
@@ -53,12 +53,12 @@ def next_in_edge(index, vertex, state, edge, above):
             left -= 1
             slide = slide_of(graph, link)
             if slide > above:
-                source_state = np.int64(program.enter_source[transition])
                 return InEdge(link, link >> 32, source_state, slide, transition, place, left, edge.direction)
         transition += 1
         if transition >= program.enter_first[state + 1]:
             zero = np.int64(0)
             return InEdge(np.int64(-1), zero, zero, zero, transition, zero, zero, edge.direction)
+        source_state = np.int64(program.enter_source[transition])
         links = vertex * program.sizes[CLASSES] + program.enter_class[transition]
         left = np.int64(graph.into.length[links])
         place = graph.into.start[links] + (left - 1 if edge.direction < 0 else 0)
