@@ -27,7 +27,11 @@ def tell(changes: rpq.Changes) -> None:
     """Show what has changed; the path is asked for while it holds."""
     for change in changes:
         found = engine.witness(change.source, change.target) if change.op == "+" else None
-        path = "   " + " ".join(word for pair in zip(found.vertices, (*found.labels, ""), strict=True) for word in pair) if found else ""
+        path = (
+            "   " + " ".join(word for pair in zip(found.vertices, (*found.labels, ""), strict=True) for word in pair)
+            if found
+            else ""
+        )
         kind = "alert" if change.op == "+" else "withdrawn"
         print(f"{change.timestamp:%H:%M}  {kind:<10} {change.source} → {change.target}{path}".rstrip())
 
