@@ -1,0 +1,175 @@
+"""The plans of all patterns in one set of flat tables, which kernels interpret (`tables.py`).
+
+A pattern is appended, and taken out by unchaining its seeds; where more than half of the seeds are of
+patterns that were taken out, the tables are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from rpq.patterns import tables
+from rpq.patterns.plan import Look, Part, Reach, Seed, Step, Term, Test
+from rpq.patterns.relation import RelationStore
+from rpq.patterns.tables import IN, NONE, OUT, Plans
+
+_WIDTHS = {
+    "seed": tables.SEED_FIELDS,
+    "step": tables.STEP_FIELDS,
+    "reach": tables.REACH_FIELDS,
+    "test": tables.TEST_FIELDS,
+    "look": tables.LOOK_FIELDS,
+    "fixed": 2,
+}
+_MOST_STEPS = 33
+
+
+class PlanTables:
+    """The plans that read the relations of a store; `plans` are the arrays, which `add` and `remove` may replace."""
+
+    def __init__(self, store: RelationStore) -> None:
+        self.store = store
+        self.plans = Plans(
+            **{name: np.zeros(0, np.int64) for name in _WIDTHS},
+            binding=np.zeros(tables.SLOTS, np.int32),
+            frame=np.zeros(_MOST_STEPS * tables.FRAME, np.int64),
+            state=np.zeros(tables.PLAN_STATE, np.int64),
+        )
+        self.plans.state[[tables.AT_SEED, tables.AT_STEP]] = NONE
+        self._used = dict.fromkeys(_WIDTHS, 0)
+        self._parts: dict[int, tuple[Part, bool]] = {}
+        self._garbage = 0
+
+    def columns(self, query: int) -> tuple[str, ...]:
+        """The columns of a query's rows."""
+        return self._parts[query][0].columns
+
+    def add(self, query: int, part: Part, *, explicit: bool) -> None:
+        """Let changes of a part's relations be enumerated, as rows of a query; `explicit`: what leaves by expiry as well.
+
+        O(its plan), and the edges of a relation one of whose sides was not kept so far.
+        """
+        if query in self._parts:
+            raise ValueError(f"query {query} has a part already")
+        for relation, forward in sorted(part.sides()):
+            self.store.keep_side(relation, OUT if forward else IN)
+        self._parts[query] = part, explicit
+        self._write(query, part, explicit)
+
+    def remove(self, query: int) -> None:
+        """Forget a query. O(seeds of the relations that it reads)."""
+        part, _ = self._parts.pop(query)
+        for relation in {atom.relation for atom in part.atoms}:
+            self._unchain(relation, query)
+        self._garbage += len(part.seeds)
+        if self._garbage * 2 > self._used["seed"]:
+            self._used = dict.fromkeys(_WIDTHS, 0)
+            self._garbage = 0
+            self.store.relations.relation[tables.SEED :: tables.RELATION_FIELDS] = NONE
+            for held, (kept, explicit) in self._parts.items():
+                self._write(held, kept, explicit)
+
+    def _unchain(self, relation: int, query: int) -> None:
+        """Take the seeds of a query out of the chain of a relation."""
+        seeds = self.plans.seed
+        array, place = self.store.relations.relation, relation * tables.RELATION_FIELDS + tables.SEED
+        while (seed := int(array[place])) != NONE:
+            base = seed * tables.SEED_FIELDS
+            if seeds[base + tables.QUERY] == query:
+                array[place] = seeds[base + tables.NEXT_SEED]
+            else:
+                array, place = seeds, base + tables.NEXT_SEED
+
+    # --- written -------------------------------------------------------------------------------------------------
+
+    def _append(self, name: str, rows: Sequence[Sequence[int]]) -> tuple[int, int]:
+        """Add rows to a table; the first, and the one behind the last."""
+        width, used = _WIDTHS[name], self._used[name]
+        array: np.ndarray = getattr(self.plans, name)
+        end = used + len(rows)
+        if end * width > len(array):
+            longer = np.zeros(max(2 * len(array), end * width), np.int64)
+            longer[: used * width] = array[: used * width]
+            array = longer
+            self.plans = self.plans._replace(**{name: array})
+        if rows:
+            array[used * width : end * width] = np.array(rows, np.int64).reshape(-1)
+        self._used[name] = end
+        return used, end
+
+    def _write(self, query: int, part: Part, explicit: bool) -> None:
+        slot = {term: number for number, term in enumerate(part.slots)}
+        fixed = self._append("fixed", [(slot[t], t) for t in part.slots if not isinstance(t, str)])
+        relation_fields = self.store.relations.relation
+        # The last seed first: chains are extended at their heads.
+        for seed in reversed(part.seeds):
+            atom = part.atoms[seed.atom]
+            chain = atom.relation * tables.RELATION_FIELDS + tables.SEED
+            source, target = atom.source, atom.target
+            tests = self._append("test", _tests(part, slot, seed.tests, seed.differ))
+            looks = self._append("look", self._looks(slot, seed.looks))
+            steps = self._append("step", [self._step(part, slot, step) for step in seed.steps])
+            row = [0] * tables.SEED_FIELDS
+            row[tables.NEXT_SEED] = int(relation_fields[chain])
+            row[tables.QUERY] = query
+            row[tables.FROM], row[tables.TO] = slot[source], slot[target]
+            row[tables.IS_FROM] = NONE if isinstance(source, str) else source
+            row[tables.IS_TO] = NONE if isinstance(target, str) else target
+            row[tables.SAME] = int(source == target)
+            row[tables.TESTS], row[tables.TESTS_END] = tests
+            row[tables.STEPS], row[tables.STEPS_END] = steps
+            row[tables.LOOKS], row[tables.LOOKS_END] = looks
+            row[tables.FIXED], row[tables.FIXED_END] = fixed
+            row[tables.COLUMNS] = len(part.columns)
+            row[tables.EXPLICIT] = int(explicit)
+            relation_fields[chain], _ = self._append("seed", [row])
+
+    def _step(self, part: Part, slot: dict[Term, int], step: Step) -> list[int]:
+        looks = self._looks(slot, step.looks)
+        reaches = self._append("reach", [self._reach(part, slot, reach) for reach in step.reaches])
+        differ = [(term, step.variable) for term in step.differs_from]
+        tests = self._append("test", _tests(part, slot, step.tests, differ))
+        row = [0] * tables.STEP_FIELDS
+        row[tables.BINDS] = slot[step.variable]
+        row[tables.REACH], row[tables.REACH_END] = reaches
+        if looks:
+            row[tables.NEEDS_WORD], row[tables.NEEDS] = looks[0][tables.LOOK_WORD], looks[0][tables.LOOK_BITS]
+        row[tables.MORE], row[tables.MORE_END] = self._append("look", looks[1:])
+        row[tables.PROBES], row[tables.PROBES_END] = tests
+        alone = len(step.reaches) == 1 and not step.reaches[0].before
+        bare = tests[0] == tests[1] and len(looks) <= 1
+        row[tables.PLAIN] = int(alone and bare)
+        return row
+
+    def _reach(self, part: Part, slot: dict[Term, int], reach: Reach) -> list[int]:
+        relation = part.atoms[reach.atom].relation
+        side = OUT if reach.forward else IN
+        row = [0] * tables.REACH_FIELDS
+        row[tables.REACH_RELATION] = relation
+        row[tables.REACH_SLOT] = slot[reach.bound]
+        row[tables.REACH_SIDE] = side
+        row[tables.REACH_CELL] = self.store.header(relation, side)[0]
+        row[tables.BEFORE_CHANGE] = int(reach.before)
+        return row
+
+    def _looks(self, slot: dict[Term, int], looks: Iterable[Look]) -> list[tuple[int, int, int]]:
+        """(slot, word, bits): what is asked of one word at a time."""
+        bits: dict[tuple[int, int], int] = {}
+        for look in looks:
+            _, word, bit = self.store.header(look.relation, OUT if look.forward else IN)
+            place = slot[look.term], word
+            bits[place] = bits.get(place, 0) | bit
+        return [(*place, asked) for place, asked in bits.items()]
+
+
+def _tests(
+    part: Part, slot: dict[Term, int], tests: Iterable[Test], differ: Iterable[tuple[Term, Term]]
+) -> list[tuple[int, int, int, int]]:
+    """Atoms to be probed, and pairs of slots that must differ (those first: they cost less)."""
+    rows = [(NONE, slot[one], slot[other], 0) for one, other in differ]
+    for test in tests:
+        source, relation, target = part.atoms[test.atom]
+        rows.append((relation, slot[source], slot[target], int(test.before)))
+    return rows
