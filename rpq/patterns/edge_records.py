@@ -66,8 +66,7 @@ def make_edge(relations, relation, source, target, time, expires):
 def make_younger(relations, edge, time, expires):
     """Give an edge a later slide and time; smaller ones change nothing."""
     held = relations.long
-    if time > held[edge * EDGE_LONG + TIME]:
-        held[edge * EDGE_LONG + TIME] = time
+    held[edge * EDGE_LONG + TIME] = max(held[edge * EDGE_LONG + TIME], time)
     if expires > held[edge * EDGE_LONG + EXPIRES]:
         unlink(relations, edge)
         held[edge * EDGE_LONG + EXPIRES] = expires

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from rpq.patterns import tables
-from rpq.patterns.plan import Look, Part, Reach, Seed, Step, Term, Test
+from rpq.patterns.plan import Look, Part, Reach, Step, Term, Test
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.tables import IN, NONE, OUT, Plans
 

@@ -5,7 +5,6 @@ the values that are bound, and one store of a whole vector, eight or sixteen col
 the row is overwritten by the next one. Wider rows are written column by column.
 """
 
-import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils

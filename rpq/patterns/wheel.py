@@ -74,7 +74,7 @@ def link(relations, window, edge):
     cursor = relations.window[base + CURSOR]
     level = np.int64(0)
     differing = (expires ^ cursor) >> 8
-    while differing != 0:
+    while differing != 0 and level < LEVELS - 1:  # of a negative number a shift leaves the sign
         level += 1
         differing >>= 8
     slot = relations.window[base + FIRST_SLOT] + _slot_at(level, expires)
