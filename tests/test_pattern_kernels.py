@@ -17,6 +17,8 @@ from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.tables import Tuples
 
+from hypothesis import Phase
+PHASES=[Phase.explicit,Phase.reuse,Phase.generate]
 LABELS = 3
 VERTICES = 6
 
@@ -249,7 +251,7 @@ def _net(events):
 # --- properties -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=int(__import__("os").environ.get("EX","60")), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(phases=PHASES, max_examples=int(__import__("os").environ.get("EX","60")), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_rows_are_the_changes_of_the_answer(data):
     held = data.draw(st.lists(windows, min_size=1, max_size=2))

@@ -19,12 +19,14 @@ from rpq.patterns.tables import (
     AT_STEP,
     CHANGING,
     COUNT_WINDOW,
+    COUNT_WINDOWS,
     CROSSING,
     CURSOR,
     DELETED,
     DONE,
     EDGE,
     EVENT_TIME,
+    EVICTING,
     EXPIRED,
     HAS_TIME,
     INSERTED,
@@ -177,30 +179,36 @@ def _insert(relations, plans, output, relation, source, target, time, number):
 
 
 @njit(cache=True, nogil=True)
-def _insert_counted(relations, plans, output, relation, source, target, time):
-    """The same where the window goes by numbers: the edge gets the next one, and what is too old leaves before it enters.
+def _evict(relations, plans, output, tuples, i):
+    """Let an insert have its number in each count window that reads it, and take out what is too old then.
 
-    An edge that is there is made younger before that, so that it does not evict itself.
+    This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge that is there
+    is made younger before that, so that it does not evict itself.
     """
     state = plans.state
-    window = relations.relation[relation * RELATION_FIELDS + WINDOW]
-    base = window * WINDOW_FIELDS
-    if state[STAGE] == 0:
-        relations.window[base + NUMBER] += 1
-        edge = find(relations, relation, source, target)
-        if edge != 0:
-            make_younger(relations, edge, time, slide_after(relations, window, relations.window[base + NUMBER]))
-        state[STAGE] = 1
-    number = relations.window[base + NUMBER]
-    if state[STAGE] == 1:
-        code = expire_slide(relations, plans, output, window, number // relations.window[base + SLIDE])
-        if code != DONE:
-            return code
-        state[STAGE] = 2
-    code = _insert(relations, plans, output, relation, source, target, time, number)
-    if code == DONE:
-        state[STAGE] = 0
-    return code
+    label = np.int64(tuples.label[i])
+    source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+    first, end = np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])
+    while first + state[READ] < end:
+        relation = np.int64(relations.reader[first + state[READ]])
+        window = relations.relation[relation * RELATION_FIELDS + WINDOW]
+        base = window * WINDOW_FIELDS
+        if relations.window[base + KIND] == COUNT_WINDOW:
+            if state[STAGE] == 0:
+                relations.window[base + NUMBER] += 1
+                edge = find(relations, relation, source, target)
+                if edge != 0:
+                    expires = slide_after(relations, window, relations.window[base + NUMBER])
+                    make_younger(relations, edge, tuples.timestamp[i], expires)
+                state[STAGE] = 1
+            limit = relations.window[base + NUMBER] // relations.window[base + SLIDE]
+            code = expire_slide(relations, plans, output, window, limit)
+            if code != DONE:
+                return code
+            state[STAGE] = 0
+        state[READ] += 1
+    state[READ] = 0
+    return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
@@ -249,20 +257,27 @@ def apply_tuples(relations, plans, output, tuples, count):
             relations.state[STREAM_TIME] = max(relations.state[STREAM_TIME], time)
             state[ORDER] = 2 * i + 1
             state[EVENT_TIME] = relations.state[STREAM_TIME]
-            state[PHASE] = CHANGING
+            state[PHASE] = EVICTING
         label = np.int64(tuples.label[i])
         if label >= 0:
+            if state[PHASE] == EVICTING:
+                if relations.state[COUNT_WINDOWS] != 0 and tuples.delete[i] == 0:
+                    code = _evict(relations, plans, output, tuples, i)
+                    if code != DONE:
+                        return code
+                state[PHASE] = CHANGING
             source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
             while relations.reader_first[label] + state[READ] < relations.reader_first[label + 1]:
                 relation = np.int64(relations.reader[relations.reader_first[label] + state[READ]])
                 window = relations.relation[relation * RELATION_FIELDS + WINDOW]
                 if tuples.delete[i] != 0:
                     code = _delete(relations, plans, output, relation, source, target)
-                elif relations.window[window * WINDOW_FIELDS + KIND] == COUNT_WINDOW:
-                    code = _insert_counted(relations, plans, output, relation, source, target, tuples.timestamp[i])
                 else:
                     time = tuples.timestamp[i]
-                    code = _insert(relations, plans, output, relation, source, target, time, time)
+                    number = time
+                    if relations.window[window * WINDOW_FIELDS + KIND] == COUNT_WINDOW:
+                        number = relations.window[window * WINDOW_FIELDS + NUMBER]
+                    code = _insert(relations, plans, output, relation, source, target, time, number)
                 if code != DONE:
                     return code
                 state[READ] += 1

@@ -74,6 +74,7 @@ class RelationStore:
         row[[tables.KIND, tables.SIZE, tables.SLIDE]] = _KINDS[kind], size, slide
         row[tables.EARLIEST] = NEVER
         row[tables.FIRST_SLOT] = len(held.slots)
+        held.state[tables.COUNT_WINDOWS] += kind == "count"
         row[tables.REACHES_FROM], row[tables.REACHES_TO], row[tables.REACHES] = 1, 0, np.iinfo(np.int64).min
         if kind == "time" and held.state[tables.HAS_TIME]:
             row[tables.CURSOR] = held.state[tables.STREAM_TIME] // slide + 1

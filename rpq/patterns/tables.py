@@ -81,7 +81,8 @@ WINDOWS = 11
 VERTICES = 12  # records there are
 HAS_TIME = 13
 STREAM_TIME = 14
-RELATION_STATE = 15
+COUNT_WINDOWS = 15  # how many there are
+RELATION_STATE = 16
 
 # Fields of a relation, in `relation`.
 WINDOW = 0
@@ -183,11 +184,11 @@ DELETED = 11
 ABSENT = 12
 LATE = 13
 EXPIRED = 14
-STAGE = 15  # of an insert into a count window
+STAGE = 15  # 1: the insert has its number, what it evicts leaves
 PLAN_STATE = 16
 
 # Values of `Plans.state[PHASE]`.
-CROSSING, CHANGING = range(2)
+CROSSING, EVICTING, CHANGING = range(3)
 
 SLOTS = 96
 """Variables and constants of a connected part, at most 33 + 32; behind them room for a whole vector to be read."""
