@@ -266,6 +266,8 @@ def test_rows_are_the_changes_of_the_answer(data):
                 query += 1
         if runner.queries and data.draw(st.integers(0, 5)) == 0:
             runner.remove(data.draw(st.sampled_from(sorted(runner.queries))))
+        if runner.queries and data.draw(st.booleans()):
+            runner.tables.support(data.draw(st.sampled_from(sorted(runner.queries))), data.draw(st.booleans()))
         length = data.draw(st.integers(1, 12))
         runner.apply(tuples[:length])
         tuples = tuples[length:]

@@ -17,6 +17,7 @@ from rpq.patterns.tables import (
     PLACE,
     RELATION_FIELDS,
     STRIDE,
+    VERTICES,
     WORD,
 )
 
@@ -73,12 +74,8 @@ def _enlarge(relations, cell, header):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def reserve(relations, relation, side, vertex):
-    """Make room for one entry more in a list; False without room in the arena."""
-    offset = relations.relation[relation * RELATION_FIELDS + CELL + side]
-    if offset < 0:
-        return True
-    cell = vertex * relations.state[STRIDE] + offset
+def reserve_at(relations, cell):
+    """Make room for one entry more in the list whose header is at `cell`; False without room in the arena."""
     header = relations.lists[cell]
     if header == 0:
         return True
@@ -90,54 +87,87 @@ def reserve(relations, relation, side, vertex):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def add(relations, relation, side, vertex, neighbour, edge):
-    """Add an entry to a list in which room was reserved."""
+def add_at(relations, cell, word, bit, entry):
+    """Add an entry to a list in which room was reserved; its place."""
     lists = relations.lists
-    fields = relation * RELATION_FIELDS + side
-    offset = relations.relation[fields + CELL]
-    if offset < 0:
-        return
-    record = vertex * relations.state[STRIDE]
-    entry = neighbour << 32 | edge
-    header = lists[record + offset]
-    place = np.int64(0)
+    header = lists[cell]
     if header == 0:
-        lists[record + offset] = entry
-        lists[record + relations.relation[fields + WORD]] |= relations.relation[fields + BIT]
-    else:
-        held = ~header
-        place = held & LENGTH
-        lists[relations.state[ARENA] + ((held >> 32) << 1) + place] = entry
-        lists[record + offset] = header - 1
-    relations.edge[edge * EDGE + PLACE + side] = place
+        lists[cell] = entry
+        lists[word] |= bit
+        return np.int64(0)
+    held = ~header
+    place = held & LENGTH
+    lists[relations.state[ARENA] + ((held >> 32) << 1) + place] = entry
+    lists[cell] = header - 1
+    return place
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def remove(relations, relation, side, vertex, edge):
-    """Take the entry of an edge out of a list."""
-    lists, edges = relations.lists, relations.edge
-    fields = relation * RELATION_FIELDS + side
-    offset = relations.relation[fields + CELL]
-    if offset < 0:
-        return
-    record = vertex * relations.state[STRIDE]
-    header = lists[record + offset]
-    left = np.int64(0)
+def remove_at(relations, cell, word, bit, place):
+    """Take out the entry at a place; the entry that is there now, or 0, and how many are left."""
+    lists = relations.lists
+    header = lists[cell]
+    moved, left = np.int64(0), np.int64(0)
     if header < 0:
         held = ~header
         left = (held & LENGTH) - 1
         region = (held >> 32) << 1
         start = relations.state[ARENA] + region
-        place = np.int64(edges[edge * EDGE + PLACE + side])
         if place != left:
-            last = lists[start + left]
-            lists[start + place] = last
-            edges[(last & LOW) * EDGE + PLACE + side] = place
-        lists[record + offset] = header + 1
+            moved = lists[start + left]
+            lists[start + place] = moved
+        lists[cell] = header + 1
         if left <= 1:
-            lists[record + offset] = lists[start] if left == 1 else 0
+            lists[cell] = lists[start] if left == 1 else 0
             _release_region(relations, region, (held >> CLASS_SHIFT) & CLASS)
     else:
-        lists[record + offset] = 0
+        lists[cell] = 0
     if left == 0:
-        lists[record + relations.relation[fields + WORD]] &= ~relations.relation[fields + BIT]
+        lists[word] &= ~bit
+    return moved, left
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def reserve(relations, relation, side, vertex):
+    """Make room for one entry more in the list of a relation's side; False without room in the arena."""
+    offset = relations.relation[relation * RELATION_FIELDS + CELL + side]
+    return offset < 0 or reserve_at(relations, vertex * relations.state[STRIDE] + offset)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def add(relations, relation, side, vertex, neighbour, edge):
+    """Add an edge to the list of a relation's side, in which room was reserved."""
+    fields = relation * RELATION_FIELDS + side
+    offset = relations.relation[fields + CELL]
+    if offset >= 0:
+        record = vertex * relations.state[STRIDE]
+        word, bit = record + relations.relation[fields + WORD], relations.relation[fields + BIT]
+        place = add_at(relations, record + offset, word, bit, neighbour << 32 | edge)
+        relations.edge[edge * EDGE + PLACE + side] = place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def remove(relations, relation, side, vertex, edge):
+    """Take an edge out of the list of a relation's side."""
+    edges = relations.edge
+    fields = relation * RELATION_FIELDS + side
+    offset = relations.relation[fields + CELL]
+    if offset >= 0:
+        record = vertex * relations.state[STRIDE]
+        word, bit = record + relations.relation[fields + WORD], relations.relation[fields + BIT]
+        place = np.int64(edges[edge * EDGE + PLACE + side])
+        moved, _ = remove_at(relations, record + offset, word, bit, place)
+        if moved != 0:
+            edges[(moved & LOW) * EDGE + PLACE + side] = place
+
+
+@njit(cache=True, nogil=True)
+def clear_header(relations, offset):
+    """Empty the lists under a header of all vertices; their bits stay."""
+    lists = relations.lists
+    stride = relations.state[STRIDE]
+    for vertex in range(relations.state[VERTICES]):
+        header = lists[vertex * stride + offset]
+        if header < 0:
+            _release_region(relations, (~header >> 32) << 1, (~header >> CLASS_SHIFT) & CLASS)
+        lists[vertex * stride + offset] = 0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from rpq.patterns import tables
 from rpq.patterns.edge_table import find, hash_of
 from rpq.patterns.relation import RelationStore
@@ -54,49 +58,87 @@ def _check_table(held: Relations, edges: dict[int, tuple[int, int, int]]) -> Non
 
 
 def _check_lists(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
-    state, records = held.state, held.edge.reshape(-1, tables.EDGE)
-    stride, vertices, arena = (int(state[i]) for i in (tables.STRIDE, tables.VERTICES, tables.ARENA))
-    assert arena == stride * vertices, "the arena does not begin behind the records"
+    """The lists of relations' sides and support lists are what they should be, and fill the arena without gaps."""
+    state, places = held.state, held.edge.reshape(-1, tables.EDGE)
+    assert state[tables.ARENA] == state[tables.STRIDE] * state[tables.VERTICES], "the arena is not behind the records"
     regions = []
     for size_class in range(tables.CLASSES):
         start = int(held.free[size_class])
         while start != NONE:
-            regions.append((start, size_class, "free"))
-            start = int(held.lists[arena + start])
-    kept = 0
+            regions.append((start, size_class, "nobody"))
+            start = int(held.lists[state[tables.ARENA] + start])
     for number, fields in enumerate(held.relation.reshape(-1, tables.RELATION_FIELDS)):
         for side in (OUT, IN):
-            cell, word, bit = (int(fields[field + side]) for field in (tables.CELL, tables.WORD, tables.BIT))
-            if cell == NONE:
-                continue
-            kept += 1
-            assert cell % (BITS + 1) == bit.bit_length(), f"header {cell} has bit {bit}"
-            assert word == cell - cell % (BITS + 1), f"header {cell} has word {word}"
-            wanted: dict[int, set[tuple[int, int]]] = {}
-            for edge, (relation, source, target) in edges.items():
-                if relation == number:
-                    near, far = (source, target) if side == OUT else (target, source)
-                    wanted.setdefault(near, set()).add((far, edge))
-            for vertex in range(vertices):
-                header = int(held.lists[vertex * stride + cell])
-                listed = [header] if header > 0 else []
-                if header < 0:
-                    region, size_class, length = (~header >> 32) * 2, (~header >> tables.CLASS_SHIFT) & tables.CLASS, ~header & tables.LENGTH
-                    regions.append((region, size_class, f"vertex {vertex}, header {cell}"))
-                    assert 0 < length <= 1 << size_class, f"a list of {length} in a region of class {size_class}"
-                    listed = [int(entry) for entry in held.lists[arena + region : arena + region + length]]
-                entries = [(entry >> 32, entry & tables.LOW) for entry in listed]
-                assert sorted(entries) == sorted(wanted.get(vertex, ())), f"vertex {vertex} has another list of relation {number}"
-                for place, (_, edge) in enumerate(entries):
-                    assert records[edge, tables.PLACE + side] == place, f"edge {edge} is at {place}, not where it says"
-                has_bit = int(held.lists[vertex * stride + word]) & bit != 0
-                assert has_bit == bool(entries), f"vertex {vertex} has a bit of relation {number} or not"
-    assert kept == state[tables.SIDES_KEPT], "sides are kept that are not counted"
-    end = 0
+            header = tuple(int(fields[field + side]) for field in (tables.CELL, tables.WORD, tables.BIT))
+            if header[0] != NONE:
+                wanted = _entries(edges, number, side, lambda vertex: True)
+                regions += _check_header(held, header, wanted, places[:, tables.PLACE + side])
+    support_place = held.support_place.reshape(len(places), -1)
+    for atom in _supported_atoms(held):
+        fields = held.support[atom * tables.SUPPORT_FIELDS :]
+        for end in (0, 1):
+            header = tuple(int(fields[field]) for field in (tables.SUPPORT_CELL + end, tables.SUPPORT_WORD, tables.SUPPORT_BIT + end))
+            away, word = int(fields[tables.SUPPORT_AWAY + 1 - end]), header[1]
+
+            def is_supported(vertex: int, away: int = away, word: int = word) -> bool:
+                return int(held.lists[vertex * state[tables.STRIDE] + word]) & away == away
+
+            wanted = _entries(edges, int(fields[tables.SUPPORT_RELATION]), end, is_supported)
+            regions += _check_header(held, header, wanted, support_place[:, fields[tables.SUPPORT_PLACE + end]])
+    at = 0
     for start, size_class, owner in sorted(regions):
-        assert start == end, f"the region of {owner} begins at {start}, the one before it ends at {end}"
-        end = start + (1 << size_class)
-    assert end == state[tables.ARENA_TOP], f"regions end at {end}, the arena was given out up to {state[tables.ARENA_TOP]}"
+        assert start == at, f"the region of {owner} begins at {start}, the one before it ends at {at}"
+        at = start + (1 << size_class)
+    assert at == state[tables.ARENA_TOP], f"regions end at {at}, the arena was given out up to {state[tables.ARENA_TOP]}"
+
+
+def _supported_atoms(held: Relations) -> list[int]:
+    found = []
+    for fields in held.relation.reshape(-1, tables.RELATION_FIELDS):
+        atom = int(fields[tables.SUPPORT])
+        while atom != NONE:
+            found.append(atom)
+            atom = int(held.support[atom * tables.SUPPORT_FIELDS + tables.SUPPORT_NEXT])
+    return found
+
+
+def _entries(
+    edges: dict[int, tuple[int, int, int]], number: int, side: int, is_supported: Callable[[int], bool]
+) -> dict[int, list[tuple[int, int]]]:
+    """Vertex -> its neighbours on one side of a relation, with their edges."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for edge, (relation, source, target) in edges.items():
+        near, far = (source, target) if side == OUT else (target, source)
+        if relation == number and is_supported(far):
+            found.setdefault(near, []).append((far, edge))
+    return found
+
+
+def _check_header(
+    held: Relations, header: tuple[int, ...], wanted: dict[int, list[tuple[int, int]]], places: np.ndarray
+) -> list[tuple[int, int, str]]:
+    """The lists under a header hold what is wanted, where the edges say. Their regions."""
+    cell, word, bit = header
+    assert cell % (BITS + 1) == bit.bit_length(), f"header {cell} has bit {bit}"
+    assert word == cell - cell % (BITS + 1), f"header {cell} has word {word}"
+    stride, arena = int(held.state[tables.STRIDE]), int(held.state[tables.ARENA])
+    regions = []
+    for vertex in range(int(held.state[tables.VERTICES])):
+        value = int(held.lists[vertex * stride + cell])
+        listed = [value] if value > 0 else []
+        if value < 0:
+            region, length = (~value >> 32) * 2, ~value & tables.LENGTH
+            size_class = (~value >> tables.CLASS_SHIFT) & tables.CLASS
+            regions.append((region, size_class, f"vertex {vertex}, header {cell}"))
+            assert 0 < length <= 1 << size_class, f"a list of {length} in a region of class {size_class}"
+            listed = [int(entry) for entry in held.lists[arena + region : arena + region + length]]
+        entries = [(entry >> 32, entry & tables.LOW) for entry in listed]
+        assert sorted(entries) == sorted(wanted.get(vertex, [])), f"vertex {vertex} has another list under header {cell}"
+        for place, (_, edge) in enumerate(entries):
+            assert places[edge] == place, f"edge {edge} is at {place} under header {cell}, not where it says"
+        has_bit = int(held.lists[vertex * stride + word]) & bit != 0
+        assert has_bit == bool(entries), f"vertex {vertex} has the bit of header {cell} or not"
+    return regions
 
 
 def _check_wheels(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:

@@ -12,6 +12,7 @@ from rpq.patterns.edge_records import drop_edge, make_edge, make_younger
 from rpq.patterns.edge_table import find, prefetch_edge
 from rpq.patterns.join import enumerate_edge
 from rpq.patterns.prefetching import prefetch_at
+from rpq.patterns.support_lists import change_supports
 from rpq.patterns.tables import (
     ABSENT,
     AT_EDGE,
@@ -25,6 +26,7 @@ from rpq.patterns.tables import (
     DELETED,
     DONE,
     EDGE,
+    ENTERING,
     EVENT_TIME,
     EVICTING,
     EXPIRED,
@@ -47,6 +49,7 @@ from rpq.patterns.tables import (
     STAGE,
     STREAM_TIME,
     STRIDE,
+    SUPPORT,
     TIME_WINDOW,
     TUPLE,
     WINDOW,
@@ -57,6 +60,13 @@ from rpq.patterns.wheel import NEVER, first_edge, next_slide, slide_after
 
 AHEAD = 12
 """Tuples ahead for which memory is asked."""
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _has_supports(relations, edge):
+    """Whether support lists depend on an edge."""
+    relation = np.int64(relations.edge[edge * EDGE + RELATION])
+    return relations.relation[relation * RELATION_FIELDS + SUPPORT] >= 0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -75,6 +85,8 @@ def _go_on_leaving(relations, plans, output, explicit_only):
     edge = plans.state[AT_EDGE]
     code = enumerate_edge(relations, plans, output, edge, explicit_only)
     if code == DONE:
+        if _has_supports(relations, edge):
+            change_supports(relations, edge, False)
         drop_edge(relations, edge)
         plans.state[AT_EDGE] = 0
     return code
@@ -172,6 +184,12 @@ def _insert(relations, plans, output, relation, source, target, time, number):
             return -edge
         state[INSERTED] += 1
         _begin(relations, plans, edge, 1)
+        state[ENTERING] = 1 if _has_supports(relations, edge) else 0
+    if state[ENTERING] != 0:
+        code = change_supports(relations, state[AT_EDGE], True)
+        if code != DONE:
+            return code
+        state[ENTERING] = 0
     code = enumerate_edge(relations, plans, output, state[AT_EDGE], False)
     if code == DONE:
         state[AT_EDGE] = 0

@@ -54,6 +54,7 @@ class Test:
 class Look:
     """A vertex must have an edge of a relation, out of it (forward) or into it."""
 
+    atom: int
     term: Term
     relation: int
     forward: bool
@@ -261,10 +262,10 @@ def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Lo
     for number in waiting:
         source, relation, target = atoms[number]
         if source == term:
-            found.append(Look(term=term, relation=relation, forward=True))
+            found.append(Look(atom=number, term=term, relation=relation, forward=True))
         if target == term:
-            found.append(Look(term=term, relation=relation, forward=False))
-    return list(dict.fromkeys(found))
+            found.append(Look(atom=number, term=term, relation=relation, forward=False))
+    return found
 
 
 # --- described -------------------------------------------------------------------------------------------------------
@@ -284,7 +285,7 @@ def _described(
 
     def clauses(tests: Sequence[Test], looks: Sequence[Look]) -> list[str]:
         held = [_shown(part.atoms[t.atom], relation_name, vertex_name) + (" before" if t.before else "") for t in tests]
-        return [*held, *(walk(look.relation, look.term, look.forward) for look in looks)]
+        return list(dict.fromkeys([*held, *(walk(look.relation, look.term, look.forward) for look in looks)]))
 
     asked = clauses(seed.tests, seed.looks)
     head = f"{_shown(part.atoms[seed.atom], relation_name, vertex_name)} changes"

@@ -13,6 +13,7 @@ import numpy as np
 from rpq.patterns import tables
 from rpq.patterns.plan import Look, Part, Reach, Step, Term, Test
 from rpq.patterns.relation import RelationStore
+from rpq.patterns.support_tables import SupportTables, Tree, can_have_supports
 from rpq.patterns.tables import IN, NONE, OUT, Plans
 
 _WIDTHS = {
@@ -39,6 +40,8 @@ class PlanTables:
         )
         self.plans.state[[tables.AT_SEED, tables.AT_STEP]] = NONE
         self._used = dict.fromkeys(_WIDTHS, 0)
+        self._supports = SupportTables(store)
+        self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool]] = {}
         self._garbage = 0
 
@@ -60,7 +63,30 @@ class PlanTables:
 
     def remove(self, query: int) -> None:
         """Forget a query. O(seeds of the relations that it reads)."""
+        if query in self._trees:
+            self._supports.remove(self._trees.pop(query))
         part, _ = self._parts.pop(query)
+        self._take_out(query, part)
+
+    def has_supports(self, query: int) -> bool:
+        """Whether support lists are kept for a query."""
+        return query in self._trees
+
+    def support(self, query: int, keep: bool) -> None:
+        """Keep support lists for a query from now on, or no more; between chunks. O(its atoms × (edges + vertices))."""
+        part, explicit = self._parts[query]
+        if keep == (query in self._trees) or (keep and not can_have_supports(part)):
+            return
+        if keep:
+            self._trees[query] = self._supports.add(part)
+        else:
+            self._supports.remove(self._trees.pop(query))
+        del self._parts[query]
+        self._take_out(query, part)
+        self._parts[query] = part, explicit
+        self._write(query, part, explicit)
+
+    def _take_out(self, query: int, part: Part) -> None:
         for relation in {atom.relation for atom in part.atoms}:
             self._unchain(relation, query)
         self._garbage += len(part.seeds)
@@ -109,8 +135,10 @@ class PlanTables:
             chain = atom.relation * tables.RELATION_FIELDS + tables.SEED
             source, target = atom.source, atom.target
             tests = self._append("test", _tests(part, slot, seed.tests, seed.differ))
-            looks = self._append("look", self._looks(slot, seed.looks))
-            steps = self._append("step", [self._step(part, slot, step) for step in seed.steps])
+            tree = self._trees.get(query)
+            ends = [term for term in dict.fromkeys((source, target)) if isinstance(term, str)]
+            looks = self._append("look", self._looks(slot, seed.looks, tree, ends, but=seed.atom))
+            steps = self._append("step", [self._step(part, slot, step, tree) for step in seed.steps])
             row = [0] * tables.SEED_FIELDS
             row[tables.NEXT_SEED] = int(relation_fields[chain])
             row[tables.QUERY] = query
@@ -126,9 +154,11 @@ class PlanTables:
             row[tables.EXPLICIT] = int(explicit)
             relation_fields[chain], _ = self._append("seed", [row])
 
-    def _step(self, part: Part, slot: dict[Term, int], step: Step) -> list[int]:
-        looks = self._looks(slot, step.looks)
-        reaches = self._append("reach", [self._reach(part, slot, reach) for reach in step.reaches])
+    def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> list[int]:
+        # What a support list proposes is supported; what another list does is to be looked at.
+        supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
+        looks = self._looks(slot, step.looks, tree, [] if supported else [step.variable])
+        reaches = self._append("reach", [self._reach(part, slot, reach, tree) for reach in step.reaches])
         differ = [(term, step.variable) for term in step.differs_from]
         tests = self._append("test", _tests(part, slot, step.tests, differ))
         row = [0] * tables.STEP_FIELDS
@@ -143,24 +173,42 @@ class PlanTables:
         row[tables.PLAIN] = int(alone and bare)
         return row
 
-    def _reach(self, part: Part, slot: dict[Term, int], reach: Reach) -> list[int]:
+    def _reach(self, part: Part, slot: dict[Term, int], reach: Reach, tree: Tree | None) -> list[int]:
         relation = part.atoms[reach.atom].relation
         side = OUT if reach.forward else IN
         row = [0] * tables.REACH_FIELDS
         row[tables.REACH_RELATION] = relation
         row[tables.REACH_SLOT] = slot[reach.bound]
         row[tables.REACH_SIDE] = side
-        row[tables.REACH_CELL] = self.store.header(relation, side)[0]
+        support = None if tree is None else tree.header(reach.atom, side)
+        row[tables.REACH_CELL] = self.store.header(relation, side)[0] if support is None else support.cell
         row[tables.BEFORE_CHANGE] = int(reach.before)
         return row
 
-    def _looks(self, slot: dict[Term, int], looks: Iterable[Look]) -> list[tuple[int, int, int]]:
-        """(slot, word, bits): what is asked of one word at a time."""
+    def _looks(
+        self,
+        slot: dict[Term, int],
+        looks: Iterable[Look],
+        tree: Tree | None,
+        supported: Iterable[str],
+        but: int | None = None,
+    ) -> list[tuple[int, int, int]]:
+        """(slot, word, bits): what is asked of one word at a time.
+
+        With a tree, its atoms ask through their support lists: all those at the `supported` variables, `but` those of one atom.
+        """
         bits: dict[tuple[int, int], int] = {}
+
+        def ask(term: Term, word: int, asked: int) -> None:
+            bits[slot[term], word] = bits.get((slot[term], word), 0) | asked
+
         for look in looks:
-            _, word, bit = self.store.header(look.relation, OUT if look.forward else IN)
-            place = slot[look.term], word
-            bits[place] = bits.get(place, 0) | bit
+            if tree is None or look.atom not in tree.atoms:
+                _, word, bit = self.store.header(look.relation, OUT if look.forward else IN)
+                ask(look.term, word, bit)
+        for variable in supported if tree is not None else ():
+            for word, asked in tree.bits(variable, but=but).items():
+                ask(variable, word, asked)
         return [(*place, asked) for place, asked in bits.items()]
 
 

@@ -11,12 +11,14 @@ from typing import Literal
 import numpy as np
 
 from rpq.patterns import tables
+from rpq.patterns.adjacency import clear_header
 from rpq.patterns.edge_records import fill_side
 from rpq.patterns.edge_table import enter_all
 from rpq.patterns.tables import BITS, NONE, Relations
 from rpq.patterns.wheel import NEVER, SLOTS_A_WINDOW
 from rpq.views import view
 
+_MOST_FRAMES = 34
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
 
 
@@ -27,6 +29,7 @@ class RelationStore:
         state = np.zeros(tables.RELATION_STATE, np.int64)
         state[tables.EDGES] = 1
         state[tables.NEXT_BOUNDARY] = NEVER
+        state[tables.SUPPORT_AT] = NONE
         entries = 2
         while entries < 2 * capacity:
             entries *= 2
@@ -42,6 +45,10 @@ class RelationStore:
             window=np.zeros(0, np.int64),
             reader_first=np.zeros(1, np.int32),
             reader=np.zeros(0, np.int32),
+            support=np.zeros(0, np.int64),
+            support_link=np.zeros(1, np.int64),
+            support_place=np.zeros(0, np.int32),
+            support_stack=np.zeros(_MOST_FRAMES * tables.SUPPORT_FRAME, np.int64),
             state=state,
         )
         self._note_capacities()
@@ -92,7 +99,7 @@ class RelationStore:
         held = self.relations
         row = np.zeros(tables.RELATION_FIELDS, np.int64)
         row[tables.WINDOW] = window
-        row[[tables.CELL, tables.CELL + 1, tables.SEED]] = NONE
+        row[[tables.CELL, tables.CELL + 1, tables.SEED, tables.SUPPORT]] = NONE
         row[tables.LOOPLESS] = int(loopless)
         self.relations = held._replace(relation=np.concatenate([held.relation, row]))
         return len(held.relation) // tables.RELATION_FIELDS
@@ -114,17 +121,43 @@ class RelationStore:
         fields = self.relations.relation[relation * tables.RELATION_FIELDS + side :]
         if fields[tables.CELL] != NONE:
             return
-        state = self.relations.state
-        number = int(state[tables.SIDES_KEPT])
-        state[tables.SIDES_KEPT] += 1
-        fields[tables.WORD] = number // BITS * (BITS + 1)
-        fields[tables.CELL] = fields[tables.WORD] + 1 + number % BITS
-        fields[tables.BIT] = 1 << number % BITS
+        fields[tables.CELL], fields[tables.WORD], fields[tables.BIT] = self.take_headers(1)[0]
         held = int(self.relations.relation[relation * tables.RELATION_FIELDS + tables.EDGES_HELD])
         # A list of n edges passes through regions of fewer than 4 n entries in all.
-        self._reshape(stride=int(fields[tables.CELL]) + 1, room=4 * held)
+        self._reshape(room=4 * held)
         if held and not fill_side(view(self.relations), relation, side):
             raise AssertionError("the arena was too small for a side")
+
+    def take_headers(self, count: int) -> list[tuple[int, int, int]]:
+        """Longer vertex records, by headers whose bits are in one word; (offset, that of the word, bit) of each. O(vertices)."""
+        state = self.relations.state
+        first = int(state[tables.SIDES_KEPT])
+        if first % BITS + count > BITS:
+            first += BITS - first % BITS
+        state[tables.SIDES_KEPT] = first + count
+        words = [number // BITS * (BITS + 1) for number in range(first, first + count)]
+        headers = [(word + 1 + (first + i) % BITS, word, 1 << (first + i) % BITS) for i, word in enumerate(words)]
+        self._reshape(stride=headers[-1][0] + 1)
+        return headers
+
+    def clear_headers(self, headers: Sequence[tuple[int, int, int]]) -> None:
+        """Empty the lists under headers. O(vertices × headers)."""
+        stride = int(self.relations.state[tables.STRIDE])
+        records = self.relations.lists[: self.relations.state[tables.ARENA]].reshape(-1, stride)
+        for cell, word, bit in headers:
+            clear_header(view(self.relations), cell)
+            records[:, word] &= ~np.int64(bit)
+
+    def have_supports(self, count: int) -> None:
+        """Let there be support lists of atoms 0 … count − 1."""
+        held, state = self.relations, self.relations.state
+        edges, old = int(state[tables.EDGE_ROOM]), int(state[tables.PLACES])
+        places = np.zeros((edges, 2 * count), np.int32)
+        places[:, :old] = held.support_place.reshape(edges, old)
+        support = np.zeros(count * tables.SUPPORT_FIELDS, np.int64)
+        support[: len(held.support)] = held.support
+        state[tables.PLACES] = 2 * count
+        self.relations = held._replace(support=support, support_place=places.reshape(-1))
 
     # --- growth ------------------------------------------------------------------------------------------------------
 
@@ -161,7 +194,9 @@ class RelationStore:
             count = int(state[tables.EDGE_ROOM])
             long = np.zeros((count + max(count // 2, 8)) * tables.EDGE_LONG, np.int64)
             long[: len(held.long)] = held.long
-            self.relations = held._replace(long=long, edge=long.view(np.int32))
+            places = np.zeros(len(long) // tables.EDGE_LONG * int(state[tables.PLACES]), np.int32)
+            places[: len(held.support_place)] = held.support_place
+            self.relations = held._replace(long=long, edge=long.view(np.int32), support_place=places)
         elif code == tables.NEED_TABLE:
             table = np.zeros(2 * len(held.table), np.int64)
             enter_all(held.table, table, len(table) - 1)

@@ -82,7 +82,12 @@ VERTICES = 12  # records there are
 HAS_TIME = 13
 STREAM_TIME = 14
 COUNT_WINDOWS = 15  # how many there are
-RELATION_STATE = 16
+PLACES = 16  # columns of `support_place`
+SUPPORT_AT = 17  # support lists: the atom whose lists are being changed; -1 none
+SUPPORT_STAGE = 18  # what of it has been done
+SUPPORT_DEPTH = 19  # frames of the walk
+SUPPORT_WORK = 20  # entries added or taken out so far
+RELATION_STATE = 21
 
 # Fields of a relation, in `relation`.
 WINDOW = 0
@@ -92,7 +97,29 @@ BIT = 5  # the bit; + 1
 SEED = 7  # first seed of plans that read it, chained through NEXT_SEED; -1 none
 LOOPLESS = 8  # 1: an edge from a vertex to itself is not in it
 EDGES_HELD = 9
-RELATION_FIELDS = 10
+SUPPORT = 10  # first atom with support lists that reads it, chained through SUPPORT_NEXT; -1 none
+RELATION_FIELDS = 11
+
+# Fields of an atom with support lists, in `support`; those with an end have one of the source and, + 1, one of the target.
+SUPPORT_NEXT = 0
+SUPPORT_RELATION = 1
+SUPPORT_WORD = 2  # offset of the word of all bits of the pattern
+SUPPORT_CELL = 3  # offset of the header of the end's list
+SUPPORT_BIT = 5
+SUPPORT_AWAY = 7  # bits of the other lists at that end's variable
+SUPPORT_LINK = 9  # the other atoms at that end's variable, in `support_link`
+SUPPORT_LINK_END = 11
+SUPPORT_PLACE = 13  # column of `support_place`
+SUPPORT_FIELDS = 15
+
+# Fields of a frame of the walk that changes support lists, in `support_stack`.
+LINK = 0
+LINK_END = 1
+WALK_POSITION = 2
+WALK_END = 3
+WALK_VERTEX = 4
+WALK_OWN = 5  # bit of the list that changed
+SUPPORT_FRAME = 6
 
 # Fields of a window, in `window`.
 KIND = 0
@@ -185,7 +212,10 @@ ABSENT = 12
 LATE = 13
 EXPIRED = 14
 STAGE = 15  # 1: the insert has its number, what it evicts leaves
-PLAN_STATE = 16
+VISITED = 16  # values looked at in steps but the last
+WRITTEN = 17  # rows
+ENTERING = 18  # 1: support lists are being changed for an edge that came
+PLAN_STATE = 19
 
 # Values of `Plans.state[PHASE]`.
 CROSSING, EVICTING, CHANGING = range(3)
@@ -223,6 +253,10 @@ class Relations(NamedTuple):
     window: np.ndarray  # int64, WINDOW_FIELDS a window
     reader_first: np.ndarray  # int32 a label + 1: the relations that its edges belong to, in `reader`
     reader: np.ndarray  # int32
+    support: np.ndarray  # int64, SUPPORT_FIELDS an atom
+    support_link: np.ndarray  # int64: 2 * atom + end
+    support_place: np.ndarray  # int32, PLACES an edge: its place in support lists
+    support_stack: np.ndarray  # int64: frames
     state: np.ndarray  # int64[RELATION_STATE]
 
 
