@@ -42,6 +42,7 @@ from rpq.patterns.tables import (
     LOOK_FIELDS,
     LOOK_SLOT,
     LOOK_WORD,
+    LOOKED,
     LOOKS,
     LOOKS_END,
     LOW,
@@ -93,6 +94,7 @@ from rpq.patterns.tables import (
     TO,
     VALUE_ROOM,
     VALUES,
+    WRITTEN,
 )
 
 UNLIMITED = 1 << 62
@@ -228,7 +230,7 @@ def _count_rows(output, columns, rows):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _last_step(relations, plans, output, step, depth, query, columns):
+def _last_step(relations, plans, output, seed, step, depth, query, columns):
     """Write a row for every value of the last variable; DONE, or NEED_OUTPUT with the frame where it stopped."""
     lists = relations.lists
     frame = depth * FRAME
@@ -254,6 +256,8 @@ def _last_step(relations, plans, output, step, depth, query, columns):
                 rows += 1
             position += 1
     _count_rows(output, columns, rows)
+    plans.seed[seed + WRITTEN] += rows
+    plans.seed[seed + LOOKED] += position - plans.frame[frame + POSITION] - rows
     plans.frame[frame + POSITION] = position
     return np.int64(DONE if position == end else NEED_OUTPUT)
 
@@ -292,7 +296,7 @@ def _walk(relations, plans, output, seed):
     while step >= first:
         depth = step - first
         if step == last:
-            if _last_step(relations, plans, output, step, depth, query, columns) != DONE:
+            if _last_step(relations, plans, output, base, step, depth, query, columns) != DONE:
                 plans.state[AT_STEP] = step
                 return np.int64(NEED_OUTPUT)
             step -= 1
@@ -300,8 +304,10 @@ def _walk(relations, plans, output, seed):
         frame = depth * FRAME
         position, end = plans.frame[frame + POSITION], plans.frame[frame + END]
         proposer = plans.frame[frame + PROPOSER]
+        began = position
         while position < end and not _accepts(relations, plans, step, proposer, lists[position]):
             position += 1
+        plans.seed[base + LOOKED] += position - began + 1
         if position == end:
             step -= 1
             continue

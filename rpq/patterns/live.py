@@ -11,6 +11,7 @@ from rpq.patterns import drive, tables
 from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.row_writing import WIDEST
+from rpq.patterns.support_choice import SupportChoice
 from rpq.patterns.tables import DONE, NEED_OUTPUT, Output, Tuples
 from rpq.views import view
 
@@ -29,7 +30,7 @@ class Run(NamedTuple):
 
 
 class LivePatterns:
-    """The relations of a store under the plans of tables. `deliver` is called with each piece of the output, an `Output`."""
+    """The relations of a store under the plans of tables. `deliver` is called with each piece of the output, an `Output`. `chooses`: give support lists to queries."""
 
     def __init__(
         self,
@@ -39,11 +40,14 @@ class LivePatterns:
         *,
         values: int = 1 << 20,
         runs: int = 1 << 14,
+        chooses: bool = True,
     ) -> None:
         values = max(values, 2 * tables.SLOTS)  # a row fits in any case
         self.store = store
         self.plan_tables = plan_tables
         self.deliver = deliver
+        self.chooses = chooses
+        self.choice = SupportChoice(plan_tables)
         self.output = Output(
             values=np.zeros(values + WIDEST, np.int32),
             runs=np.zeros(runs * tables.RUN, np.int64),
@@ -60,6 +64,8 @@ class LivePatterns:
         state[tables.PHASE] = tables.CROSSING
         held = view(tuples)
         self._call(drive.apply_tuples, held, len(tuples.source))
+        if self.chooses:
+            self.choice.review()
 
     def advance(self, time: int) -> None:
         """Move the stream time; rows of boundaries are delivered."""

@@ -6,7 +6,8 @@ patterns that were taken out, the tables are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,16 @@ _WIDTHS = {
 _MOST_STEPS = 33
 
 
+class Work(NamedTuple):
+    """What a query cost."""
+
+    looks: int
+    """Values that the join looked at and that were no rows by themselves."""
+    rows: int
+    entries: int
+    """Changes of its support lists."""
+
+
 class PlanTables:
     """The plans that read the relations of a store; `plans` are the arrays, which `add` and `remove` may replace."""
 
@@ -44,6 +55,29 @@ class PlanTables:
         self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool]] = {}
         self._garbage = 0
+
+    def queries(self) -> list[int]:
+        """The queries that have a part."""
+        return list(self._parts)
+
+    def take_work(self, query: int) -> Work:
+        """What a query cost since it was asked last. O(its atoms, and seeds of the relations that it reads)."""
+        looks = rows = entries = 0
+        for seed in self._seeds(query):
+            fields = self.plans.seed[seed * tables.SEED_FIELDS :][: tables.SEED_FIELDS]
+            looks, rows = looks + int(fields[tables.LOOKED]), rows + int(fields[tables.WRITTEN])
+            fields[[tables.LOOKED, tables.WRITTEN]] = 0
+        if query in self._trees:
+            entries = self._supports.take_work(self._trees[query])
+        return Work(looks, rows, entries)
+
+    def _seeds(self, query: int) -> Iterator[int]:
+        for relation in {atom.relation for atom in self._parts[query][0].atoms}:
+            seed = int(self.store.relations.relation[relation * tables.RELATION_FIELDS + tables.SEED])
+            while seed != NONE:
+                if self.plans.seed[seed * tables.SEED_FIELDS + tables.QUERY] == query:
+                    yield seed
+                seed = int(self.plans.seed[seed * tables.SEED_FIELDS + tables.NEXT_SEED])
 
     def columns(self, query: int) -> tuple[str, ...]:
         """The columns of a query's rows."""
@@ -72,11 +106,16 @@ class PlanTables:
         """Whether support lists are kept for a query."""
         return query in self._trees
 
-    def support(self, query: int, keep: bool) -> None:
-        """Keep support lists for a query from now on, or no more; between chunks. O(its atoms × (edges + vertices))."""
+    def support(self, query: int, keep: bool) -> bool:
+        """Keep support lists for a query from now on, or no more; between chunks. Whether that is so now.
+
+        O(its atoms × (edges + vertices)) where it changes. A pattern of one atom, or too large a one, has none.
+        """
         part, explicit = self._parts[query]
-        if keep == (query in self._trees) or (keep and not can_have_supports(part)):
-            return
+        if keep == (query in self._trees):
+            return True
+        if not can_have_supports(part):
+            return False
         if keep:
             self._trees[query] = self._supports.add(part)
         else:
@@ -85,6 +124,7 @@ class PlanTables:
         self._take_out(query, part)
         self._parts[query] = part, explicit
         self._write(query, part, explicit)
+        return True
 
     def _take_out(self, query: int, part: Part) -> None:
         for relation in {atom.relation for atom in part.atoms}:

@@ -80,7 +80,7 @@ def _change_list(relations, atom, end, vertex, neighbour, edge, comes):
     bit = support[base + SUPPORT_BIT + end]
     column = support[base + SUPPORT_PLACE + end]
     stride = relations.state[PLACES]
-    relations.state[SUPPORT_WORK] += 1
+    support[base + SUPPORT_WORK] += 1
     if comes:
         if not reserve_at(relations, cell):
             return np.int64(-1)

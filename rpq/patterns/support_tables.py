@@ -59,7 +59,7 @@ def spanning_tree(part: Part) -> tuple[int, ...]:
 
 def can_have_supports(part: Part) -> bool:
     """Whether the bits of a part's lists fit in one word, and there are lists at all."""
-    return 0 < 2 * len(spanning_tree(part)) <= BITS
+    return len(part.atoms) > 1 and 0 < 2 * len(spanning_tree(part)) <= BITS
 
 
 class SupportTables:
@@ -89,6 +89,13 @@ class SupportTables:
         self._write()
         self._fill(tree)
         return tree
+
+    def take_work(self, tree: Tree) -> int:
+        """Changes of the lists of a tree since it was asked last."""
+        rows = self.store.relations.support[tree.first * SUPPORT_FIELDS :][: len(tree.atoms) * SUPPORT_FIELDS]
+        work = int(rows[tables.SUPPORT_WORK :: SUPPORT_FIELDS].sum())
+        rows[tables.SUPPORT_WORK :: SUPPORT_FIELDS] = 0
+        return work
 
     def remove(self, tree: Tree) -> None:
         """Drop the support lists of a tree. O(its lists + vertices)."""

@@ -86,8 +86,7 @@ PLACES = 16  # columns of `support_place`
 SUPPORT_AT = 17  # support lists: the atom whose lists are being changed; -1 none
 SUPPORT_STAGE = 18  # what of it has been done
 SUPPORT_DEPTH = 19  # frames of the walk
-SUPPORT_WORK = 20  # entries added or taken out so far
-RELATION_STATE = 21
+RELATION_STATE = 20
 
 # Fields of a relation, in `relation`.
 WINDOW = 0
@@ -110,7 +109,8 @@ SUPPORT_AWAY = 7  # bits of the other lists at that end's variable
 SUPPORT_LINK = 9  # the other atoms at that end's variable, in `support_link`
 SUPPORT_LINK_END = 11
 SUPPORT_PLACE = 13  # column of `support_place`
-SUPPORT_FIELDS = 15
+SUPPORT_WORK = 15  # entries added or taken out so far
+SUPPORT_FIELDS = 16
 
 # Fields of a frame of the walk that changes support lists, in `support_stack`.
 LINK = 0
@@ -153,7 +153,9 @@ FIXED = 13  # values of constants, in `fixed`: (slot, vertex)
 FIXED_END = 14
 COLUMNS = 15  # the first slots are the columns of a row
 EXPLICIT = 16  # 1: expiry is reported
-SEED_FIELDS = 17
+LOOKED = 17  # values looked at that were no rows by themselves, so far
+WRITTEN = 18  # rows, so far
+SEED_FIELDS = 19
 
 # Fields of `Plans.step`.
 BINDS = 0
@@ -212,10 +214,8 @@ ABSENT = 12
 LATE = 13
 EXPIRED = 14
 STAGE = 15  # 1: the insert has its number, what it evicts leaves
-VISITED = 16  # values looked at in steps but the last
-WRITTEN = 17  # rows
-ENTERING = 18  # 1: support lists are being changed for an edge that came
-PLAN_STATE = 19
+ENTERING = 16  # 1: support lists are being changed for an edge that came
+PLAN_STATE = 17
 
 # Values of `Plans.state[PHASE]`.
 CROSSING, EVICTING, CHANGING = range(3)
