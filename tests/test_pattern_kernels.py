@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rpq.patterns.consistency import check
-from rpq.patterns.live import LivePatterns
+from rpq.patterns.live_patterns import LivePatterns
 from rpq.patterns.plan import Atom, Part, Term, plan_pattern
 from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.tables import Tuples
 
-from hypothesis import Phase
 PHASES=[Phase.explicit,Phase.reuse,Phase.generate]
 LABELS = 3
 VERTICES = 6

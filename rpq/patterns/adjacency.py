@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 from rpq.patterns.tables import (
     ARENA,
     ARENA_ROOM,

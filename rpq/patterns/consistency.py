@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rpq.compiled.views import view
 from rpq.patterns import tables
 from rpq.patterns.edge_table import find, hash_of
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.tables import BITS, IN, NONE, OUT, Relations
 from rpq.patterns.wheel import LEVELS, NEVER, SLOTS_A_LEVEL, SLOTS_A_WINDOW
-from rpq.views import view
 
 
 def check(store: RelationStore) -> None:

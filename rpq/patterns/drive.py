@@ -7,7 +7,7 @@ call that stopped where the output was full goes on there.
 
 import numpy as np
 
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 from rpq.patterns.edge_records import drop_edge, make_edge, make_younger
 from rpq.patterns.edge_table import find, prefetch_edge
 from rpq.patterns.join import enumerate_edge

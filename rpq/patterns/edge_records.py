@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 from rpq.patterns.adjacency import add, remove, reserve
 from rpq.patterns.edge_table import enter, hash_of, leave
 from rpq.patterns.tables import (

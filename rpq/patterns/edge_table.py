@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from rpq.blocks import wraps_around
-from rpq.kernel_cache import njit
+from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.kernel_cache import njit
 from rpq.patterns.prefetching import prefetch_at
 from rpq.patterns.tables import EDGE, LOW, MASK, RELATION, SOURCE, TARGET
 

@@ -15,7 +15,7 @@ The walk keeps its place in each list in `Plans.frame`, one frame a step, so tha
 
 import numpy as np
 
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 from rpq.patterns.adjacency import list_length, span
 from rpq.patterns.edge_table import find
 from rpq.patterns.row_writing import write_row, write_rows

@@ -10,13 +10,13 @@ from typing import Literal
 
 import numpy as np
 
+from rpq.compiled.views import view
 from rpq.patterns import tables
 from rpq.patterns.adjacency import clear_header
 from rpq.patterns.edge_records import fill_side
 from rpq.patterns.edge_table import enter_all
 from rpq.patterns.tables import BITS, NONE, Relations
 from rpq.patterns.wheel import NEVER, SLOTS_A_WINDOW
-from rpq.views import view
 
 _MOST_FRAMES = 34
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}

@@ -10,7 +10,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 
 WIDEST = 16
 """Columns that a vector holds; the arrays that rows are read from and written to have so much room behind their end."""

@@ -17,7 +17,7 @@ or loses support: at worst the degree of a hub, at each flip.
 
 import numpy as np
 
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 from rpq.patterns.adjacency import add_at, remove_at, reserve_at, span
 from rpq.patterns.tables import (
     ARENA,

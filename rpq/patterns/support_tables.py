@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.views import view
 from rpq.patterns import tables
 from rpq.patterns.plan import Part
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.support_lists import fill_support
 from rpq.patterns.tables import BITS, IN, NONE, OUT, SUPPORT_FIELDS
-from rpq.views import view
 
 
 class Header(NamedTuple):

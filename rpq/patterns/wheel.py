@@ -9,7 +9,7 @@ with fewer than 256 slides in a window hardly ever. Late edges need nothing spec
 
 import numpy as np
 
-from rpq.kernel_cache import njit
+from rpq.compiled.kernel_cache import njit
 from rpq.patterns.tables import (
     COUNT_WINDOW,
     CURSOR,

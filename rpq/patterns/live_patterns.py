@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.views import view
 from rpq.patterns import drive, tables
 from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.row_writing import WIDEST
 from rpq.patterns.support_choice import SupportChoice
 from rpq.patterns.tables import DONE, NEED_OUTPUT, Output, Tuples
-from rpq.views import view
 
 
 class Run(NamedTuple):
