@@ -169,7 +169,7 @@ def _connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
     """The atoms with variables, divided into parts without a common one; in the order of the pattern."""
     parts: list[tuple[set[Term], list[int]]] = []
     for number, atom in enumerate(atoms):
-        variables = {term for term in _ends(atom) if isinstance(term, str)}
+        variables: set[Term] = {term for term in _ends(atom) if isinstance(term, str)}
         if not variables:
             continue
         numbers = [number]
@@ -188,7 +188,7 @@ def _part(atoms: tuple[Atom, ...], select: Sequence[str], distinct_constants: tu
     terms = list(dict.fromkeys(term for atom in atoms for term in _ends(atom)))
     columns = tuple(name for name in select if name in terms)
     hidden = [term for term in terms if isinstance(term, str) and term not in columns]
-    constants = [term for term in terms if not isinstance(term, str)]
+    constants: list[Term] = [term for term in terms if not isinstance(term, str)]
     if distinct_constants is not None:
         constants += [term for term in distinct_constants if term not in constants]
     return Part(

@@ -246,9 +246,10 @@ class PlanTables:
             if tree is None or look.atom not in tree.atoms:
                 _, word, bit = self.store.header(look.relation, OUT if look.forward else IN)
                 ask(look.term, word, bit)
-        for variable in supported if tree is not None else ():
-            for word, asked in tree.bits(variable, but=but).items():
-                ask(variable, word, asked)
+        if tree is not None:
+            for variable in supported:
+                for word, asked in tree.bits(variable, but=but).items():
+                    ask(variable, word, asked)
         return [(*place, asked) for place, asked in bits.items()]
 
 

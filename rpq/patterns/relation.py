@@ -188,11 +188,12 @@ class RelationStore:
         held, state = self.relations, self.relations.state
         if code == tables.NEED_ARENA:
             top = int(state[tables.ARENA_TOP])
-            # The region that is needed is no larger than what is there, or it is the first one.
-            self._reshape(room=max(top + 8, 64))
+            # The region that is needed is no larger than what is there, or it is the first one. Records are copied as well,
+            # so where the arena is small beside them it grows by more.
+            self._reshape(room=max(top + 8, int(state[tables.ARENA]) // 4))
         elif code == tables.NEED_EDGES:
             count = int(state[tables.EDGE_ROOM])
-            long = np.zeros((count + max(count // 2, 8)) * tables.EDGE_LONG, np.int64)
+            long = np.zeros((count + max(count, 8)) * tables.EDGE_LONG, np.int64)
             long[: len(held.long)] = held.long
             places = np.zeros(len(long) // tables.EDGE_LONG * int(state[tables.PLACES]), np.int32)
             places[: len(held.support_place)] = held.support_place

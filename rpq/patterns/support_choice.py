@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from rpq.patterns import tables
 from rpq.patterns.plan_tables import PlanTables
 
-LOOKS_A_CHANGE = 16
+LOOKS_A_CHANGE = 40
 """A query that looks at fewer values for each change of an edge has nothing to gain."""
 LOOKS_A_ROW = 2
-ENTRY = 3
+ENTRY = 20
 """What changing an entry of a support list costs, in values looked at."""
 SHORTEST = 4096
 """Changes of edges in a period, at least."""
@@ -31,6 +31,8 @@ class _Record:
     """How many it lasts."""
     cost_before: float | None = None
     """Work a change without support lists, while they are on trial."""
+    kept_cost: float = 0.0
+    """What it was when they were kept: dearer than twice that, they are not worth it any more."""
 
 
 class SupportChoice:
@@ -68,7 +70,8 @@ class SupportChoice:
             if cost > record.cost_before / 2:
                 self.tables.support(query, False)
                 record.periods *= 2
+            record.kept_cost = record.cost_before
             record.cost_before = None
-        elif work.looks + ENTRY * work.entries > ENTRY * LOOKS_A_CHANGE * changes:
-            # Long kept, and dear now: the other way is looked at again.
+        elif cost > 2 * record.kept_cost:
+            # What it would be without them now is not known: they have to prove their worth again.
             self.tables.support(query, False)
