@@ -30,7 +30,10 @@ class Run(NamedTuple):
 
 
 class LivePatterns:
-    """The relations of a store under the plans of tables. `deliver` is called with each piece of the output, an `Output`. `chooses`: give support lists to queries."""
+    """The relations of a store under the plans of tables.
+
+    `deliver` is called with each piece of the output. With `chooses` queries get support lists where they are worth it.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,8 @@ class LivePatterns:
             state=np.array([0, values, 0, runs], np.int64),
         )
         self._output_view = view(self.output)
+        self._held: tuple[Any, Any] = (None, None)
+        self._held_views: tuple[Any, Any, Any] = (None, None, None)
 
     def apply(self, tuples: Tuples) -> None:
         """Apply a chunk; its rows are delivered."""
@@ -73,14 +78,20 @@ class LivePatterns:
         self._call(drive.advance_to, time)
 
     def _call(self, kernel: Any, *arguments: Any) -> None:
-        relations, plans = view(self.store.relations), view(self.plan_tables.plans)
-        while (code := kernel(relations, plans, self._output_view, *arguments)) != DONE:
+        while (code := kernel(*self._views(), *arguments)) != DONE:
             if code == NEED_OUTPUT:
                 self._hand_over()
             else:
                 self.store.grow(code)
-                relations = view(self.store.relations)
         self._hand_over()
+
+    def _views(self) -> tuple[Any, Any, Any]:
+        """What kernels are called with; made anew where arrays were replaced."""
+        held = self.store.relations, self.plan_tables.plans
+        if held[0] is not self._held[0] or held[1] is not self._held[1]:
+            self._held = held
+            self._held_views = view(held[0]), view(held[1]), self._output_view
+        return self._held_views
 
     def _hand_over(self) -> None:
         state = self.output.state
