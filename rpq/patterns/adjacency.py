@@ -11,6 +11,7 @@ from rpq.patterns.tables import (
     CELL,
     CLASS,
     CLASS_SHIFT,
+    CLASSES,
     EDGE,
     LENGTH,
     LOW,
@@ -52,6 +53,8 @@ def _enlarge(relations, cell, header):
     arena = state[ARENA]
     held = ~header
     size_class = np.int64(1) if header > 0 else ((held >> CLASS_SHIFT) & CLASS) + 1
+    if size_class >= CLASSES:
+        return False
     start = relations.free[size_class]
     if start >= 0:
         relations.free[size_class] = lists[arena + start]

@@ -43,7 +43,8 @@ def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
     assert state[tables.LIVE] == len(found), f"{len(found)} edges, {state[tables.LIVE]} counted"
     for number, fields in enumerate(held.relation.reshape(-1, tables.RELATION_FIELDS)):
         count = sum(relation == number for relation, _, _ in found.values())
-        assert fields[tables.EDGES_HELD] == count, f"relation {number} has {count} edges, {fields[tables.EDGES_HELD]} counted"
+        counted = int(fields[tables.EDGES_HELD])
+        assert counted == count, f"relation {number} has {count} edges, {counted} counted"
     return found
 
 
@@ -77,7 +78,8 @@ def _check_lists(held: Relations, edges: dict[int, tuple[int, int, int]]) -> Non
     for atom in _supported_atoms(held):
         fields = held.support[atom * tables.SUPPORT_FIELDS :]
         for end in (0, 1):
-            header = tuple(int(fields[field]) for field in (tables.SUPPORT_CELL + end, tables.SUPPORT_WORD, tables.SUPPORT_BIT + end))
+            places_of_header = tables.SUPPORT_CELL + end, tables.SUPPORT_WORD, tables.SUPPORT_BIT + end
+            header = tuple(int(fields[field]) for field in places_of_header)
             away, word = int(fields[tables.SUPPORT_AWAY + 1 - end]), header[1]
 
             def is_supported(vertex: int, away: int = away, word: int = word) -> bool:

@@ -1,8 +1,8 @@
 """Applying a stream: boundaries crossed, edges entered and taken out, rows written for each.
 
-One edge of one relation changes at a time. An edge that comes is entered and then enumerated, an edge that goes (by a delete, at
-a time boundary, or because a count window is full) is enumerated and then taken out. AT_EDGE names it while that goes on, so that a
-call that stopped where the output was full goes on there.
+One edge of one relation changes at a time. An edge that comes is entered and then enumerated, an edge that goes (by a
+delete, at a time boundary, or because a count window is full) is enumerated and then taken out. AT_EDGE names it
+while that goes on, so that a call that stopped where the output was full goes on there.
 """
 
 import numpy as np
@@ -200,8 +200,8 @@ def _insert(relations, plans, output, relation, source, target, time, number):
 def _evict(relations, plans, output, tuples, i):
     """Let an insert have its number in each count window that reads it, and take out what is too old then.
 
-    This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge that is there
-    is made younger before that, so that it does not evict itself.
+    This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge
+    that is there is made younger before that, so that it does not evict itself.
     """
     state = plans.state
     label = np.int64(tuples.label[i])

@@ -94,7 +94,7 @@ def drop_edge(relations, edge):
 
 @njit(cache=True, nogil=True)
 def fill_side(relations, relation, side):
-    """Enter the edges of a relation into the lists of a side that was not kept before; False without room, to be begun anew."""
+    """Enter the edges of a relation into the lists of a side that was not kept before; False without room."""
     edges = relations.edge
     for edge in range(1, relations.state[EDGES]):
         record = edge * EDGE

@@ -33,7 +33,8 @@ def find(relations, relation, source, target):
         if held >> 32 == wanted:
             edge = held & LOW
             record = edge * EDGE
-            if edges[record + SOURCE] == source and edges[record + TARGET] == target and edges[record + RELATION] == relation:
+            is_between = edges[record + SOURCE] == source and edges[record + TARGET] == target
+            if is_between and edges[record + RELATION] == relation:
                 return edge
         place = (place + 1) & mask
 

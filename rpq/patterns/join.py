@@ -1,16 +1,17 @@
 """The delta join: the solutions that one changing edge brings or takes.
 
-An edge that comes (and is in its relation already) or goes (and is in it still) is bound to every atom that reads its relation, one
-after the other: a *seed*. The other variables are bound in the order of the plan. A step asks each atom that reaches
-its variable from a bound vertex how long the list there is; the shortest *proposes* its entries, the others are *probed* in the
-hash table (Ngo et al. 2014; datafrog's count, propose, intersect). Before a value is descended into, the *look-ahead*: every
-further atom at it must have something there, which is one comparison of bits.
+An edge that comes (and is in its relation already) or goes (and is in it still) is bound to every atom that reads its
+relation, one after the other: a *seed*. The other variables are bound in the order of the plan. A step asks each atom
+that reaches its variable from a bound vertex how long the list there is; the shortest *proposes* its entries, the
+others are *probed* in the hash table (Ngo et al. 2014; datafrog's count, propose, intersect). Before a value is
+descended into, the *look-ahead*: every further atom at it must have something there, which is one comparison of bits.
 
-The rule of `alt` and `neu` (differential dataflow): a solution that uses the changing edge in several atoms has it as a seed in each. So atoms
-before the seed do not use that edge, and it is found once, from the first of them. Plans mark these atoms; whether an edge
-may be used is decided in `is_changing` and nowhere else.
+The rule of `alt` and `neu` (differential dataflow): a solution that uses the changing edge in several atoms has it as
+a seed in each. So atoms before the seed do not use that edge, and it is found once, from the first of them. Plans
+mark these atoms; whether an edge may be used is decided in `is_changing` and nowhere else.
 
-The walk keeps its place in each list in `Plans.frame`, one frame a step, so that it can stop where the output is full and go on later.
+The walk keeps its place in each list in `Plans.frame`, one frame a step, so that it can stop where the output is full
+and go on later.
 """
 
 import numpy as np
@@ -196,7 +197,7 @@ def _room(output, columns):
 
 @njit(cache=True, nogil=True)
 def _begin_run(plans, output, query):
-    """Let rows of a query and the current event be counted to the last run, if it is theirs, or to a new one; False without room."""
+    """Let rows of a query and the current event count to the last run, if it is theirs, or a new one; False without room."""
     state, runs = output.state, output.runs
     last = (state[RUNS] - 1) * RUN
     if (

@@ -140,8 +140,8 @@ class Plan:
 def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, isomorphism: bool = False) -> Plan:
     """The plan of a pattern. Without `select` rows have all variables but blank nodes, in order of appearance.
 
-    With `isomorphism` all variables and constants of the pattern have pairwise different values, within each part: what stands in
-    different parts is compared where their product is formed. O(atoms³).
+    With `isomorphism` all variables of a part and the constants of the pattern have pairwise different values; variables of
+    different parts are to be compared where the product is formed. O(atoms³).
     """
     distinct = tuple(dict.fromkeys(atoms))
     if len(distinct) > MOST_ATOMS:

@@ -235,7 +235,7 @@ class PlanTables:
     ) -> list[tuple[int, int, int]]:
         """(slot, word, bits): what is asked of one word at a time.
 
-        With a tree, its atoms ask through their support lists: all those at the `supported` variables, `but` those of one atom.
+        With a tree, its atoms ask through their support lists: all those at the `supported` variables, `but` one atom's.
         """
         bits: dict[tuple[int, int], int] = {}
 

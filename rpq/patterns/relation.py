@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from rpq.compiled.views import view
+from rpq.errors import RpqError
 from rpq.patterns import tables
 from rpq.patterns.adjacency import clear_header
 from rpq.patterns.edge_records import fill_side
@@ -129,7 +130,7 @@ class RelationStore:
             raise AssertionError("the arena was too small for a side")
 
     def take_headers(self, count: int) -> list[tuple[int, int, int]]:
-        """Longer vertex records, by headers whose bits are in one word; (offset, that of the word, bit) of each. O(vertices)."""
+        """Longer records, by headers with their bits in one word; (offset, that of the word, bit) of each. O(vertices)."""
         state = self.relations.state
         first = int(state[tables.SIDES_KEPT])
         if first % BITS + count > BITS:
@@ -188,6 +189,8 @@ class RelationStore:
         held, state = self.relations, self.relations.state
         if code == tables.NEED_ARENA:
             top = int(state[tables.ARENA_TOP])
+            if state[tables.ARENA_ROOM] - top > tables.LENGTH:
+                raise RpqError(f"a vertex has {tables.LENGTH + 1:,} edges of one relation; that is one more than there can be")
             # The region that is needed is no larger than what is there, or it is the first one. Records are copied as well,
             # so where the arena is small beside them it grows by more.
             self._reshape(room=max(top + 8, int(state[tables.ARENA]) // 4))

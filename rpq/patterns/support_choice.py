@@ -1,9 +1,10 @@
 """Whether a query is worth support lists, from what is measured while it runs.
 
-What the join costs beyond its rows is the values that it looks at; what support lists cost is the entries that they add and take
-out. Both are counted, over as many changes of edges as making the lists costs, so that a wrong guess costs a part of what has been done
-anyway. A query that looks at many more values than it has changes and rows gets them on trial; it keeps them where they at least halve its work.
-A trial that failed is repeated after twice as many changes, so trials cost less and less: a stream may change.
+What the join costs beyond its rows is the values that it looks at; what support lists cost is the entries that they
+add and take out. Both are counted, over as many changes of edges as making the lists costs, so that a wrong guess
+costs a part of what has been done anyway. A query that looks at many more values than it has changes and rows gets
+them on trial; it keeps them where they at least halve its work. A trial that failed is repeated after twice as many
+changes, so trials cost less and less: a stream may change.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Support lists: for an atom and an end, a vertex's neighbours that are themselves supported further on.
 
 A tree that goes through hubs to a rare condition is searched in vain by the delta join: of a thousand neighbours one
-leads on, and look-ahead sees one atom far. So for atoms that make up a spanning tree of a pattern, and for both ends, each vertex gets
-the list of those neighbours that have, at their own variable, a non-empty list for every other atom of the tree there.
-The length of such a list is the counter of the dynamic Yannakakis algorithm (Idris et al. 2017); that
-it is a list, and not only a counter, lets the join walk what leads somewhere and nothing else.
+leads on, and look-ahead sees one atom far. So for atoms that make up a spanning tree of a pattern, and for both ends,
+each vertex gets the list of those neighbours that have, at their own variable, a non-empty list for every other atom
+of the tree there. The length of such a list is the counter of the dynamic Yannakakis algorithm (Idris et al. 2017);
+that it is a list, and not only a counter, lets the join walk what leads somewhere and nothing else.
 
-They lie in vertex records like the lists of relations, all of a pattern under the bits of one word: whether a vertex is supported but for
-one atom is one comparison. The join uses them through the same tables.
+They lie in vertex records like the lists of relations, all of a pattern under the bits of one word: whether a vertex
+is supported but for one atom is one comparison. The join uses them through the same tables.
 
 A change spreads while lists become empty or cease to be. An edge is added to (or taken out of) one atom after the
-other; those of the same relation whose turn has not come do not see it yet (or any more). The walk has a stack of its own, one frame a
-variable, so that adding can stop where the arena is full. Each entry is added and taken out once for each time its neighbour gains
-or loses support: at worst the degree of a hub, at each flip.
+other; those of the same relation whose turn has not come do not see it yet (or any more). The walk has a stack of its
+own, one frame a variable, so that adding can stop where the arena is full. Each entry is added and taken out once for
+each time its neighbour gains or loses support: at worst the degree of a hub, at each flip.
 """
 
 import numpy as np
@@ -118,7 +118,8 @@ def _spread(relations, current, edge, comes):
             entry = relations.lists[stack[frame + WALK_POSITION]]
             link = relations.support_link[stack[frame + LINK] - 1]
             atom, end = link >> 1, link & 1
-            # The changing edge is in its relation: an atom whose turn has not come must not see it yet, or has lost it already.
+            # The changing edge is in its relation: an atom whose turn has not come must not see it yet, and when it goes
+            # one whose turn has come must not see it any more.
             if entry & LOW != edge or (atom <= current if comes else atom > current):
                 changed = _change_list(relations, atom, 1 - end, entry >> 32, vertex, entry & LOW, comes)
                 if changed < 0:
@@ -189,7 +190,7 @@ def change_supports(relations, edge, comes):
 
 @njit(cache=True, nogil=True)
 def fill_support(relations, atom, end):
-    """Make the lists of an atom at one end, when those that they depend on are made; False without room, to be cleared and begun anew."""
+    """Make an atom's lists at one end, when those that they depend on are made; False without room, to be cleared."""
     edges = relations.edge
     relation = relations.support[atom * SUPPORT_FIELDS + SUPPORT_RELATION]
     for edge in range(1, relations.state[EDGES]):

@@ -46,7 +46,7 @@ class Tree(NamedTuple):
 
 
 def spanning_tree(part: Part) -> tuple[int, ...]:
-    """Atoms that join all variables of a part without a cycle: in the order of the pattern, those that join what is not joined yet."""
+    """Atoms that join all variables of a part without a cycle: those that join what those before them do not."""
     group = {name: name for name in part.variables}
     tree = []
     for number, (source, _, target) in enumerate(part.atoms):

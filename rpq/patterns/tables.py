@@ -1,34 +1,37 @@
 """How relations and plans lie in memory.
 
-**Relations.** A relation is the edges of one label under one window. Observation 1: what a join asks of a vertex, it asks
-of several relations at a time (is there an `a` out of it, and a `b` into it?), so what all relations know about a vertex
-lies side by side. Observation 2: most lists have one entry (a message has one creator). Observation 3: a plan walks
-some relations in one direction only.
+**Relations.** A relation is the edges of one label under one window. Observation 1: what a join asks of a vertex, it
+asks of several relations at a time (is there an `a` out of it, and a `b` into it?), so what all relations know about
+a vertex lies side by side. Observation 2: most lists have one entry (a message has one creator). Observation 3: a
+plan walks some relations in one direction only.
 
-* `lists` begins with a *record* a vertex: a word of bits, then 62 *headers*, and again. There is a header for each side of a
-  relation that some plan walks (a side that nobody walks is not kept); a new one is added at the end, so where headers are
-  never changes. The bit of a header says that it is not empty: whether a vertex has
-  all of a set of lists is one load and one comparison. A header is 0 (nothing), positive (the one entry of a list of
-  length one), or `~(region / 2 << 32 | size class << 27 | length)`. Regions, in sizes of powers of two, follow the records in the same
-  array, in the *arena*; their place is relative to its beginning, so records can become longer and more.
+* `lists` begins with a *record* a vertex: a word of bits, then 62 *headers*, and again. There is a header for each
+  side of a relation that some plan walks (a side that nobody walks is not kept); a new one is added at the end, so
+  where headers are never changes. The bit of a header says that it is not empty: whether a vertex has all of a set of
+  lists is one load and one comparison. A header is 0 (nothing), positive (the one entry of a list of length one), or
+  `~(region / 2 << 32 | size class << 27 | length)`. Regions, in sizes of powers of two, follow the records in the
+  same array, in the *arena*; their place is relative to its beginning, so records can become longer and more.
 * An *entry* is `neighbour << 32 | edge`. Removal swaps with the last entry.
 * `edge` holds a record of twelve integers of 32 bits an edge: ends, relation, its place in both lists, previous and
   next in the order of expiry; `long` is the same memory in integers of 64 bits, for its timestamp and the slide at
   which it expires. Edge 0 is never given out.
-* `table` is one hash table for the edges of all relations, with linear probing: `hash << 32 | edge`, 0 empty. It serves the
-  refresh of an edge and the probes of joins. Growing it and closing gaps look at no edge.
+* `table` is one hash table for the edges of all relations, with linear probing: `hash << 32 | edge`, 0 empty. It
+  serves the refresh of an edge and the probes of joins. Growing it and closing gaps look at no edge.
 * `slots` are the first edges of the timing wheels (`wheel.py`), one wheel a window.
 
-Everything about an edge that enters or leaves is O(1), lists grow by doubling. A vertex costs 8 bytes for each side
-that is walked and for the bits; an edge 48, some 16 to 32 in the hash table, and 8 to 16 in each list longer than one.
+* `support` and what follows are for support lists (`support_lists.py`), whose headers are in the records as well.
 
-**Plans.** The plans of all patterns lie in one set of tables, so that one kernel interprets them all. A pattern's `seed` for each of its atoms:
-an edge of that atom's relation is bound to it. A seed has `steps`, each of which binds a variable; a step has `reaches`,
-the atoms through which the variable is reached from bound ones: the one with the shortest list proposes, the others
-are probed. `tests` compare or probe what is bound already.
+An edge that enters or leaves costs O(1), amortised: lists grow by doubling. A vertex costs 8 bytes for each side
+that is walked and for the bits; an edge 48, some 16 to 32 in the hash table, and 8 to 16 in each list longer than
+one.
 
-Kernels take views (`views.py`): fields are pointers. They never allocate; where something is full they return a `NEED_…` code
-with everything consistent, Python enlarges it, and the same call goes on where it stopped.
+**Plans.** The plans of all patterns lie in one set of tables, so that one kernel interprets them all. A pattern
+has a *seed* for each of its atoms: an edge of that atom's relation is bound to it. A seed has `steps`, each of which binds
+a variable; a step has `reaches`, the atoms through which the variable is reached from bound ones: the one with the
+shortest list proposes, the others are probed. `tests` compare or probe what is bound already.
+
+Kernels take views (`views.py`): fields are pointers. They never allocate; where something is full they return a
+`NEED_…` code with everything consistent, Python enlarges it, and the same call goes on where it stopped.
 """
 
 from typing import NamedTuple

@@ -1,17 +1,17 @@
 """The order of expiry: a timing wheel a window (Varghese and Lauck 1987, hierarchical timing wheels).
 
-Edges that leave at the same slide boundary are one list, in a slot. Slots for the slides of the current 256 are level 0; level
-1 has a slot for each of the following 256 × 256, and so on: eight levels of 256 slots hold any slide. An edge whose slide differs from
-the cursor, the first slide not yet expired, in byte n and in none above lies at level n. When the
-cursor enters the range of a slot of a higher level, its edges are dealt out to lower ones: an edge moves at most eight times,
-with fewer than 256 slides in a window hardly ever. Late edges need nothing special, a refresh within a slide nothing at all.
+Edges that leave at the same slide boundary are one list, in a slot. Slots for the slides of the current 256 are level
+0; level 1 has a slot for each of the following 256 × 256, and so on: eight levels of 256 slots hold any slide. An
+edge whose slide differs from the cursor, the first slide not yet expired, in byte n and in none above lies at level
+n. When the cursor enters the range of a slot of a higher level, its edges are dealt out to lower ones: an edge moves
+at most eight times, with fewer than 256 slides in a window hardly ever. Late edges need nothing special, a refresh
+within a slide nothing at all.
 """
 
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.tables import (
-    COUNT_WINDOW,
     CURSOR,
     EARLIEST,
     EDGE,
@@ -136,7 +136,7 @@ def _candidate(relations, window):
 
 @njit(cache=True, nogil=True)
 def next_slide(relations, window, limit):
-    """The first slide up to `limit` at which edges expire, on which the cursor is put; NEVER if none: the cursor is behind `limit`."""
+    """The first slide up to `limit` at which edges expire, and the cursor on it; NEVER if none, and the cursor behind it."""
     base = window * WINDOW_FIELDS
     fields = relations.window
     while fields[base + CURSOR] <= limit:
@@ -158,10 +158,5 @@ def next_slide(relations, window, limit):
 def first_edge(relations, window):
     """An edge that expires at the cursor's slide, or 0."""
     base = window * WINDOW_FIELDS
-    return np.int64(relations.slots[relations.window[base + FIRST_SLOT] + _slot_at(np.int64(0), relations.window[base + CURSOR])])
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def is_count(relations, window):
-    """Whether a window goes by numbers."""
-    return relations.window[window * WINDOW_FIELDS + KIND] == COUNT_WINDOW
+    slot = _slot_at(np.int64(0), relations.window[base + CURSOR])
+    return np.int64(relations.slots[relations.window[base + FIRST_SLOT] + slot])
