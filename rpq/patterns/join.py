@@ -107,7 +107,7 @@ def is_changing(plans, edge, before_change):
     return before_change != 0 and edge == plans.state[AT_EDGE]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def _passes_tests(relations, plans, first, end):
     """Whether all atoms whose ends are both bound hold, and slots that must differ do."""
     binding = plans.binding
