@@ -149,6 +149,17 @@ def test_new_patterns_compile_nothing():
     assert (1, (1, 2), 2) in stream.rows
 
 
+def test_a_constant_may_be_a_vertex_that_no_edge_has_yet():
+    stream = Stream([Atom("?x", a, 900), Atom(900, b, "?y"), Atom("?y", c, "?x")])
+    assert stream.push((1, a, 2, 1), (3, c, 1, 1)) == []
+    assert stream.push((1, a, 900, 2), (900, b, 3, 2)) == [(1, (1, 3), 2)]
+
+
+def test_a_constant_is_a_vertex():
+    with pytest.raises(ValueError, match="0 or more, not -1"):
+        plan_pattern([Atom("?x", a, -1)])
+
+
 def test_an_edge_from_a_vertex_to_itself_is_not_in_a_relation_without_loops():
     store = RelationStore()
     store.read_labels([[store.add_relation(store.add_window("unbounded"), loopless=True)]])

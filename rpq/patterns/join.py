@@ -328,7 +328,7 @@ def _write_one(plans, output, query, columns):
     return np.int64(DONE)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def enumerate_edge(relations, plans, output, edge, explicit_only):
     """Write the rows of an edge from seed AT_SEED on; DONE, or NEED_OUTPUT, after which the same call goes on."""
     state = plans.state

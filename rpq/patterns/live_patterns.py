@@ -104,7 +104,8 @@ class LivePatterns:
         found = []
         for row in self.output.runs[: self.output.state[tables.RUNS] * tables.RUN].reshape(-1, tables.RUN).tolist():
             query, order, time, sign, first, count = row
-            columns = len(self.plan_tables.columns(query))
-            values = self.output.values[first : first + count * columns]
-            found.append(Run(query, order, time, sign, values.reshape(count, columns)))
+            if count:  # the last one may have come to nothing
+                columns = len(self.plan_tables.columns(query))
+                values = self.output.values[first : first + count * columns]
+                found.append(Run(query, order, time, sign, values.reshape(count, columns)))
         return found

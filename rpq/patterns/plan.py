@@ -153,7 +153,9 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
             raise QueryError(f"the pattern selects {name}, which is no variable of it")
     if len(set(chosen)) < len(chosen):
         raise QueryError("the pattern selects a variable twice")
-    constants = tuple(dict.fromkeys(term for atom in distinct for term in _ends(atom) if not isinstance(term, str)))
+    constants = tuple(dict.fromkeys(term for atom in distinct for term in _ends(atom) if isinstance(term, int)))
+    if min(constants, default=0) < 0:
+        raise ValueError(f"a constant is the id of a vertex, 0 or more, not {min(constants)}")
     return Plan(
         select=chosen,
         conditions=tuple(atom for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))),
@@ -213,7 +215,8 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
     tests = _tests(atoms, seed, waiting, bound)
     fresh = list(dict.fromkeys(_ends(atoms[seed])))
     looks = tuple(look for term in dict.fromkeys([*fresh, *constants]) for look in _looks(atoms, waiting, term))
-    differ = tuple(combinations(bound, 2)) if isomorphism else ()
+    pairs = [pair for pair in combinations(bound, 2) if any(isinstance(term, str) for term in pair)]
+    differ = tuple(pairs) if isomorphism else ()
     steps = []
     while len(bound) < len({*terms, *constants}):
         candidates = [term for term in terms if isinstance(term, str) and term not in bound]

@@ -90,6 +90,8 @@ class PlanTables:
         """
         if query in self._parts:
             raise ValueError(f"query {query} has a part already")
+        # A constant need not be a vertex of any edge so far.
+        self.store.have_vertices(max((term + 1 for term in part.slots if not isinstance(term, str)), default=0))
         for relation, forward in sorted(part.sides()):
             self.store.keep_side(relation, OUT if forward else IN)
         self._parts[query] = part, explicit
