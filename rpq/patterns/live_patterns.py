@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rpq.compiled.views import view
+from rpq.compiled.views import bound, view
 from rpq.patterns import drive, tables
 from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
@@ -57,6 +57,7 @@ class LivePatterns:
             state=np.array([0, values, 0, runs], np.int64),
         )
         self._output_view = view(self.output)
+        self._ready: dict[Any, Any] = {}
         self._held: tuple[Any, Any] = (None, None)
         self._held_views: tuple[Any, Any, Any] = (None, None, None)
 
@@ -75,10 +76,13 @@ class LivePatterns:
     def advance(self, time: int) -> None:
         """Move the stream time; rows of boundaries are delivered."""
         self.plan_tables.plans.state[tables.ORDER] = 0
-        self._call(drive.advance_to, time)
+        self._call(drive.advance_to, int(time))
 
     def _call(self, kernel: Any, *arguments: Any) -> None:
-        while (code := kernel(*self._views(), *arguments)) != DONE:
+        ready = self._ready.get(kernel)
+        if ready is None:
+            ready = self._ready[kernel] = bound(kernel, *self._views(), *arguments)
+        while (code := ready(*self._views(), *arguments)) != DONE:
             if code == NEED_OUTPUT:
                 self._hand_over()
             else:

@@ -153,7 +153,7 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
             raise QueryError(f"the pattern selects {name}, which is no variable of it")
     if len(set(chosen)) < len(chosen):
         raise QueryError("the pattern selects a variable twice")
-    constants = tuple(dict.fromkeys(term for atom in distinct for term in _ends(atom) if isinstance(term, int)))
+    constants = tuple(dict.fromkeys(int(term) for atom in distinct for term in _ends(atom) if not isinstance(term, str)))
     if min(constants, default=0) < 0:
         raise ValueError(f"a constant is the id of a vertex, 0 or more, not {min(constants)}")
     return Plan(

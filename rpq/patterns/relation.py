@@ -189,8 +189,9 @@ class RelationStore:
         held, state = self.relations, self.relations.state
         if code == tables.NEED_ARENA:
             top = int(state[tables.ARENA_TOP])
-            if state[tables.ARENA_ROOM] - top > tables.LENGTH:
-                raise RpqError(f"a vertex has {tables.LENGTH + 1:,} edges of one relation; that is one more than there can be")
+            most = tables.LENGTH
+            if state[tables.ARENA_ROOM] - top > most:
+                raise RpqError(f"a vertex has more than {most:,} edges of one relation, which is the most there can be")
             # The region that is needed is no larger than what is there, or it is the first one. Records are copied as well,
             # so where the arena is small beside them it grows by more.
             self._reshape(room=max(top + 8, int(state[tables.ARENA]) // 4))
