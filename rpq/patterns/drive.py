@@ -37,6 +37,7 @@ from rpq.patterns.tables import (
     LOOPLESS,
     NEXT_BOUNDARY,
     NUMBER,
+    NUMBERED,
     ORDER,
     PHASE,
     READ,
@@ -52,6 +53,7 @@ from rpq.patterns.tables import (
     SUPPORT,
     TIME_WINDOW,
     TUPLE,
+    UNNUMBERED,
     WINDOW,
     WINDOW_FIELDS,
     WINDOWS,
@@ -212,18 +214,18 @@ def _evict(relations, plans, output, tuples, i):
         window = relations.relation[relation * RELATION_FIELDS + WINDOW]
         base = window * WINDOW_FIELDS
         if relations.window[base + KIND] == COUNT_WINDOW:
-            if state[STAGE] == 0:
+            if state[STAGE] == UNNUMBERED:
                 relations.window[base + NUMBER] += 1
                 edge = find(relations, relation, source, target)
                 if edge != 0:
                     expires = slide_after(relations, window, relations.window[base + NUMBER])
                     make_younger(relations, edge, tuples.timestamp[i], expires)
-                state[STAGE] = 1
+                state[STAGE] = NUMBERED
             limit = relations.window[base + NUMBER] // relations.window[base + SLIDE]
             code = expire_slide(relations, plans, output, window, limit)
             if code != DONE:
                 return code
-            state[STAGE] = 0
+            state[STAGE] = UNNUMBERED
         state[READ] += 1
     state[READ] = 0
     return np.int64(DONE)

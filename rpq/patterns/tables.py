@@ -216,12 +216,14 @@ DELETED = 11
 ABSENT = 12
 LATE = 13
 EXPIRED = 14
-STAGE = 15  # 1: the insert has its number, what it evicts leaves
+STAGE = 15  # how far an insert has come in a count window
 ENTERING = 16  # 1: support lists are being changed for an edge that came
 PLAN_STATE = 17
 
 # Values of `Plans.state[PHASE]`.
 CROSSING, EVICTING, CHANGING = range(3)
+# Values of `Plans.state[STAGE]`: the insert waits for its number; it has it, and what it evicts leaves.
+UNNUMBERED, NUMBERED = range(2)
 
 SLOTS = 96
 """Variables and constants of a connected part, at most 33 + 32; behind them room for a whole vector to be read."""
