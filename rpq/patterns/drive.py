@@ -1,0 +1,320 @@
+"""Applying a stream: boundaries crossed, edges entered and taken out, rows written for each.
+
+One edge of one relation changes at a time. An edge that comes is entered and then enumerated, an edge that goes (by a
+delete, at a time boundary, or because a count window is full) is enumerated and then taken out. AT_EDGE names it
+while that goes on, so that a call that stopped where the output was full goes on there.
+"""
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.patterns.edge_records import drop_edge, make_edge, make_younger
+from rpq.patterns.edge_table import find, prefetch_edge
+from rpq.patterns.join import enumerate_edge
+from rpq.patterns.prefetching import prefetch_at
+from rpq.patterns.support_lists import change_supports
+from rpq.patterns.tables import (
+    ABSENT,
+    AT_EDGE,
+    AT_SEED,
+    AT_STEP,
+    CHANGING,
+    COUNT_WINDOW,
+    COUNT_WINDOWS,
+    CROSSING,
+    CURSOR,
+    DELETED,
+    DONE,
+    EDGE,
+    ENTERING,
+    EVENT_TIME,
+    EVICTING,
+    EXPIRED,
+    HAS_TIME,
+    INSERTED,
+    KIND,
+    LATE,
+    LOOPLESS,
+    NEXT_BOUNDARY,
+    NUMBER,
+    NUMBERED,
+    ORDER,
+    PHASE,
+    READ,
+    REFRESHED,
+    RELATION,
+    RELATION_FIELDS,
+    SEED,
+    SIGN,
+    SLIDE,
+    STAGE,
+    STREAM_TIME,
+    STRIDE,
+    SUPPORT,
+    TIME_WINDOW,
+    TUPLE,
+    UNNUMBERED,
+    WINDOW,
+    WINDOW_FIELDS,
+    WINDOWS,
+)
+from rpq.patterns.wheel import NEVER, first_edge, next_slide, slide_after
+
+AHEAD = 12
+"""Tuples ahead for which memory is asked."""
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _has_supports(relations, edge):
+    """Whether support lists depend on an edge."""
+    relation = np.int64(relations.edge[edge * EDGE + RELATION])
+    return relations.relation[relation * RELATION_FIELDS + SUPPORT] >= 0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _begin(relations, plans, edge, sign):
+    """An edge begins to come or to go."""
+    relation = np.int64(relations.edge[edge * EDGE + RELATION])
+    plans.state[AT_EDGE] = edge
+    plans.state[AT_SEED] = relations.relation[relation * RELATION_FIELDS + SEED]
+    plans.state[AT_STEP] = -1
+    plans.state[SIGN] = sign
+
+
+@njit(cache=True, nogil=True)
+def _go_on_leaving(relations, plans, output, explicit_only):
+    """Report what the current edge takes, then take it out."""
+    edge = plans.state[AT_EDGE]
+    code = enumerate_edge(relations, plans, output, edge, explicit_only)
+    if code == DONE:
+        if _has_supports(relations, edge):
+            change_supports(relations, edge, False)
+        drop_edge(relations, edge)
+        plans.state[AT_EDGE] = 0
+    return code
+
+
+@njit(cache=True, nogil=True)
+def expire_slide(relations, plans, output, window, limit):
+    """Take out what leaves a window at slides up to `limit`."""
+    if plans.state[AT_EDGE] != 0:
+        code = _go_on_leaving(relations, plans, output, True)
+        if code != DONE:
+            return code
+    while next_slide(relations, window, limit) != NEVER:
+        while True:
+            edge = first_edge(relations, window)
+            if edge == 0:
+                break
+            plans.state[EXPIRED] += 1
+            _begin(relations, plans, edge, -1)
+            code = _go_on_leaving(relations, plans, output, True)
+            if code != DONE:
+                return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def cross_to(relations, plans, output, time):
+    """Process the time boundaries up to a stream time, those of all windows in order of time; one moment is one event."""
+    state, windows = relations.state, relations.window
+    if plans.state[AT_EDGE] != 0:
+        code = _go_on_leaving(relations, plans, output, True)
+        if code != DONE:
+            return code
+    while True:
+        moment = np.int64(NEVER)
+        for window in range(state[WINDOWS]):
+            base = window * WINDOW_FIELDS
+            if windows[base + KIND] == TIME_WINDOW:
+                slide = next_slide(relations, window, time // windows[base + SLIDE])
+                if slide != NEVER:
+                    moment = min(moment, slide * windows[base + SLIDE])
+        if moment == NEVER:
+            break
+        plans.state[EVENT_TIME] = moment
+        for window in range(state[WINDOWS]):
+            base = window * WINDOW_FIELDS
+            if windows[base + KIND] == TIME_WINDOW and windows[base + CURSOR] * windows[base + SLIDE] == moment:
+                code = expire_slide(relations, plans, output, window, windows[base + CURSOR])
+                if code != DONE:
+                    return code
+    state[STREAM_TIME] = time
+    following = np.int64(NEVER)
+    for window in range(state[WINDOWS]):
+        base = window * WINDOW_FIELDS
+        if windows[base + KIND] == TIME_WINDOW:
+            following = min(following, windows[base + CURSOR] * windows[base + SLIDE])
+    state[NEXT_BOUNDARY] = following
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def start_clock(relations, time):
+    """The first tuple sets the time and crosses nothing."""
+    state, windows = relations.state, relations.window
+    state[HAS_TIME] = 1
+    state[STREAM_TIME] = time
+    following = np.int64(NEVER)
+    for window in range(state[WINDOWS]):
+        base = window * WINDOW_FIELDS
+        if windows[base + KIND] == TIME_WINDOW:
+            windows[base + CURSOR] = time // windows[base + SLIDE] + 1
+            following = min(following, windows[base + CURSOR] * windows[base + SLIDE])
+    state[NEXT_BOUNDARY] = following
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _insert(relations, plans, output, relation, source, target, time, number):
+    """An edge comes to a relation, or gets younger there. `number` is what its window goes by: the time, or a count."""
+    state = plans.state
+    if state[AT_EDGE] == 0:
+        base = relations.relation[relation * RELATION_FIELDS + WINDOW] * WINDOW_FIELDS
+        expires = slide_after(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], number)
+        if expires < relations.window[base + CURSOR]:
+            state[LATE] += 1
+            return np.int64(DONE)
+        if source == target and relations.relation[relation * RELATION_FIELDS + LOOPLESS] != 0:
+            return np.int64(DONE)
+        edge = find(relations, relation, source, target)
+        if edge != 0:
+            make_younger(relations, edge, time, expires)
+            state[REFRESHED] += 1
+            return np.int64(DONE)
+        edge = make_edge(relations, relation, source, target, time, expires)
+        if edge < 0:
+            return -edge
+        state[INSERTED] += 1
+        _begin(relations, plans, edge, 1)
+        state[ENTERING] = 1 if _has_supports(relations, edge) else 0
+    if state[ENTERING] != 0:
+        code = change_supports(relations, state[AT_EDGE], True)
+        if code != DONE:
+            return code
+        state[ENTERING] = 0
+    code = enumerate_edge(relations, plans, output, state[AT_EDGE], False)
+    if code == DONE:
+        state[AT_EDGE] = 0
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _evict(relations, plans, output, tuples, i):
+    """Let an insert have its number in each count window that reads it, and take out what is too old then.
+
+    This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge
+    that is there is made younger before that, so that it does not evict itself.
+    """
+    state = plans.state
+    label = np.int64(tuples.label[i])
+    source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+    first, end = np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])
+    while first + state[READ] < end:
+        relation = np.int64(relations.reader[first + state[READ]])
+        window = relations.relation[relation * RELATION_FIELDS + WINDOW]
+        base = window * WINDOW_FIELDS
+        if relations.window[base + KIND] == COUNT_WINDOW:
+            if state[STAGE] == UNNUMBERED:
+                relations.window[base + NUMBER] += 1
+                edge = find(relations, relation, source, target)
+                if edge != 0:
+                    expires = slide_after(relations, window, relations.window[base + NUMBER])
+                    make_younger(relations, edge, tuples.timestamp[i], expires)
+                state[STAGE] = NUMBERED
+            limit = relations.window[base + NUMBER] // relations.window[base + SLIDE]
+            code = expire_slide(relations, plans, output, window, limit)
+            if code != DONE:
+                return code
+            state[STAGE] = UNNUMBERED
+        state[READ] += 1
+    state[READ] = 0
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _delete(relations, plans, output, relation, source, target):
+    """An edge goes from a relation."""
+    state = plans.state
+    if state[AT_EDGE] == 0:
+        edge = find(relations, relation, source, target)
+        if edge == 0:
+            state[ABSENT] += 1
+            return np.int64(DONE)
+        state[DELETED] += 1
+        _begin(relations, plans, edge, -1)
+    return _go_on_leaving(relations, plans, output, False)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _look_ahead(relations, tuples, i):
+    """Ask for the memory that a later tuple will need."""
+    label = np.int64(tuples.label[i])
+    if label >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
+        source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+        stride = relations.state[STRIDE]
+        prefetch_at(relations.lists, source * stride)
+        prefetch_at(relations.lists, target * stride)
+        prefetch_edge(relations, np.int64(relations.reader[relations.reader_first[label]]), source, target)
+
+
+@njit(cache=True, nogil=True)
+def apply_tuples(relations, plans, output, tuples, count):
+    """Apply the tuples of a chunk from TUPLE on; DONE, or what Python must do before the same call goes on."""
+    state = plans.state
+    while state[TUPLE] < count:
+        i = state[TUPLE]
+        if state[PHASE] == CROSSING:
+            time = tuples.timestamp[i]
+            if i + AHEAD < count:
+                _look_ahead(relations, tuples, i + AHEAD)
+            if relations.state[HAS_TIME] == 0:
+                start_clock(relations, time)
+            elif time >= relations.state[NEXT_BOUNDARY]:
+                state[ORDER] = 2 * i
+                code = cross_to(relations, plans, output, time)
+                if code != DONE:
+                    return code
+            relations.state[STREAM_TIME] = max(relations.state[STREAM_TIME], time)
+            state[ORDER] = 2 * i + 1
+            state[EVENT_TIME] = relations.state[STREAM_TIME]
+            state[PHASE] = EVICTING
+        label = np.int64(tuples.label[i])
+        if label >= 0:
+            if state[PHASE] == EVICTING:
+                if relations.state[COUNT_WINDOWS] != 0 and tuples.delete[i] == 0:
+                    code = _evict(relations, plans, output, tuples, i)
+                    if code != DONE:
+                        return code
+                state[PHASE] = CHANGING
+            source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+            while relations.reader_first[label] + state[READ] < relations.reader_first[label + 1]:
+                relation = np.int64(relations.reader[relations.reader_first[label] + state[READ]])
+                window = relations.relation[relation * RELATION_FIELDS + WINDOW]
+                if tuples.delete[i] != 0:
+                    code = _delete(relations, plans, output, relation, source, target)
+                else:
+                    time = tuples.timestamp[i]
+                    number = time
+                    if relations.window[window * WINDOW_FIELDS + KIND] == COUNT_WINDOW:
+                        number = relations.window[window * WINDOW_FIELDS + NUMBER]
+                    code = _insert(relations, plans, output, relation, source, target, time, number)
+                if code != DONE:
+                    return code
+                state[READ] += 1
+        state[READ] = 0
+        state[PHASE] = CROSSING
+        state[TUPLE] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def advance_to(relations, plans, output, time):
+    """Move the stream time without a tuple; codes as `apply_tuples`."""
+    if relations.state[HAS_TIME] == 0:
+        start_clock(relations, time)
+    elif time >= relations.state[NEXT_BOUNDARY]:
+        code = cross_to(relations, plans, output, time)
+        if code != DONE:
+            return code
+    relations.state[STREAM_TIME] = max(relations.state[STREAM_TIME], time)
+    return np.int64(DONE)

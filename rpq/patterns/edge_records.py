@@ -1,0 +1,108 @@
+"""An edge enters a relation, gets younger, leaves it: in its lists, the hash table and the order of expiry at once."""
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.patterns.adjacency import add, remove, reserve
+from rpq.patterns.edge_table import enter, hash_of, leave
+from rpq.patterns.tables import (
+    EDGE,
+    EDGE_LONG,
+    EDGE_ROOM,
+    EDGES,
+    EDGES_HELD,
+    EXPIRES,
+    FREE_EDGE,
+    IN,
+    LIVE,
+    MASK,
+    NEED_ARENA,
+    NEED_EDGES,
+    NEED_TABLE,
+    NEXT,
+    OUT,
+    RELATION,
+    RELATION_FIELDS,
+    SOURCE,
+    TARGET,
+    TIME,
+    WINDOW,
+)
+from rpq.patterns.wheel import link, unlink
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def make_edge(relations, relation, source, target, time, expires):
+    """Enter an edge that is not in the relation; its number, or minus a `NEED_` code."""
+    state, edges = relations.state, relations.edge
+    if 2 * (state[LIVE] + 1) > state[MASK] + 1:
+        return np.int64(-NEED_TABLE)
+    if not reserve(relations, relation, OUT, source) or not reserve(relations, relation, IN, target):
+        return np.int64(-NEED_ARENA)
+    edge = state[FREE_EDGE]
+    if edge != 0:
+        state[FREE_EDGE] = np.int64(edges[edge * EDGE + NEXT])
+    elif state[EDGES] < state[EDGE_ROOM]:
+        edge = state[EDGES]
+        state[EDGES] += 1
+    else:
+        return np.int64(-NEED_EDGES)
+    state[LIVE] += 1
+    relations.relation[relation * RELATION_FIELDS + EDGES_HELD] += 1
+    record = edge * EDGE
+    edges[record + SOURCE] = source
+    edges[record + TARGET] = target
+    edges[record + RELATION] = relation
+    relations.long[edge * EDGE_LONG + TIME] = time
+    relations.long[edge * EDGE_LONG + EXPIRES] = expires
+    link(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], edge)
+    add(relations, relation, OUT, source, target, edge)
+    add(relations, relation, IN, target, source, edge)
+    enter(relations.table, state[MASK], hash_of(relation, source, target), edge)
+    return edge
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def make_younger(relations, edge, time, expires):
+    """Give an edge a later slide and time; smaller ones change nothing."""
+    held = relations.long
+    held[edge * EDGE_LONG + TIME] = max(held[edge * EDGE_LONG + TIME], time)
+    if expires > held[edge * EDGE_LONG + EXPIRES]:
+        unlink(relations, edge)
+        held[edge * EDGE_LONG + EXPIRES] = expires
+        relation = np.int64(relations.edge[edge * EDGE + RELATION])
+        link(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], edge)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def drop_edge(relations, edge):
+    """Take an edge out of its relation."""
+    state, edges = relations.state, relations.edge
+    record = edge * EDGE
+    source, target = np.int64(edges[record + SOURCE]), np.int64(edges[record + TARGET])
+    relation = np.int64(edges[record + RELATION])
+    unlink(relations, edge)
+    remove(relations, relation, OUT, source, edge)
+    remove(relations, relation, IN, target, edge)
+    leave(relations, relation, source, target, edge)
+    edges[record + RELATION] = -1
+    edges[record + NEXT] = state[FREE_EDGE]
+    state[FREE_EDGE] = edge
+    state[LIVE] -= 1
+    relations.relation[relation * RELATION_FIELDS + EDGES_HELD] -= 1
+
+
+@njit(cache=True, nogil=True)
+def fill_side(relations, relation, side):
+    """Enter the edges of a relation into the lists of a side that was not kept before; False without room."""
+    edges = relations.edge
+    for edge in range(1, relations.state[EDGES]):
+        record = edge * EDGE
+        if edges[record + RELATION] == relation:
+            near, far = np.int64(edges[record + SOURCE]), np.int64(edges[record + TARGET])
+            if side == IN:
+                near, far = far, near
+            if not reserve(relations, relation, side, near):
+                return False
+            add(relations, relation, side, near, far, edge)
+    return True

@@ -1,0 +1,115 @@
+"""Patterns that run: chunks of a stream go in, pieces of rows come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.views import bound, view
+from rpq.patterns import drive, tables
+from rpq.patterns.plan_tables import PlanTables
+from rpq.patterns.relation import RelationStore
+from rpq.patterns.row_writing import WIDEST
+from rpq.patterns.support_choice import SupportChoice
+from rpq.patterns.tables import DONE, NEED_OUTPUT, Output, Tuples
+
+
+class Run(NamedTuple):
+    """Rows of one query and one event (or of a piece of one)."""
+
+    query: int
+    order: int
+    """2 * tuple of the chunk + 1, or 2 * tuple for a boundary before it."""
+    time: int
+    sign: int
+    """1 they enter, -1 they leave."""
+    rows: np.ndarray
+    """int32, rows × columns: a view of the output, which the next piece overwrites."""
+
+
+class LivePatterns:
+    """The relations of a store under the plans of tables.
+
+    `deliver` is called with each piece of the output. With `chooses` queries get support lists where they are worth it.
+    """
+
+    def __init__(
+        self,
+        store: RelationStore,
+        plan_tables: PlanTables,
+        deliver: Callable[[LivePatterns], None],
+        *,
+        values: int = 1 << 20,
+        runs: int = 1 << 14,
+        chooses: bool = True,
+    ) -> None:
+        values = max(values, 2 * tables.SLOTS)  # a row fits in any case
+        self.store = store
+        self.plan_tables = plan_tables
+        self.deliver = deliver
+        self.chooses = chooses
+        self.choice = SupportChoice(plan_tables)
+        self.output = Output(
+            values=np.zeros(values + WIDEST, np.int32),
+            runs=np.zeros(runs * tables.RUN, np.int64),
+            state=np.array([0, values, 0, runs], np.int64),
+        )
+        self._output_view = view(self.output)
+        self._ready: dict[Any, Any] = {}
+        self._held: tuple[Any, Any] = (None, None)
+        self._held_views: tuple[Any, Any, Any] = (None, None, None)
+
+    def apply(self, tuples: Tuples) -> None:
+        """Apply a chunk; its rows are delivered."""
+        state = self.plan_tables.plans.state
+        if len(tuples.source):
+            self.store.have_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
+        state[tables.TUPLE] = 0
+        state[tables.PHASE] = tables.CROSSING
+        held = view(tuples)
+        self._call(drive.apply_tuples, held, len(tuples.source))
+        if self.chooses:
+            self.choice.review()
+
+    def advance(self, time: int) -> None:
+        """Move the stream time; rows of boundaries are delivered."""
+        self.plan_tables.plans.state[tables.ORDER] = 0
+        self._call(drive.advance_to, int(time))
+
+    def _call(self, kernel: Any, *arguments: Any) -> None:
+        ready = self._ready.get(kernel)
+        if ready is None:
+            ready = self._ready[kernel] = bound(kernel, *self._views(), *arguments)
+        while (code := ready(*self._views(), *arguments)) != DONE:
+            if code == NEED_OUTPUT:
+                self._hand_over()
+            else:
+                self.store.grow(code)
+        self._hand_over()
+
+    def _views(self) -> tuple[Any, Any, Any]:
+        """What kernels are called with; made anew where arrays were replaced."""
+        held = self.store.relations, self.plan_tables.plans
+        if held[0] is not self._held[0] or held[1] is not self._held[1]:
+            self._held = held
+            self._held_views = view(held[0]), view(held[1]), self._output_view
+        return self._held_views
+
+    def _hand_over(self) -> None:
+        state = self.output.state
+        if state[tables.RUNS]:
+            self.deliver(self)
+            state[tables.RUNS] = state[tables.VALUES] = 0
+
+    def runs(self) -> list[Run]:
+        """The runs of the current piece, in order."""
+        found = []
+        for row in self.output.runs[: self.output.state[tables.RUNS] * tables.RUN].reshape(-1, tables.RUN).tolist():
+            query, order, time, sign, first, count = row
+            if count:  # the last one may have come to nothing
+                columns = len(self.plan_tables.columns(query))
+                values = self.output.values[first : first + count * columns]
+                found.append(Run(query, order, time, sign, values.reshape(count, columns)))
+        return found

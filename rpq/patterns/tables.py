@@ -1,0 +1,297 @@
+"""How relations and plans lie in memory.
+
+**Relations.** A relation is the edges of one label under one window. Observation 1: what a join asks of a vertex, it
+asks of several relations at a time (is there an `a` out of it, and a `b` into it?), so what all relations know about
+a vertex lies side by side. Observation 2: most lists have one entry (a message has one creator). Observation 3: a
+plan walks some relations in one direction only.
+
+* `lists` begins with a *record* a vertex: a word of bits, then 62 *headers*, and again. There is a header for each
+  side of a relation that some plan walks (a side that nobody walks is not kept); a new one is added at the end, so
+  where headers are never changes. The bit of a header says that it is not empty: whether a vertex has all of a set of
+  lists is one load and one comparison. A header is 0 (nothing), positive (the one entry of a list of length one), or
+  `~(region / 2 << 32 | size class << 27 | length)`. Regions, in sizes of powers of two, follow the records in the
+  same array, in the *arena*; their place is relative to its beginning, so records can become longer and more.
+* An *entry* is `neighbour << 32 | edge`. Removal swaps with the last entry.
+* `edge` holds a record of twelve integers of 32 bits an edge: ends, relation, its place in both lists, previous and
+  next in the order of expiry; `long` is the same memory in integers of 64 bits, for its timestamp and the slide at
+  which it expires. Edge 0 is never given out.
+* `table` is one hash table for the edges of all relations, with linear probing: `hash << 32 | edge`, 0 empty. It
+  serves the refresh of an edge and the probes of joins. Growing it and closing gaps look at no edge.
+* `slots` are the first edges of the timing wheels (`wheel.py`), one wheel a window.
+
+* `support` and what follows are for support lists (`support_lists.py`), whose headers are in the records as well.
+
+An edge that enters or leaves costs O(1), amortised: lists grow by doubling. A vertex costs 8 bytes for each side
+that is walked and for the bits; an edge 48, some 16 to 32 in the hash table, and 8 to 16 in each list longer than
+one.
+
+**Plans.** The plans of all patterns lie in one set of tables, so that one kernel interprets them all. A pattern
+has a *seed* for each of its atoms: an edge of that atom's relation is bound to it. A seed has `steps`, each of which binds
+a variable; a step has `reaches`, the atoms through which the variable is reached from bound ones: the one with the
+shortest list proposes, the others are probed. `tests` compare or probe what is bound already.
+
+Kernels take views (`views.py`): fields are pointers. They never allocate; where something is full they return a
+`NEED_…` code with everything consistent, Python enlarges it, and the same call goes on where it stopped.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# What a kernel returns: finished, or what Python must do before it goes on.
+DONE = 0
+NEED_EDGES = 1
+NEED_ARENA = 2
+NEED_TABLE = 3
+NEED_OUTPUT = 4
+
+LOW = (1 << 32) - 1
+BITS = 62
+"""Headers whose emptiness one word of a vertex record tells."""
+LENGTH = (1 << 27) - 1
+CLASS_SHIFT = 27
+CLASS = 31
+CLASSES = 28
+OUT, IN = 0, 1
+NONE = -1
+
+# Fields of an edge, in `edge`.
+SOURCE = 0
+TARGET = 1
+RELATION = 2
+PLACE = 3  # in the list of its source; + 1: of its target
+PREVIOUS = 5  # in its slot; -1 - slot for the first, 0 in none
+NEXT = 6
+EDGE = 12
+# Fields of an edge, in `long`.
+TIME = 4
+EXPIRES = 5
+EDGE_LONG = 6
+
+# Fields of `Relations.state`.
+STRIDE = 0  # words of a vertex record
+SIDES_KEPT = 1
+ARENA = 2  # place in `lists` at which the arena begins
+ARENA_TOP = 3  # words of the arena that were given out (high water)
+ARENA_ROOM = 4
+EDGES = 5  # edges given out (high water), edge 0 included
+EDGE_ROOM = 6
+FREE_EDGE = 7  # first free edge, chained through NEXT
+LIVE = 8  # edges
+MASK = 9  # entries of the hash table - 1
+NEXT_BOUNDARY = 10  # stream time at which the next slide of some time window begins
+WINDOWS = 11
+VERTICES = 12  # records there are
+HAS_TIME = 13
+STREAM_TIME = 14
+COUNT_WINDOWS = 15  # how many there are
+PLACES = 16  # columns of `support_place`
+SUPPORT_AT = 17  # support lists: the atom whose lists are being changed; -1 none
+SUPPORT_STAGE = 18  # what of it has been done
+SUPPORT_DEPTH = 19  # frames of the walk
+RELATION_STATE = 20
+
+# Fields of a relation, in `relation`.
+WINDOW = 0
+CELL = 1  # offset of its header in a vertex record; + 1: of the other side; -1 not kept
+WORD = 3  # offset of the word with its bit; + 1
+BIT = 5  # the bit; + 1
+SEED = 7  # first seed of plans that read it, chained through NEXT_SEED; -1 none
+LOOPLESS = 8  # 1: an edge from a vertex to itself is not in it
+EDGES_HELD = 9
+SUPPORT = 10  # first atom with support lists that reads it, chained through SUPPORT_NEXT; -1 none
+RELATION_FIELDS = 11
+
+# Fields of an atom with support lists, in `support`; those with an end have one of the source and, + 1, one of the target.
+SUPPORT_NEXT = 0
+SUPPORT_RELATION = 1
+SUPPORT_WORD = 2  # offset of the word of all bits of the pattern
+SUPPORT_CELL = 3  # offset of the header of the end's list
+SUPPORT_BIT = 5
+SUPPORT_AWAY = 7  # bits of the other lists at that end's variable
+SUPPORT_LINK = 9  # the other atoms at that end's variable, in `support_link`
+SUPPORT_LINK_END = 11
+SUPPORT_PLACE = 13  # column of `support_place`
+SUPPORT_WORK = 15  # entries added or taken out so far
+SUPPORT_FIELDS = 16
+
+# Fields of a frame of the walk that changes support lists, in `support_stack`.
+LINK = 0
+LINK_END = 1
+WALK_POSITION = 2
+WALK_END = 3
+WALK_VERTEX = 4
+WALK_OWN = 5  # bit of the list that changed
+SUPPORT_FRAME = 6
+
+# Fields of a window, in `window`.
+KIND = 0
+SIZE = 1
+SLIDE = 2
+CURSOR = 3  # the first slide whose edges have not been expired
+EARLIEST = 4  # no edge expires before
+NUMBER = 5  # count windows: inserts so far
+FIRST_SLOT = 6
+REACHES_FROM = 7  # edges with timestamps from here …
+REACHES_TO = 8  # … to here …
+REACHES = 9  # … expire at this slide
+WINDOW_FIELDS = 10
+TIME_WINDOW, COUNT_WINDOW, UNBOUNDED = range(3)
+
+# Fields of `Plans.seed`.
+NEXT_SEED = 0
+QUERY = 1
+FROM = 2  # slot of the variable that the source is bound to
+TO = 3
+IS_FROM = 4  # the source must be this vertex (a constant); -1 any
+IS_TO = 5
+SAME = 6  # 1: source and target must be one vertex (a variable that stands twice)
+TESTS = 7
+TESTS_END = 8
+STEPS = 9
+STEPS_END = 10
+LOOKS = 11
+LOOKS_END = 12
+FIXED = 13  # values of constants, in `fixed`: (slot, vertex)
+FIXED_END = 14
+COLUMNS = 15  # the first slots are the columns of a row
+EXPLICIT = 16  # 1: expiry is reported
+LOOKED = 17  # values looked at that were no rows by themselves, so far
+WRITTEN = 18  # rows, so far
+SEED_FIELDS = 19
+
+# Fields of `Plans.step`.
+BINDS = 0
+REACH = 1
+REACH_END = 2
+NEEDS = 3  # bits that a vertex must have, in word NEEDS_WORD
+NEEDS_WORD = 4
+MORE = 5  # further words, in `look`
+MORE_END = 6
+PROBES = 7  # tests, in `test`
+PROBES_END = 8
+PLAIN = 9  # 1: whatever the one list holds is a value
+STEP_FIELDS = 10
+
+# Fields of `Plans.reach`: an atom with one bound end.
+REACH_RELATION = 0
+REACH_SLOT = 1  # of its bound end
+REACH_SIDE = 2  # the list of the bound end that is walked
+REACH_CELL = 3  # its header
+BEFORE_CHANGE = 4  # 1: must not use the changing edge
+REACH_FIELDS = 5
+
+# Fields of `Plans.test`: both ends of an atom are bound, or two slots must differ.
+TEST_RELATION = 0  # -1: the slots must differ
+TEST_FROM = 1
+TEST_TO = 2
+TEST_BEFORE = 3
+TEST_FIELDS = 4
+
+# Fields of `Plans.look`: the vertex at a slot must have bits.
+LOOK_SLOT = 0
+LOOK_WORD = 1
+LOOK_BITS = 2
+LOOK_FIELDS = 3
+
+# Fields of a frame of the enumeration, in `Plans.frame`.
+POSITION = 0
+END = 1
+PROPOSER = 2
+FRAME = 3
+
+# Fields of `Plans.state`.
+AT_SEED = 0  # seed that is being enumerated, or is next; -1 all are
+AT_STEP = 1  # its step; -1 it has not begun
+AT_EDGE = 2  # the changing edge; 0 none
+TUPLE = 3
+PHASE = 4
+READ = 5  # which of the relations that a tuple changes
+ORDER = 6  # 2 * tuple + 1, or 2 * tuple for a boundary before it
+EVENT_TIME = 7
+SIGN = 8
+INSERTED = 9
+REFRESHED = 10
+DELETED = 11
+ABSENT = 12
+LATE = 13
+EXPIRED = 14
+STAGE = 15  # how far an insert has come in a count window
+ENTERING = 16  # 1: support lists are being changed for an edge that came
+PLAN_STATE = 17
+
+# Values of `Plans.state[PHASE]`.
+CROSSING, EVICTING, CHANGING = range(3)
+# Values of `Plans.state[STAGE]`: the insert waits for its number; it has it, and what it evicts leaves.
+UNNUMBERED, NUMBERED = range(2)
+
+SLOTS = 96
+"""Variables and constants of a connected part, at most 33 + 32; behind them room for a whole vector to be read."""
+
+# Fields of `Output.state`.
+VALUES = 0
+VALUE_ROOM = 1
+RUNS = 2
+RUN_ROOM = 3
+OUTPUT_STATE = 4
+
+# Fields of a run: rows of one query and one event.
+RUN_QUERY = 0
+RUN_ORDER = 1
+RUN_TIME = 2
+RUN_SIGN = 3
+RUN_VALUES = 4  # its first value
+RUN_ROWS = 5
+RUN = 6
+
+
+class Relations(NamedTuple):
+    """All relations of an engine."""
+
+    lists: np.ndarray  # int64: vertex records, then the arena
+    edge: np.ndarray  # int32, EDGE an edge
+    long: np.ndarray  # int64: the same memory
+    table: np.ndarray  # int64: hash << 32 | edge
+    slots: np.ndarray  # int32: first edges of the timing wheels
+    free: np.ndarray  # int64 a size class: first free region, chained through its first word; -1 none
+    relation: np.ndarray  # int64, RELATION_FIELDS a relation
+    window: np.ndarray  # int64, WINDOW_FIELDS a window
+    reader_first: np.ndarray  # int32 a label + 1: the relations that its edges belong to, in `reader`
+    reader: np.ndarray  # int32
+    support: np.ndarray  # int64, SUPPORT_FIELDS an atom
+    support_link: np.ndarray  # int64: 2 * atom + end
+    support_place: np.ndarray  # int32, PLACES an edge: its place in support lists
+    support_stack: np.ndarray  # int64: frames
+    state: np.ndarray  # int64[RELATION_STATE]
+
+
+class Plans(NamedTuple):
+    """All plans, and where the enumeration stands."""
+
+    seed: np.ndarray  # int64, SEED_FIELDS a seed
+    step: np.ndarray  # int64, STEP_FIELDS a step
+    reach: np.ndarray  # int64
+    test: np.ndarray  # int64
+    look: np.ndarray  # int64
+    fixed: np.ndarray  # int64: slot, vertex
+    binding: np.ndarray  # int32[SLOTS]: the vertex a slot is bound to
+    frame: np.ndarray  # int64, FRAME a step of the current seed
+    state: np.ndarray  # int64[PLAN_STATE]
+
+
+class Output(NamedTuple):
+    """Rows, as they are found: the values of a run's rows lie side by side, row by row."""
+
+    values: np.ndarray  # int32; behind the last value room for a whole vector to be written
+    runs: np.ndarray  # int64, RUN a run
+    state: np.ndarray  # int64[OUTPUT_STATE]
+
+
+class Tuples(NamedTuple):
+    """A chunk of the stream, in ids."""
+
+    source: np.ndarray  # int32 vertex
+    target: np.ndarray  # int32
+    label: np.ndarray  # int32
+    timestamp: np.ndarray  # int64
+    delete: np.ndarray  # uint8
