@@ -31,7 +31,7 @@ from rpq.automata.expressions import (
     Repetition,
     SizeError,
 )
-from rpq.automata.names import ESCAPES, bare_name_end, in_angle_brackets, write_name
+from rpq.automata.names import ESCAPES, bare_name_end, in_angle_brackets, starts_name, write_name
 from rpq.automata.symbols import Symbol
 
 _OPERAND = "a name, '(', '!' or '^'"
@@ -57,6 +57,29 @@ def parse(text: str) -> Expression:
     return _Parser(text).parse()
 
 
+def parse_prefix(text: str, start: int) -> tuple[Expression, int]:
+    """Parse the longest path expression that begins at `start`; it and the place behind it and the blanks that follow.
+
+    Here a `?` before a letter begins the name of a variable, and is no quantifier: expressions stand between terms.
+
+    >>> expression, end = parse_prefix("?x a2q / c2a* ?y", 3)
+    >>> str(expression), end
+    ('a2q/c2a*', 14)
+    """
+    return _Parser(text, start, is_prefix=True).parse_prefix()
+
+
+def parse_name(text: str, start: int) -> tuple[str | None, int]:
+    """Parse a name in any of its notations, and return it with the place behind it; None where none begins at `start`.
+
+    >>> parse_name("x <a b> ", 0), parse_name("/", 0)
+    (('x', 1), (None, 0))
+    """
+    parser = _Parser(text, start)
+    name = parser._name()
+    return name, parser._position
+
+
 @dataclass
 class _Group:
     """What stands between two parentheses, as far as it was read."""
@@ -70,13 +93,25 @@ class _Group:
 class _Parser:
     """One pass over the text; open parentheses are on a list instead of the call stack, so any depth is read."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, start: int = 0, *, is_prefix: bool = False) -> None:
         self._text = text
-        self._position = 0
+        self._position = start
+        self._is_prefix = is_prefix
         self._groups = [_Group(0, 0)]
         self._quantified = False  # the step that was just read has a quantifier
 
     def parse(self) -> Expression:
+        """The whole text."""
+        expression = self._expression()
+        if self._position < len(self._text):
+            self._unexpected(self._after_operand("the end"))
+        return expression
+
+    def parse_prefix(self) -> tuple[Expression, int]:
+        """As much of the text as belongs to one expression."""
+        return self._expression(), self._position
+
+    def _expression(self) -> Expression:
         while True:
             # An operand starts here: open parentheses until there is one without.
             inverse_column = self._optional_inverse()
@@ -94,8 +129,6 @@ class _Parser:
                 group = self._groups[-1]
                 inner = self._combine(group.column, Alternation, group.alternatives)
                 if not group.column:
-                    if self._position < len(self._text):
-                        self._unexpected(self._after_operand("the end"))
                     return inner
                 if not self._take(")"):
                     self._unexpected(self._after_operand("')'"), f"the '(' of column {group.column} is still open")
@@ -106,7 +139,7 @@ class _Parser:
 
     def _end_step(self, primary: Expression, inverse_column: int) -> None:
         quantified = self._quantifier(primary)
-        if quantified and (character := self._peek()) and character in "*+?{":
+        if quantified and (character := self._peek()) and character in "*+?{" and not self._is_variable():
             self._fail(f"a second quantifier {character}", "parentheses around the first, as in (a*)+")
         self._quantified = quantified is not None
         step = quantified or primary
@@ -166,7 +199,7 @@ class _Parser:
     def _quantifier(self, inner: Expression) -> Expression | None:
         character = self._peek()
         column = self._position + 1
-        if character in _QUANTIFIERS:
+        if character in _QUANTIFIERS and not self._is_variable():
             self._position += 1
             return self._at(column, Repetition, inner, *_QUANTIFIERS[character])
         if not self._take("{"):
@@ -199,6 +232,11 @@ class _Parser:
         if len(digits) > 9:
             self._fail("the count is too large", "a smaller one", start + 1)
         return int(digits or "0") if self._position > start else None
+
+    def _is_variable(self) -> bool:
+        """Whether the next character begins the name of a variable."""
+        following = self._text[self._position + 1 : self._position + 2]
+        return self._is_prefix and self._peek() == "?" and bool(following) and starts_name(following)
 
     # Names
 
