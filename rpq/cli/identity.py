@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
-from rpq.cli.run_outputs import output_key
+from rpq.cli.named_files import output_key
 from rpq.cli.settings import RunSettings
 from rpq.queries.written import described
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import click
@@ -26,3 +27,8 @@ def check_files(*, written: Named, read: Named = ()) -> None:
                 check_writable(path)
     except WriteError as error:
         raise click.UsageError(str(error)) from error
+
+
+def output_key(path: str) -> str:
+    """What two names of the same output have in common."""
+    return path if path == "-" else os.path.realpath(path)

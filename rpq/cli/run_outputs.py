@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli.asked import Asked
+from rpq.cli.named_files import output_key
 from rpq.cli.outputs.late import LateFile
 from rpq.cli.outputs.query_outputs import QueryOutputs
 from rpq.cli.outputs.sinks import Sink, open_sink
@@ -48,11 +48,6 @@ def output_options(asked: Asked) -> list[tuple[str, str | None]]:
         (f"{entry.places['output']}, field output:" if "output" in entry.places else "--output", entry.output)
         for entry in _first_by_output(asked).values()
     ]
-
-
-def output_key(path: str) -> str:
-    """What two names of the same output have in common."""
-    return path if path == "-" else os.path.realpath(path)
 
 
 def open_outputs(asked: Asked, position: Position | None, *, grows: bool) -> Outputs:
