@@ -19,7 +19,6 @@ import pytest
 
 import rpq as library
 from rpq import automata
-from rpq.running.statistics import Statistics
 
 WINDOW = ("--window", "20", "--slide", "3")
 
@@ -128,7 +127,7 @@ def test_each_query_gives_the_rows_that_it_gives_alone(rpq, edges, tmp_path, kin
     found = {**reach, **rest, **shared}
     figures = json.loads(Path("stats.json").read_text())
     assert [query["name"] for query in figures["queries"]] == list(ALONE)
-    of_an_engine = {one.name for one in fields(Statistics)}
+    of_an_engine = {one.name for one in fields(library.Statistics)}
     assert of_an_engine <= figures.keys()
     assert all(of_an_engine - {"vertices_live", "engine_seconds"} <= query.keys() for query in figures["queries"])
     for query in figures["queries"]:
