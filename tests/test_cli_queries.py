@@ -10,6 +10,7 @@ import io
 import json
 import random
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -126,6 +127,9 @@ def test_each_query_gives_the_rows_that_it_gives_alone(rpq, edges, tmp_path, kin
     found = {**reach, **rest, **shared}
     figures = json.loads(Path("stats.json").read_text())
     assert [query["name"] for query in figures["queries"]] == list(ALONE)
+    of_an_engine = {one.name for one in fields(library.Statistics)}
+    assert of_an_engine <= figures.keys()
+    assert all(of_an_engine - {"vertices_live", "engine_seconds"} <= query.keys() for query in figures["queries"])
     for query in figures["queries"]:
         wanted = rows_alone(rpq, edges, *ALONE[query["name"]], "--stats", "alone.json")
         alone = json.loads(Path("alone.json").read_text())

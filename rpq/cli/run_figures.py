@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
@@ -11,40 +12,13 @@ from rpq.cli.asked import Asked
 if TYPE_CHECKING:
     from rpq.engine import Engine
 
-ENGINE_FIGURES = (
-    "tuples",
-    "inserted",
-    "refreshed",
-    "deleted",
-    "absent_deletes",
-    "late",
-    "irrelevant",
-    "rows_added",
-    "rows_removed",
-    "answers_live",
-    "edges_live",
-    "vertices_live",
-    "index_cells",
-    "index_bytes",
-    "engine_seconds",
-    "latency_p50_us",
-    "latency_p99_us",
-    "conflicts",
-    "conflicted_roots",
-    "pairs_in_doubt",
-    "searches",
-    "roots_set_aside",
-)
-"""Fields of the engine's statistics that are passed on under their own names."""
-
 _IN_COMMON = frozenset({"vertices_live", "engine_seconds"})
-"""Those that the queries of an engine have in common."""
+"""Fields of `Statistics` that the queries of an engine have in common; all others are told of each query too."""
 
 
 def figures_of_engine(engine: Engine) -> dict[str, Any]:
     """The figures of all queries together; None where there is nothing to say yet."""
-    statistics = engine.statistics()
-    known = {name: getattr(statistics, name) for name in ENGINE_FIGURES}
+    known = asdict(engine.statistics())
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}
 
 
@@ -53,7 +27,7 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
     outputs = {query.name: query.output for query in asked.entries}
     found = []
     for query in engine.queries:
-        statistics = engine.statistics(query.name)
+        known = asdict(engine.statistics(query.name))
         found.append(
             {
                 "name": query.name,
@@ -63,7 +37,7 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
                 "paths": query.paths,
                 "semantics": query.semantics,
                 "output": outputs[query.name],
-                **{name: getattr(statistics, name) for name in ENGINE_FIGURES if name not in _IN_COMMON},
+                **{name: value for name, value in known.items() if name not in _IN_COMMON},
             }
         )
     return found

@@ -11,8 +11,6 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS, ticks_per_second
 from rpq.results import html
 from rpq.running.evaluation import Evaluation
 
-_FURTHER = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Statistics:
@@ -21,9 +19,10 @@ class Statistics:
     tuples = inserted + refreshed + deleted + absent_deletes + late + irrelevant. Rows, answers and index are summed
     over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
     relevant tuples, timed inside the kernels (0 where there are none yet), accurate to a sixteenth of an octave.
-    The last five are of simple paths: how often a root met its first conflict, how many roots have met one now, pairs
-    that conflicts put in doubt now (for each of these a path is kept, or that there is none), searches for a simple path,
-    and roots that are set aside now. Compiling and loading kernels is in none of the times. The repr leaves out what is 0.
+    From `conflicts` to `roots_set_aside` they are of simple paths: how often a root met its first conflict, how many roots
+    have met one now, pairs that conflicts put in doubt now (for each of these a path is kept, or that there is none),
+    searches for a simple path, and roots that are set aside now. Compiling and loading kernels is in none of the times.
+    The repr leaves out what is 0.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -68,6 +67,10 @@ class Statistics:
         """The figures as text; seconds and microseconds with four digits."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in values.items()}
+
+
+_FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0)
+"""What not every kind of query counts, and what is summed over those that do: the fields with a default."""
 
 
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
