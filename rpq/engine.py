@@ -13,6 +13,7 @@ from rpq.compiled.stopwatch import Stopwatch
 from rpq.errors import InputError, MemoryLimitError, QueryError, RpqError
 from rpq.paths import path_query
 from rpq.paths.path import Path
+from rpq.patterns import pattern_query
 from rpq.queries import kinds
 from rpq.queries.query import Query, Vertex
 from rpq.results import html
@@ -30,6 +31,7 @@ from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import INT64_MAX
 
 kinds.register(path_query.KIND)
+kinds.register(pattern_query.KIND)
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 
@@ -308,7 +310,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if start == "window":
             refuse_if_lost(query, self._evaluation.labels, self._evaluation.graph, told=self._times.told)
         self._evaluation.midway = True
-        (running,) = self._evaluation.add(query)
+        try:
+            (running,) = self._evaluation.add(query, is_late=time is not None and start == "empty")
+        except QueryError:
+            self._evaluation.midway = False  # it was refused before anything was done
+            raise
         rows: ChunkRows = []
         if time is not None:
             try:
@@ -428,6 +434,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         evaluation = self._evaluation
         running = evaluation.running.named(query)
+        if not running.has_witnesses:
+            raise QueryError(f"query {running.question.name!r}: the witness of a graph pattern is not evaluated yet")
         answer = evaluation.vertices.id_of(source), evaluation.vertices.id_of(target)
         if min(answer) < 0:
             return None

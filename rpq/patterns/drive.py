@@ -21,6 +21,7 @@ from rpq.patterns.tables import (
     CHANGING,
     COUNT_WINDOW,
     COUNT_WINDOWS,
+    COUNTED,
     CROSSING,
     CURSOR,
     DELETED,
@@ -69,6 +70,13 @@ def _has_supports(relations, edge):
     """Whether support lists depend on an edge."""
     relation = np.int64(relations.edge[edge * EDGE + RELATION])
     return relations.relation[relation * RELATION_FIELDS + SUPPORT] >= 0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _count(relations, plans, relation, outcome):
+    """Count what became of a tuple, as a whole and for its relation."""
+    plans.state[outcome] += 1
+    relations.relation[relation * RELATION_FIELDS + COUNTED + outcome - INSERTED] += 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -172,19 +180,19 @@ def _insert(relations, plans, output, relation, source, target, time, number):
         base = relations.relation[relation * RELATION_FIELDS + WINDOW] * WINDOW_FIELDS
         expires = slide_after(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], number)
         if expires < relations.window[base + CURSOR]:
-            state[LATE] += 1
+            _count(relations, plans, relation, LATE)
             return np.int64(DONE)
         if source == target and relations.relation[relation * RELATION_FIELDS + LOOPLESS] != 0:
             return np.int64(DONE)
         edge = find(relations, relation, source, target)
         if edge != 0:
             make_younger(relations, edge, time, expires)
-            state[REFRESHED] += 1
+            _count(relations, plans, relation, REFRESHED)
             return np.int64(DONE)
         edge = make_edge(relations, relation, source, target, time, expires)
         if edge < 0:
             return -edge
-        state[INSERTED] += 1
+        _count(relations, plans, relation, INSERTED)
         _begin(relations, plans, edge, 1)
         state[ENTERING] = 1 if _has_supports(relations, edge) else 0
     if state[ENTERING] != 0:
@@ -238,9 +246,9 @@ def _delete(relations, plans, output, relation, source, target):
     if state[AT_EDGE] == 0:
         edge = find(relations, relation, source, target)
         if edge == 0:
-            state[ABSENT] += 1
+            _count(relations, plans, relation, ABSENT)
             return np.int64(DONE)
-        state[DELETED] += 1
+        _count(relations, plans, relation, DELETED)
         _begin(relations, plans, edge, -1)
     return _go_on_leaving(relations, plans, output, False)
 

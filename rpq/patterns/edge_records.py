@@ -4,8 +4,9 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.adjacency import add, remove, reserve
-from rpq.patterns.edge_table import enter, hash_of, leave
+from rpq.patterns.edge_table import enter, find, hash_of, leave
 from rpq.patterns.tables import (
+    DONE,
     EDGE,
     EDGE_LONG,
     EDGE_ROOM,
@@ -15,6 +16,7 @@ from rpq.patterns.tables import (
     FREE_EDGE,
     IN,
     LIVE,
+    LOOPLESS,
     MASK,
     NEED_ARENA,
     NEED_EDGES,
@@ -106,3 +108,33 @@ def fill_side(relations, relation, side):
                 return False
             add(relations, relation, side, near, far, edge)
     return True
+
+
+@njit(cache=True, nogil=True)
+def enter_edges(relations, relation, source, target, time, expires, at):
+    """Enter edges from number `at[0]` on into a relation that has none of them; DONE, or a `NEED_` code."""
+    has_loops = relations.relation[relation * RELATION_FIELDS + LOOPLESS] == 0
+    while at[0] < len(source):
+        i = at[0]
+        if has_loops or source[i] != target[i]:
+            edge = make_edge(relations, relation, np.int64(source[i]), np.int64(target[i]), time[i], expires[i])
+            if edge < 0:
+                return -edge
+        at[0] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def drop_all(relations, relation):
+    """Take all edges out of a relation."""
+    for edge in range(1, relations.state[EDGES]):
+        if relations.edge[edge * EDGE + RELATION] == relation:
+            drop_edge(relations, np.int64(edge))
+
+
+@njit(cache=True, nogil=True)
+def find_expiries(relations, relation, source, target, found, absent):
+    """Write the slides at which edges expire, `absent` where the relation has them not."""
+    for i in range(len(source)):
+        edge = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
+        found[i] = relations.long[edge * EDGE_LONG + EXPIRES] if edge != 0 else absent

@@ -22,6 +22,7 @@ from rpq.patterns.edge_table import find
 from rpq.patterns.row_writing import write_row, write_rows
 from rpq.patterns.tables import (
     ARENA,
+    AT_ANSWER,
     AT_EDGE,
     AT_SEED,
     AT_STEP,
@@ -30,6 +31,7 @@ from rpq.patterns.tables import (
     COLUMNS,
     DONE,
     EDGE,
+    EDGES,
     END,
     EVENT_TIME,
     EXPLICIT,
@@ -67,6 +69,7 @@ from rpq.patterns.tables import (
     REACH_RELATION,
     REACH_SIDE,
     REACH_SLOT,
+    RELATION,
     RUN,
     RUN_ORDER,
     RUN_QUERY,
@@ -352,4 +355,32 @@ def enumerate_edge(relations, plans, output, edge, explicit_only):
         state[AT_STEP] = -1
         seed = plans.seed[base + NEXT_SEED]
     state[AT_SEED] = -1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def enumerate_all(relations, plans, output, seed, relation):
+    """Write the rows of all edges of a seed's relation: every solution, once, whichever seed of the pattern it is.
+
+    No edge is changing (AT_EDGE is 0), so no atom must not use one. From edge AT_ANSWER on; codes as `enumerate_edge`.
+    """
+    state = plans.state
+    base = seed * SEED_FIELDS
+    first, end = plans.seed[base + STEPS], plans.seed[base + STEPS_END]
+    while state[AT_ANSWER] < relations.state[EDGES]:
+        edge = state[AT_ANSWER]
+        code = np.int64(DONE)
+        if state[AT_STEP] >= 0:
+            code = _walk(relations, plans, output, seed)
+        elif relations.edge[edge * EDGE + RELATION] == relation and _begin_seed(relations, plans, seed, edge):
+            if first == end:
+                code = _write_one(plans, output, plans.seed[base + QUERY], plans.seed[base + COLUMNS])
+            else:
+                _open_step(relations, plans, first, 0)
+                state[AT_STEP] = first
+                code = _walk(relations, plans, output, seed)
+        if code != DONE:
+            return code
+        state[AT_STEP] = -1
+        state[AT_ANSWER] += 1
     return np.int64(DONE)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.views import bound, view
-from rpq.patterns import drive, tables
+from rpq.patterns import drive, join, tables
 from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.row_writing import WIDEST
@@ -33,6 +33,7 @@ class LivePatterns:
     """The relations of a store under the plans of tables.
 
     `deliver` is called with each piece of the output. With `chooses` queries get support lists where they are worth it.
+    `guard` is called before more memory is taken, and may raise.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class LivePatterns:
         values: int = 1 << 20,
         runs: int = 1 << 14,
         chooses: bool = True,
+        guard: Callable[[], None] | None = None,
     ) -> None:
         values = max(values, 2 * tables.SLOTS)  # a row fits in any case
         self.store = store
         self.plan_tables = plan_tables
         self.deliver = deliver
         self.chooses = chooses
+        self.guard = guard
         self.choice = SupportChoice(plan_tables)
         self.output = Output(
             values=np.zeros(values + WIDEST, np.int32),
@@ -63,13 +66,16 @@ class LivePatterns:
 
     def apply(self, tuples: Tuples) -> None:
         """Apply a chunk; its rows are delivered."""
-        state = self.plan_tables.plans.state
         if len(tuples.source):
             self.store.have_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
+        self.apply_view(view(tuples), len(tuples.source))
+
+    def apply_view(self, tuples: Any, count: int) -> None:
+        """Apply the view of a chunk, for whose vertices there is room; its rows are delivered."""
+        state = self.plan_tables.plans.state
         state[tables.TUPLE] = 0
         state[tables.PHASE] = tables.CROSSING
-        held = view(tuples)
-        self._call(drive.apply_tuples, held, len(tuples.source))
+        self._call(drive.apply_tuples, tuples, count)
         if self.chooses:
             self.choice.review()
 
@@ -78,11 +84,30 @@ class LivePatterns:
         self.plan_tables.plans.state[tables.ORDER] = 0
         self._call(drive.advance_to, int(time))
 
+    def answers(self, query: int) -> None:
+        """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and what joining them costs)."""
+        seed, relation = self.plan_tables.cheapest_seed(query)
+        state = self.plan_tables.plans.state
+        state[[tables.AT_ANSWER, tables.AT_STEP, tables.AT_EDGE]] = 1, tables.NONE, 0
+        state[[tables.ORDER, tables.SIGN]] = 1, 1
+        state[tables.EVENT_TIME] = self.store.relations.state[tables.STREAM_TIME]
+        work = self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]]
+        self._call(join.enumerate_all, seed, relation)
+        # Asking for answers is no work that support lists would spare.
+        self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]] = work
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the output."""
+        return sum(array.nbytes for array in self.output)
+
     def _call(self, kernel: Any, *arguments: Any) -> None:
         ready = self._ready.get(kernel)
         if ready is None:
             ready = self._ready[kernel] = bound(kernel, *self._views(), *arguments)
         while (code := ready(*self._views(), *arguments)) != DONE:
+            if self.guard is not None:
+                self.guard()
             if code == NEED_OUTPUT:
                 self._hand_over()
             else:

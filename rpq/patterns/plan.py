@@ -163,6 +163,11 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
     )
 
 
+def condition_part(atom: Atom) -> Part:
+    """A condition as a part without columns: its one row is there while the edge is."""
+    return _part((atom,), (), None)
+
+
 def _ends(atom: Atom) -> tuple[Term, Term]:
     return atom.source, atom.target
 

@@ -71,6 +71,20 @@ class PlanTables:
             entries = self._supports.take_work(self._trees[query])
         return Work(looks, rows, entries)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self.plans)
+
+    def cheapest_seed(self, query: int) -> tuple[int, int]:
+        """The seed of a query with the fewest edges in its relation, and that relation."""
+        held = self.store.relations.relation.reshape(-1, tables.RELATION_FIELDS)[:, tables.EDGES_HELD]
+        relation = min((atom.relation for atom in self._parts[query][0].atoms), key=held.__getitem__)
+        seed = int(self.store.relations.relation[relation * tables.RELATION_FIELDS + tables.SEED])
+        while self.plans.seed[seed * tables.SEED_FIELDS + tables.QUERY] != query:
+            seed = int(self.plans.seed[seed * tables.SEED_FIELDS + tables.NEXT_SEED])
+        return seed, relation
+
     def _seeds(self, query: int) -> Iterator[int]:
         for relation in {atom.relation for atom in self._parts[query][0].atoms}:
             seed = int(self.store.relations.relation[relation * tables.RELATION_FIELDS + tables.SEED])

@@ -14,7 +14,7 @@ from rpq.compiled.views import view
 from rpq.errors import RpqError
 from rpq.patterns import tables
 from rpq.patterns.adjacency import clear_header
-from rpq.patterns.edge_records import fill_side
+from rpq.patterns.edge_records import drop_all, enter_edges, fill_side, find_expiries
 from rpq.patterns.edge_table import enter_all
 from rpq.patterns.tables import BITS, NONE, Relations
 from rpq.patterns.wheel import NEVER, SLOTS_A_WINDOW
@@ -78,22 +78,38 @@ class RelationStore:
     def add_window(self, kind: Literal["time", "count", "unbounded"], *, size: int = 1, slide: int = 1) -> int:
         """A new window; its number. `size` and `slide` are in units of the timestamps, or in inserts."""
         held = self.relations
-        row = np.zeros(tables.WINDOW_FIELDS, np.int64)
-        row[[tables.KIND, tables.SIZE, tables.SLIDE]] = _KINDS[kind], size, slide
-        row[tables.EARLIEST] = NEVER
+        row = self._window(kind, size, slide)
         row[tables.FIRST_SLOT] = len(held.slots)
-        held.state[tables.COUNT_WINDOWS] += kind == "count"
-        row[tables.REACHES_FROM], row[tables.REACHES_TO], row[tables.REACHES] = 1, 0, np.iinfo(np.int64).min
-        if kind == "time" and held.state[tables.HAS_TIME]:
-            row[tables.CURSOR] = held.state[tables.STREAM_TIME] // slide + 1
-            boundary = int(row[tables.CURSOR]) * slide
-            held.state[tables.NEXT_BOUNDARY] = min(int(held.state[tables.NEXT_BOUNDARY]), boundary)
         self.relations = held._replace(
             window=np.concatenate([held.window, row]),
             slots=np.concatenate([held.slots, np.zeros(0 if kind == "unbounded" else SLOTS_A_WINDOW, np.int32)]),
         )
         self._note_capacities()
         return len(held.window) // tables.WINDOW_FIELDS
+
+    def reuse_window(self, window: int, *, size: int, slide: int) -> None:
+        """Make a time window without edges another time window."""
+        fields = self.relations.window[window * tables.WINDOW_FIELDS :][: tables.WINDOW_FIELDS]
+        first = fields[tables.FIRST_SLOT]
+        fields[:] = self._window("time", size, slide)
+        fields[tables.FIRST_SLOT] = first
+
+    def rest_window(self, window: int) -> None:
+        """Let a time window without edges move no more, until it is used again."""
+        self.relations.window[window * tables.WINDOW_FIELDS + tables.KIND] = tables.UNBOUNDED
+
+    def _window(self, kind: str, size: int, slide: int) -> np.ndarray:
+        held = self.relations
+        row = np.zeros(tables.WINDOW_FIELDS, np.int64)
+        row[[tables.KIND, tables.SIZE, tables.SLIDE]] = _KINDS[kind], size, slide
+        row[tables.EARLIEST] = NEVER
+        held.state[tables.COUNT_WINDOWS] += kind == "count"
+        row[tables.REACHES_FROM], row[tables.REACHES_TO], row[tables.REACHES] = 1, 0, np.iinfo(np.int64).min
+        if kind == "time" and held.state[tables.HAS_TIME]:
+            row[tables.CURSOR] = held.state[tables.STREAM_TIME] // slide + 1
+            boundary = int(row[tables.CURSOR]) * slide
+            held.state[tables.NEXT_BOUNDARY] = min(int(held.state[tables.NEXT_BOUNDARY]), boundary)
+        return row
 
     def add_relation(self, window: int, *, loopless: bool = False) -> int:
         """A new empty relation under a window; its number. `loopless`: an edge from a vertex to itself is not in it."""
@@ -104,6 +120,39 @@ class RelationStore:
         row[tables.LOOPLESS] = int(loopless)
         self.relations = held._replace(relation=np.concatenate([held.relation, row]))
         return len(held.relation) // tables.RELATION_FIELDS
+
+    def reuse_relation(self, relation: int, window: int, *, loopless: bool = False) -> None:
+        """Make a relation that nobody reads and that has no edges another one; the sides that it keeps stay."""
+        fields = self.relations.relation[relation * tables.RELATION_FIELDS :][: tables.RELATION_FIELDS]
+        fields[tables.WINDOW] = window
+        fields[tables.LOOPLESS] = int(loopless)
+        fields[tables.COUNTED :] = 0
+
+    def empty_relation(self, relation: int) -> None:
+        """Take all edges out of a relation that no plan reads. O(edges of all relations)."""
+        drop_all(view(self.relations), relation)
+
+    def fill_relation(
+        self, relation: int, source: np.ndarray, target: np.ndarray, time: np.ndarray, expires: np.ndarray
+    ) -> None:
+        """Enter edges into an empty relation, with the slides at which they expire; nothing is enumerated."""
+        at = np.zeros(1, np.int64)
+        while (code := enter_edges(view(self.relations), relation, source, target, time, expires, at)) != tables.DONE:
+            self.grow(code)
+
+    def expiries(self, relation: int, source: np.ndarray, target: np.ndarray, absent: int) -> np.ndarray:
+        """The slides at which edges expire from a relation, `absent` for those that it does not hold."""
+        found = np.empty(len(source), np.int64)
+        find_expiries(view(self.relations), relation, source, target, found, absent)
+        return found
+
+    def edges_held(self, relation: int) -> int:
+        """Edges of a relation."""
+        return int(self.relations.relation[relation * tables.RELATION_FIELDS + tables.EDGES_HELD])
+
+    def counted(self, relation: int) -> np.ndarray:
+        """What became of the tuples with its label: inserted, refreshed, deleted, absent, late."""
+        return self.relations.relation[relation * tables.RELATION_FIELDS :][tables.COUNTED : tables.RELATION_FIELDS].copy()
 
     def read_labels(self, readers: Sequence[Sequence[int]]) -> None:
         """Let edges of label i belong to the relations `readers[i]`, at most one a window."""

@@ -100,7 +100,8 @@ SEED = 7  # first seed of plans that read it, chained through NEXT_SEED; -1 none
 LOOPLESS = 8  # 1: an edge from a vertex to itself is not in it
 EDGES_HELD = 9
 SUPPORT = 10  # first atom with support lists that reads it, chained through SUPPORT_NEXT; -1 none
-RELATION_FIELDS = 11
+COUNTED = 11  # what became of the tuples with its label: inserted, refreshed, deleted, absent, late
+RELATION_FIELDS = 16
 
 # Fields of an atom with support lists, in `support`; those with an end have one of the source and, + 1, one of the target.
 SUPPORT_NEXT = 0
@@ -218,7 +219,8 @@ LATE = 13
 EXPIRED = 14
 STAGE = 15  # how far an insert has come in a count window
 ENTERING = 16  # 1: support lists are being changed for an edge that came
-PLAN_STATE = 17
+AT_ANSWER = 17  # the edge that is next when all answers are enumerated
+PLAN_STATE = 18
 
 # Values of `Plans.state[PHASE]`.
 CROSSING, EVICTING, CHANGING = range(3)

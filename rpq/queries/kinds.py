@@ -11,14 +11,15 @@ from typing import Any
 
 from rpq.errors import QueryError
 from rpq.files.described import Damage, Described
-from rpq.queries.protocol import Question, Resources, RunningQuery
+from rpq.queries.protocol import Host, Question, Resources, RunningQuery
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of query: the type of its questions, how one starts to run, and how it becomes JSON and is read again.
 
-    `read` raises `Damage` for what `described` cannot have given.
+    `read` raises `Damage` for what `described` cannot have given. Where queries of the kind share what they hold, `host`
+    makes that, once an engine, and each that starts finds it in its resources.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Kind:
     start: Callable[[Any, Resources], RunningQuery]
     described: Callable[[Any], dict[str, Any]]
     read: Callable[[Described], Any]
+    host: Callable[[Resources], Host] | None = None
 
 
 _kinds: dict[str, Kind] = {}
@@ -38,10 +40,11 @@ def register(kind: Kind) -> None:
 
 
 def kind_of(question: Any) -> Kind:
-    """The kind of a question. Raises `QueryError` for what is none."""
-    for kind in _kinds.values():
-        if isinstance(question, kind.question):
-            return kind
+    """The kind of a question, by the nearest of its classes that has one. Raises `QueryError` for what is none."""
+    for one in type(question).__mro__:
+        for kind in _kinds.values():
+            if kind.question is one:
+                return kind
     raise QueryError(f"a query is a rpq.Query(expression, window=…), not {question!r}")
 
 

@@ -3,7 +3,8 @@
 The evaluation (`rpq.running`) turns names into ids, keeps the snapshot graph, moves the clock, and cuts the stream into
 chunks. It knows no kind of query; what it needs of one stands here. A running query has *workers*, one for each thread
 of the engine: each takes every chunk and answers for a part of the answers, so that no two report the same row. What
-workers report are columns of vertex ids (`rpq.results.delta`), as many as the query has columns.
+workers report are columns of vertex ids (`rpq.results.delta`), as many as the query has columns. Queries that share what
+they hold have no workers, but one *host* an engine, which takes every chunk for all of them.
 
 To add a kind: a question (`Question`) for users to make, a `RunningQuery` with its `Worker`, and a `Kind` that binds
 the two (`rpq.queries.kinds`). `tests/edge_query.py` is a small one: the edges of one label.
@@ -70,6 +71,8 @@ class Resources:
     witness: bool
     capacity: int
     guard: Guard
+    host: Any = None  # what the kind's `host` made, for all its queries in the engine
+    is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
 
 
 class Overrun(NamedTuple):
@@ -129,6 +132,39 @@ class Worker(Protocol):
         """Assert the invariants."""
 
 
+class Host(Protocol):
+    """What all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+        """Take in label ids with their names, before the queries do. O(labels)."""
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+        """Let the ids of the dictionary be used, before the queries do; `fresh` ids are those of new names."""
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `MemoryLimitError`."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `deltas` may not be empty."""
+
+    def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
+        """The rows of the last call by the name of the query, or those `before` a tuple of it; for one call of it."""
+
+    def advance(self, time: int) -> list[tuple[str, Delta]]:
+        """Move the stream time without a tuple."""
+
+    def sweep(self) -> None:
+        """Let go of everything that has left the window: after it no id of an edge that has left is used."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+
+
 class RunningQuery(ABC):
     """A registered query while it runs."""
 
@@ -136,7 +172,7 @@ class RunningQuery(ABC):
     """With its windows in the integers of the stream."""
 
     workers: Sequence[Worker]
-    """One for each thread."""
+    """One for each thread; none where there is a host."""
 
     vertex_room: int = 0
     """Vertex ids below can be used."""
@@ -163,6 +199,19 @@ class RunningQuery(ABC):
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
 
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        """Start at a time with these edges, as `Worker.load` has them; None where there never was one."""
+        deltas = []
+        for worker in self.workers:
+            worker.advance(time)
+            if chunk is not None:
+                deltas.append(worker.load(chunk, *slides, quiet=quiet))
+        return deltas
+
+    def leave(self) -> None:
+        """Let go of what is held for this query alone, also by the host."""
+        self.workers = ()
+
     # --- what it tells ---------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -180,6 +229,9 @@ class RunningQuery(ABC):
     @abstractmethod
     def figures(self) -> Figures:
         """What was counted, and what is held. O(size of the index)."""
+
+    has_witnesses: bool = True
+    """Whether `witness` and `witnesses` can be asked."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
         """What makes an answer, given as ids, one; None if it is none."""

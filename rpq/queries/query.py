@@ -1,15 +1,20 @@
-"""What a user asks: a path expression, a window, and how paths and answers are to be understood."""
+"""What a user asks: a path expression or a graph pattern, a window, and how paths and answers are to be understood.
+
+`Query(text)` makes the one that the text is: what parses as a path expression is a path query; what does not, and has a
+`?` before a letter, `_:`, or a dot before a blank in it, is a `PatternQuery`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from typing import Any, Literal, Self
 from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
+from rpq.queries.pattern import Pattern, looks_like_a_pattern
 from rpq.stream.window import Window
 
 Vertex = int | str
@@ -54,7 +59,19 @@ class Query(_Options):
 
     expression: str = field(kw_only=False)
 
+    def __new__(cls, expression: Any = None, **options: Any) -> Query:
+        if cls is Query and isinstance(expression, str) and _is_pattern(expression):
+            return super().__new__(PatternQuery)
+        if cls is Query and (option := next((one for one in _OF_PATTERNS if one in options), None)):
+            raise QueryError(f"{option} is an option of graph patterns (?x a ?y . ?y b ?z); {expression!r} is a path")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
+        self._see_that_options_fit()
+        object.__setattr__(self, "_dfa", compiled(self.expression))
+        self._have_name()
+
+    def _see_that_options_fit(self) -> None:
         if not isinstance(self.name, str):
             raise QueryError(f"the name of a query is text, not {self.name!r}")
         if not isinstance(self.window, Window):
@@ -73,7 +90,8 @@ class Query(_Options):
                 object.__setattr__(self, ends, _vertices(ends, value))
         if not isinstance(self.expression, str):
             raise QueryError(f"the expression of a query is text, not {self.expression!r}")
-        object.__setattr__(self, "_dfa", compiled(self.expression))
+
+    def _have_name(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.expression)
         for option in ("expression", "name"):
@@ -131,7 +149,7 @@ class Query(_Options):
         """
         return self.dfa.is_relevant(label)
 
-    def over(self, window: Window) -> Query:
+    def over(self, window: Window) -> Self:
         """The same query over another window; its expression is not compiled again.
 
         >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
@@ -140,6 +158,103 @@ class Query(_Options):
         other = copy(self)
         object.__setattr__(other, "window", window)
         return other
+
+
+@dataclass(frozen=True, repr=False)
+class PatternQuery(Query):
+    """A persistent graph pattern: `expression` is its text, `?x a2q ?y . ?y c2q ?z`; `Query` makes one of such a text.
+
+    - `select`: the variables (without `?`) that are columns of its rows; by default all, in order of appearance
+    - `distinct`: a solution that several bindings give is one answer; otherwise it comes as often as there are bindings
+    - `matching`: with "isomorphism" different variables and constants stand for different vertices
+    - `name`, `window`, `semantics`: as of a path query
+
+    Atoms are single edges (a label, or `^` and a label) so far. Raises `QueryError`, and for the text `ExpressionError`.
+
+    >>> query = Query("?x a2q ?y . ?y ^c2q ?z", window=Window(size=30, slide=1), select=("x", "z"))
+    >>> query.columns, sorted(query.labels)
+    (('x', 'z'), ['a2q', 'c2q'])
+    """
+
+    select: Sequence[str] | None = field(default=None, kw_only=True)
+    distinct: bool = field(default=False, kw_only=True)
+    matching: Literal["homomorphism", "isomorphism"] = field(default="homomorphism", kw_only=True)
+    report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._see_that_options_fit()
+        if self.matching not in ("homomorphism", "isomorphism"):
+            raise QueryError(f"matching is 'homomorphism' or 'isomorphism', not {self.matching!r}")
+        if not isinstance(self.distinct, bool):
+            raise QueryError(f"distinct is True or False, not {self.distinct!r}")
+        if self.report not in ("change", "slide", "time"):
+            raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
+        if self.report != "change":
+            raise QueryError(f"report={self.report!r} is not evaluated yet: rows come with every change")
+        if self.on_budget != "error":
+            raise QueryError('on_budget="set_aside" is for path queries: an answer to a pattern must not miss a path')
+        for ends in ("sources", "targets"):
+            if getattr(self, ends) is not None:
+                raise QueryError(f"{ends} are of path queries: in a pattern a name in place of a variable says the same")
+        pattern = Pattern.read(self.expression, self.select)
+        object.__setattr__(self, "select", None if self.select is None else pattern.columns)
+        object.__setattr__(self, "_pattern", pattern)
+        self._have_name()
+
+    @property
+    def pattern(self) -> Pattern:
+        """The atoms, and which variables are columns.
+
+        >>> [str(atom) for atom in Query("?x a ?y . ?y b z", window=Window(size=1, slide=1)).pattern.atoms]
+        ['?x a ?y', '?y b z']
+        """
+        pattern: Pattern = self._pattern  # type: ignore[attr-defined]
+        return pattern
+
+    @property
+    def dfa(self) -> automata.DFA:
+        """Only a path expression has an automaton. Raises `QueryError`."""
+        raise QueryError(f"{self.expression} is a graph pattern, which has no automaton as a whole")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows, beside query, timestamp and op: those selected, or all variables.
+
+        >>> Query("?x a ?y . _:z b ?x", window=Window(size=1, slide=1)).columns
+        ('x', 'y')
+        """
+        return self.pattern.columns
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of its atoms.
+
+        >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).labels)
+        ['a', 'b']
+        """
+        return self.pattern.labels
+
+    def reads(self, label: str) -> bool:
+        """Whether an atom has this label.
+
+        >>> [Query("?x a ?y", window=Window(size=1, slide=1)).reads(label) for label in "ab"]
+        [True, False]
+        """
+        return label in self.pattern.labels
+
+
+_OF_PATTERNS = ("select", "distinct", "matching", "report")
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether a text is to be read as a pattern: it looks like one, and is no path expression."""
+    if not looks_like_a_pattern(text):
+        return False
+    try:
+        automata.parse(text)
+    except automata.ExpressionError:
+        return True
+    return False
 
 
 def compiled(expression: str) -> automata.DFA:

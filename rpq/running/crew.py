@@ -1,4 +1,4 @@
-"""The threads of an engine: every worker of every query gets each chunk."""
+"""The threads of an engine: every worker of every query, and every host, gets each chunk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from rpq.errors import MemoryLimitError
-from rpq.results.delta import Delta
+from rpq.queries.protocol import Host
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
 
@@ -23,14 +23,14 @@ class Crew:
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def apply(
-        self, jobs: Sequence[Job], chunk: Chunk, tuples: Any, edges: Edges, first: int
-    ) -> tuple[list[tuple[int, Delta]], MemoryLimitError | None]:
-        """Apply a chunk, which begins at row `first` of the push; what workers report up to the first failure."""
+        self, jobs: Sequence[Job], hosts: Sequence[Host], chunk: Chunk, tuples: Any, edges: Edges, first: int
+    ) -> MemoryLimitError | None:
+        """Let workers and hosts apply a chunk, which begins at row `first` of the push; the first failure."""
         met: list[MemoryLimitError] = []
-        waiting = iter(jobs)
+        waiting = iter([*hosts, *(worker for _, worker in jobs)])
 
         def work() -> None:
-            for _, worker in waiting:
+            for worker in waiting:
                 try:
                     worker.apply(chunk, tuples, edges)
                 except MemoryLimitError as failure:
@@ -43,7 +43,4 @@ class Crew:
         finally:
             for other in others:
                 other.result()
-        if not met:
-            return [(number, worker.delta()) for number, worker in jobs if worker.has_rows], None
-        earliest = min(met, key=lambda failure: failure.row)
-        return [(number, worker.delta(before=earliest.row - first)) for number, worker in jobs], earliest
+        return min(met, key=lambda failure: failure.row, default=None)

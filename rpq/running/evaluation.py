@@ -88,7 +88,9 @@ class Evaluation:
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
         self.midway = True
         outcome = self.graph.resolve(view_of_chunk, count)
-        deltas, failure = self._crew.apply(self.running.jobs, chunk, view_of_chunk, self.graph.edges, first)
+        running = self.running
+        failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first)
+        deltas = self._deltas(None if failure is None else failure.row - first)
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
@@ -122,6 +124,8 @@ class Evaluation:
                 failure = failure or problem
             if worker.has_rows:
                 deltas.append((place, worker.delta()))
+        if self.running.hosts:
+            failure = self._apply_one_in_hosts(deltas) or failure
         counts = _NO_ROWS
         rows: ChunkRows = []
         if deltas and failure is None:
@@ -142,12 +146,38 @@ class Evaluation:
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
+    def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> MemoryLimitError | None:
+        """Let the hosts apply the single tuple; `deltas` gets what they report."""
+        single = self._single
+        for host in self.running.hosts:
+            try:
+                host.apply(single.chunk, single.view, self.graph.edges)
+            except MemoryLimitError as failure:
+                return failure
+            if host.has_rows:
+                deltas += self.running.numbered(host.deltas())
+        return None
+
+    def _deltas(self, before: int | None) -> list[tuple[int, Delta]]:
+        """What workers and hosts report of the last chunk, or of its tuples `before` one at which something failed."""
+        running = self.running
+        if before is None:
+            deltas = [(number, worker.delta()) for number, worker in running.jobs if worker.has_rows]
+        else:
+            deltas = [(number, worker.delta(before=before)) for number, worker in running.jobs]
+        for host in running.hosts:
+            deltas += running.numbered(host.deltas(before=before))
+        return deltas
+
     def advance(self, time: int) -> ChunkRows:
         """Move the stream time; the rows."""
         self.guard.row = 0
         self.midway = True
         self.graph.advance(time)
-        rows = self.rows_of([(number, worker.advance(time)) for number, worker in self.running.jobs])
+        deltas = [(number, worker.advance(time)) for number, worker in self.running.jobs]
+        for host in self.running.hosts:
+            deltas += self.running.numbered(host.advance(time))
+        rows = self.rows_of(deltas)
         self.note_overruns(None)
         self._collect_if_quiet()
         self.midway = False
@@ -177,25 +207,34 @@ class Evaluation:
 
     # --- queries ---------------------------------------------------------------------------------------------
 
-    def add(self, *questions: Question) -> list[RunningQuery]:
-        """Let queries run, from an empty window. O(labels · queries), those that run already included."""
-        added = [self._start(question) for question in questions]
+    def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
+        """Let queries run, from an empty window. O(labels · queries), those that run already included.
+
+        `is_late` tells that no window will be loaded, though there is one.
+        """
+        added = [self._start(question, is_late) for question in questions]
         self.running.settle(self.labels, self.graph)
-        self.guard.add(worker for running in added for worker in running.workers)
+        self.guard.add([*(worker for running in added for worker in running.workers), *self.running.hosts])
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
+        for host in self.running.hosts:
+            host.make_room(self.vertices, used)
         for running in added:
             running.make_room(self.vertices, used, self.graph)
         self._vertex_room = 0
         return added
 
-    def _start(self, question: Question) -> RunningQuery:
+    def _start(self, question: Question, is_late: bool) -> RunningQuery:
         running: RunningQuery
-        guard = self.guard.of(question.name, lambda: running.workers)
         resources = Resources(
-            threads=self._threads, share=self.share, witness=self.witness, capacity=self._capacity, guard=guard
+            threads=self._threads,
+            share=self.share,
+            witness=self.witness,
+            capacity=self._capacity,
+            guard=self.guard.of(lambda: question.name, lambda: running.workers),
+            is_late=is_late,
         )
-        running = self.running.start(question, resources, self.labels)
+        running = self.running.start(question, resources, self.labels, self.guard.of)
         return running
 
     def load(self, running: RunningQuery, *, time: int, empty: bool) -> ChunkRows:
@@ -209,17 +248,13 @@ class Evaluation:
         slides = [-(-(edges.timestamp[held] + window.size) // window.slide) for window in running.windows]
         number = self.running.number_of(running)
         chunk = self.graph.chunk_of(held)
-        deltas = []
-        for worker in running.workers:
-            worker.advance(time)
-            deltas.append((number, worker.load(chunk, *slides)))
-        return self.rows_of(deltas)
+        return self.rows_of([(number, delta) for delta in running.load(time, chunk, *slides)])
 
     def remove(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
         self.running.remove(name)
         self.running.settle(self.labels, self.graph)
-        self.guard.restart(worker for _, worker in self.running.jobs)
+        self.guard.restart(self.running.workers)
         self.collect()
 
     # --- rows ------------------------------------------------------------------------------------------------
@@ -268,7 +303,7 @@ class Evaluation:
 
     def collect(self) -> None:
         """Let go of everything that has left every window."""
-        for _, worker in self.running.jobs:
+        for worker in self.running.workers:
             worker.sweep()
         unused = self.graph.collect()
         unused = unused[unused < self.vertices.count]
@@ -291,5 +326,5 @@ class Evaluation:
         self.vertices._check()
         self.labels._check()
         self.graph._check()
-        for _, worker in self.running.jobs:
+        for worker in self.running.workers:
             worker._check()

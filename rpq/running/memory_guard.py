@@ -30,11 +30,11 @@ class MemoryGuard:
         """Watch these workers alone."""
         self._grown, self._workers = [*workers], {}
 
-    def of(self, name: str, workers: Callable[[], Iterable[Any]]) -> Guard:
-        """The guard of a query."""
+    def of(self, name: Callable[[], str], workers: Callable[[], Iterable[Any]]) -> Guard:
+        """The guard of a query, or of a host and a query that it serves."""
 
         def guard(size: int, place: int) -> None:
-            self._refuse_if_too_much(name, workers(), size, self.row + place)
+            self._refuse_if_too_much(name(), workers(), size, self.row + place)
 
         return guard
 

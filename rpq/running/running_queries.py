@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rpq.errors import QueryError, RegistrationError
 from rpq.queries.kinds import kind_of
-from rpq.queries.protocol import Question, Resources, RunningQuery
+from rpq.queries.protocol import Guard, Question, Resources, RunningQuery
 from rpq.results.changes import Asked
+from rpq.results.delta import Delta
 from rpq.stream.columns import EARLIEST
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX
+
+GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
+"""Makes the guard of a host, for the name of a query that it serves, and itself."""
 
 
 class RunningQueries:
@@ -25,6 +30,8 @@ class RunningQueries:
         self._held: dict[str, RunningQuery] = {}
         self.asked = Asked((), ())
         self.jobs: tuple[tuple[int, Any], ...] = ()  # (number of the query, worker)
+        self.hosts: tuple[Any, ...] = ()  # what queries of one kind share
+        self._host_of: dict[str, Any] = {}  # the host of a kind, by its name
         self.may_overrun = False  # whether a query has roots that can go over a budget
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
 
@@ -46,6 +53,16 @@ class RunningQueries:
             raise QueryError(f"no query named {name!r}; the registered ones are: {known}")
         return self._held[name]
 
+    @property
+    def workers(self) -> list[Any]:
+        """All that takes chunks: workers and hosts."""
+        return [*(worker for _, worker in self.jobs), *self.hosts]
+
+    def numbered(self, deltas: Iterable[tuple[str, Delta]]) -> list[tuple[int, Delta]]:
+        """What hosts report, with the numbers of queries in place of their names. O(queries)."""
+        numbers = {name: number for number, name in enumerate(self._held)}
+        return [(numbers[name], delta) for name, delta in deltas]
+
     def number_of(self, running: RunningQuery) -> int:
         """The number that its rows bear."""
         return list(self._held).index(running.question.name)
@@ -56,23 +73,48 @@ class RunningQueries:
         if question.name in self._held:
             raise QueryError(f"there is a query named {question.name!r} already; give this one another name")
 
-    def start(self, question: Question, resources: Resources, labels: LabelDictionary) -> RunningQuery:
+    def start(
+        self, question: Question, resources: Resources, labels: LabelDictionary, guard_of_host: GuardOfHost
+    ) -> RunningQuery:
         """Let a query begin, from an empty window; `settle` makes it one of those that run."""
         self.refuse_if_unfit(question)
-        running = kind_of(question).start(question, resources)
-        running.set_labels(np.fromiter(labels.ids.values(), np.int64, len(labels)), list(labels.ids))
+        kind = kind_of(question)
+        ids, names = np.fromiter(labels.ids.values(), np.int64, len(labels)), list(labels.ids)
+        if kind.host is not None:
+            host = self._host_of.get(kind.name)
+            if host is None:
+                guard = guard_of_host(lambda: self._hosted_by(kind.name), lambda: (self._host_of[kind.name],))
+                host = self._host_of[kind.name] = kind.host(replace(resources, guard=guard))
+                host.set_labels(ids, names)
+            resources = replace(resources, host=host)
+        try:
+            running = kind.start(question, resources)
+        except BaseException:
+            self._forget_idle_hosts()
+            raise
+        running.set_labels(ids, names)
         self._held[question.name] = running
         return running
 
     def remove(self, name: str) -> None:
         """Take a query away."""
-        del self._held[name]
+        self._held.pop(name).leave()
+        self._forget_idle_hosts()
+
+    def _hosted_by(self, kind: str) -> str:
+        """The name of a query that a host serves; the first of them."""
+        return next(name for name, running in self._held.items() if kind_of(running.question).name == kind)
+
+    def _forget_idle_hosts(self) -> None:
+        used = {kind_of(running.question).name for running in self._held.values()}
+        self._host_of = {kind: host for kind, host in self._host_of.items() if kind in used}
 
     def settle(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Tell the graph what is read over which windows, after queries came or went. O(labels · windows)."""
         held = self._held.values()
         self.asked = Asked((*self._held,), tuple(running.question.columns for running in held))
         self.jobs = tuple((number, worker) for number, running in enumerate(held) for worker in running.workers)
+        self.hosts = tuple(self._host_of.values())
         self.may_overrun = any(running.may_overrun for running in held)
         windows = [window for running in held for window in running.windows]
         self.latest = INT64_MAX - max((window.size for window in windows), default=0)
@@ -83,12 +125,16 @@ class RunningQueries:
 
     def admit_labels(self, labels: np.ndarray, names: Sequence[str], graph: SnapshotGraph) -> None:
         """Tell queries and graph what label ids stand for."""
+        for host in self.hosts:
+            host.set_labels(labels, names)
         for running in self._held.values():
             running.set_labels(labels, names)
         graph.set_labels(labels, self._reads(labels, sum(len(running.windows) for running in self._held.values())))
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        for host in self.hosts:
+            host.make_room(vertices, fresh)
         for running in self._held.values():
             running.make_room(vertices, fresh, graph)
 

@@ -127,6 +127,8 @@ class Saved:
                 raise Damage(
                     f"it tells of {len(self.edges.slides)} windows when edges expire from them, which are not the queries'"
                 )
+            for host in evaluation.running.hosts:
+                host.make_room(evaluation.vertices, fresh)
             for running, state in zip(evaluation.running, self.content.queries, strict=True):
                 mine = [next(slides) for _ in running.windows]
                 self._check_slides(running, mine)
@@ -165,10 +167,8 @@ class Saved:
         for window, mine in zip(running.windows, slides, strict=True):
             inside |= mine > window.slide_number(time)
         chunk = evaluation.graph.chunk_of(entered[inside])
-        for worker in running.workers:
-            worker.advance(time)
-            if self.content.kind is not None:
-                worker.load(chunk, *(mine[inside] for mine in slides), quiet=True)
+        held = None if self.content.kind is None else chunk
+        running.load(time, held, *(mine[inside] for mine in slides), quiet=True)
 
     def _check_slides(self, running: RunningQuery, slides: list[np.ndarray]) -> None:
         """Raise `Damage` where an edge expires from a window when it cannot."""

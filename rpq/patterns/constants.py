@@ -1,0 +1,70 @@
+"""Which vertices the constants of patterns are: names that have an id only while the stream has them.
+
+A name gets an id with its first edge, gives it back when its last edge has left, and another name may get it then. So
+all constants are looked up when names are new: before any edge of theirs enters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from rpq.stream.vertices import VertexDictionary
+
+
+class Constants:
+    """The names that stand in patterns, and their ids."""
+
+    def __init__(self) -> None:
+        self._users: Counter[str] = Counter()
+        self._ids: dict[str, int] = {}  # of those that have one
+        self._names: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def take(self, names: Iterable[str]) -> None:
+        """Watch these names too."""
+        self._users.update(names)
+
+    def release(self, names: Iterable[str]) -> None:
+        """Watch them no more for one user."""
+        for name in names:
+            self._users[name] -= 1
+            if not self._users[name]:
+                del self._users[name]
+                self._names.pop(self._ids.pop(name, -1), None)
+
+    def id_of(self, name: str) -> int | None:
+        """The id of a name; None while no edge has it."""
+        return self._ids.get(name)
+
+    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> bool:
+        """Look names up after ids were given to new ones; whether any is another now. O(the fewer of the two)."""
+        if not self._users or not len(fresh):
+            return False
+        if len(fresh) < len(self._users):
+            ids = [int(identity) for identity in fresh]
+            named = [str(vertices.name_of(identity)) for identity in ids]
+            known = {name: identity for name, identity in zip(named, ids, strict=True) if name in self._users}
+            taken = {self._names[identity] for identity in ids if identity in self._names}
+        else:
+            found = {name: vertices.id_of(_as_vertex(name, vertices)) for name in self._users}
+            known = {name: identity for name, identity in found.items() if identity >= 0}
+            taken = {*self._users}
+        before = dict(self._ids)
+        for name in taken:
+            self._names.pop(self._ids.pop(name, -1), None)
+        for name, identity in known.items():
+            self._ids[name] = identity
+            self._names[identity] = name
+        return self._ids != before
+
+
+def _as_vertex(name: str, vertices: VertexDictionary) -> int | str:
+    """A name as a vertex of the stream: of integers, it is that whose text it is."""
+    if vertices.kind == "int64" and name.removeprefix("-").isdecimal() and str(int(name)) == name:
+        return int(name)
+    return name

@@ -1,0 +1,89 @@
+"""What a pattern asks for in terms of relations and vertices.
+
+A literal constant means two vertices: the one with its text, and the one whose whole text is its lexical form. Both
+match, as a union, and two places with one literal choose each for themselves. So a pattern with literals has several
+*meanings*, whose solutions are added up; others have one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from rpq.errors import QueryError
+from rpq.patterns.plan import Atom
+from rpq.queries.literals import lexical_form
+from rpq.queries.pattern import Pattern
+from rpq.queries.pattern_text import Constant
+from rpq.queries.pattern_text import Term as AskedTerm
+
+MOST_MEANINGS = 64
+
+
+class Named(NamedTuple):
+    """A constant of a meaning: the name of its vertex."""
+
+    name: str
+
+
+class Meaning(NamedTuple):
+    """Edges between terms: variables as `plan` has them (a blank node is one that is not selected), and names."""
+
+    edges: tuple[tuple[str | Named, str, str | Named], ...]
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the constants."""
+        return {term.name for source, _, target in self.edges for term in (source, target) if isinstance(term, Named)}
+
+    def atoms(self, relation_of: Callable[[str], int], id_of: Callable[[str], int]) -> list[Atom]:
+        """The atoms, by relations and ids of vertices."""
+
+        def known(term: str | Named) -> str | int:
+            return id_of(term.name) if isinstance(term, Named) else term
+
+        return [Atom(known(source), relation_of(label), known(target)) for source, label, target in self.edges]
+
+
+def variable(name: str) -> str:
+    """A variable as `plan` has it."""
+    return f"?{name}"
+
+
+def meanings_of(pattern: Pattern, *, isomorphism: bool) -> list[Meaning]:
+    """All meanings of a pattern: one for each choice of a vertex for each place with a literal.
+
+    With `isomorphism` different terms stand for different vertices, so choices where they do not are none. Raises
+    `QueryError` where there are too many.
+    """
+    choices = [_vertices(constant) for constant in pattern.constants]
+    count = 1
+    for choice in choices:
+        count *= len(choice)
+    if count > MOST_MEANINGS:
+        raise QueryError(
+            f"the pattern has {sum(len(choice) > 1 for choice in choices)} places with a literal constant, each of which "
+            f'means two vertices; at most {MOST_MEANINGS.bit_length() - 1} such places are possible. A constant that does '
+            'not begin with " means one vertex'
+        )
+    found = []
+    for chosen in itertools.product(*choices):
+        stands_for = {(constant.name, name) for constant, name in zip(pattern.constants, chosen, strict=True)}
+        if isomorphism and len({name for _, name in stands_for}) < len(stands_for):
+            continue
+        waiting = iter(chosen)
+        edges = [(_term(source, waiting), label, _term(target, waiting)) for source, label, target in pattern.edges]
+        found.append(Meaning(tuple(edges)))
+    return found
+
+
+def _vertices(constant: Constant) -> list[str]:
+    name = constant.name
+    return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
+
+
+def _term(term: AskedTerm, waiting: Iterator[str]) -> str | Named:
+    if isinstance(term, Constant):
+        return Named(next(waiting))
+    return variable(str(term) if str(term).startswith("_:") else term.name)

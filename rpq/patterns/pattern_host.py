@@ -1,0 +1,180 @@
+"""What all pattern queries of an engine share: the relations, the plans, and the kernels that run over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from rpq.patterns import tables
+from rpq.patterns.consistency import check
+from rpq.patterns.constants import Constants
+from rpq.patterns.delivered import Delivered, PartRows
+from rpq.patterns.live_patterns import LivePatterns
+from rpq.patterns.plan import Part
+from rpq.patterns.plan_tables import PlanTables
+from rpq.patterns.relation import RelationStore
+from rpq.patterns.shared_relations import SharedRelations
+from rpq.queries.division import Division
+from rpq.queries.protocol import Resources
+from rpq.results.delta import Delta
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import Edges
+from rpq.stream.vertices import VertexDictionary
+
+
+class Place(NamedTuple):
+    """Which part of which meaning of a pattern."""
+
+    meaning: int
+    part: int
+
+
+class Member(Protocol):
+    """A query that the host serves."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by it alone."""
+
+    def resolve(self) -> None:
+        """Constants have other ids: put plans in, or take them out."""
+
+    def delta(self, found: dict[Place, PartRows]) -> Delta:
+        """The rows that changes of its parts make."""
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+
+
+class PatternHost:
+    """Relations and plans of all pattern queries. A job of the crew, like a worker; not thread-safe."""
+
+    def __init__(self, resources: Resources) -> None:
+        capacity = resources.capacity
+        self.store = RelationStore(capacity=capacity)
+        self.tables = PlanTables(self.store)
+        self.relations = SharedRelations(self.store)
+        self.constants = Constants()
+        self.members: dict[str, Member] = {}
+        self.tuples = 0
+        """Tuples that were applied."""
+        self.vertex_room = 0
+        self.division = Division(1, resources.share)  # threads do not divide it
+        self.is_own = np.ones(0, bool)
+        """Which vertices are this share's; the first column of a row decides."""
+        self._guard = resources.guard
+        self._delivered = Delivered()
+        self._sink = self._delivered
+        self._live = LivePatterns(
+            self.store,
+            self.tables,
+            lambda live: self._sink.take(live.output),
+            values=256 * capacity,
+            runs=16 * capacity,
+            guard=self._ask_for_memory,
+        )
+        self._parts: dict[int, tuple[str, Place]] = {}
+        self._numbers = 0
+        self._origins = 0
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    def new_origin(self) -> int:
+        """The number of a query that starts with an empty window in mid-stream, whose relations hold less than others."""
+        self._origins += 1
+        return self._origins
+
+    def know_origin(self, origin: int) -> None:
+        """That number was given in a saved engine."""
+        self._origins = max(self._origins, origin)
+
+    def add_part(self, name: str, place: Place, part: Part, *, explicit: bool) -> int:
+        """Let changes of a part of a query's pattern be enumerated from now on; its number."""
+        self._numbers += 1
+        self.tables.add(self._numbers, part, explicit=explicit)
+        self._parts[self._numbers] = name, place
+        return self._numbers
+
+    def remove_part(self, number: int) -> None:
+        """Enumerate changes of a part no more."""
+        self.tables.remove(number)
+        del self._parts[number]
+
+    def rows_of_part(self, number: int) -> PartRows:
+        """All rows of a part that there are now. O(edges, and what joining them costs)."""
+        sink, self._sink, self._live.guard = self._sink, Delivered(), None
+        try:
+            self._live.answers(number)
+            nothing = PartRows(np.zeros((0, tables.RUN), np.int64), np.zeros(0, np.int32))
+            return self._sink.by_part().get(number, nothing)
+        finally:
+            self._sink, self._live.guard = sink, self._ask_for_memory
+
+    # --- as a job of the crew --------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+        """Take in label ids with their names."""
+        self.relations.set_labels(labels, names)
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+        """Let the ids of the dictionary be used; `fresh` ids are those of new names."""
+        if vertices.count > self.vertex_room:
+            self.store.have_vertices(vertices.count)
+            self.vertex_room = int(self.store.relations.state[tables.VERTICES])
+        if not self.division.is_whole and len(fresh):
+            more = self.vertex_room - len(self.is_own)
+            self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
+            (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
+        if self.constants.meet(vertices, fresh):
+            for member in self.members.values():
+                member.resolve()
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `MemoryLimitError`."""
+        self._delivered.clear()
+        self._live.apply_view(tuples, len(chunk.timestamp))
+        self.tuples += len(chunk.timestamp)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether parts have changed."""
+        return bool(len(self._delivered))
+
+    def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
+        """The rows of the last chunk by the name of the query, or those `before` a tuple of it; once a chunk."""
+        found: dict[str, dict[Place, PartRows]] = {}
+        for number, rows in self._delivered.by_part().items():
+            name, place = self._parts[number]
+            found.setdefault(name, {})[place] = rows if before is None else rows.before(2 * before)
+        deltas = [(name, member.delta(found[name])) for name, member in self.members.items() if name in found]
+        return [(name, delta) for name, delta in deltas if len(delta)]
+
+    def advance(self, time: int) -> list[tuple[str, Delta]]:
+        """Move the stream time without a tuple; the rows."""
+        self._delivered.clear()
+        self._live.advance(time)
+        return self.deltas()
+
+    def sweep(self) -> None:
+        """What has left a window has left its relations, since both move their time together."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
+        return shared + sum(member.nbytes for member in self.members.values())
+
+    def _ask_for_memory(self) -> None:
+        """Tell the guard that more memory is about to be taken; it may refuse."""
+        held = self.nbytes
+        self._guard(held + held // 4, int(self.tables.plans.state[tables.TUPLE]))
+
+    def _check(self) -> None:
+        """Assert the structural invariants. O(everything)."""
+        check(self.store)
+        assert {name for name, _ in self._parts.values()} <= {*self.members}, "a part of a query that is gone"
+        assert sorted(self.tables.queries()) == sorted(self._parts), "parts and plans differ"
+        for member in self.members.values():
+            member._check()

@@ -1,0 +1,370 @@
+"""A graph pattern while it runs: which relations it reads, its plans in the host, and its rows.
+
+Most patterns are one part, and the rows of the kernels are its rows. Where a pattern has several parts, atoms without
+variables, literals or DISTINCT, `Solutions` makes its rows from theirs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.errors import QueryError
+from rpq.files.described import Damage, Described
+from rpq.patterns import tables
+from rpq.patterns.delivered import PartRows, events_of
+from rpq.patterns.meanings import Meaning, meanings_of, variable
+from rpq.patterns.pattern_host import PatternHost, Place
+from rpq.patterns.plan import Part, Plan, condition_part, plan_pattern
+from rpq.patterns.shared_relations import Content
+from rpq.patterns.solutions import Product, Row, Solutions
+from rpq.queries import written_patterns
+from rpq.queries.kinds import Kind
+from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery, Worker
+from rpq.queries.query import PatternQuery
+from rpq.results.delta import Delta, IdRows
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.vertices import VertexDictionary
+
+_NOT_HELD = int(np.iinfo(np.int64).min)
+_LARGEST_COUNT = 2**56
+
+
+class RunningPattern(RunningQuery):
+    """A registered pattern."""
+
+    question: PatternQuery
+    workers: Sequence[Worker] = ()
+    has_witnesses = False
+
+    def __init__(self, question: PatternQuery, resources: Resources) -> None:
+        if resources.witness:
+            raise QueryError(f"query {question.name!r}: the witness of a graph pattern is not evaluated yet")
+        self.question = question
+        self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
+        self._host: PatternHost = resources.host
+        self._graph: SnapshotGraph | None = None
+        self._meanings = meanings_of(question.pattern, isomorphism=self._is_isomorphism)
+        self._names = sorted({name for meaning in self._meanings for name in meaning.names})
+        self._is_direct = self._rows_are_those_of_its_part()
+        self._solutions = Solutions(distinct=question.distinct)
+        self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
+        self._parts: dict[int, list[tuple[int, Part]]] = {}  # of a meaning: the numbers that the host gave
+        self._rows = np.zeros(2, np.int64)
+        self._origin = self._host.new_origin() if resources.is_late else 0
+        self._host.members[question.name] = self
+        self._host.constants.take(self._names)
+        self._enter()
+
+    @property
+    def _is_isomorphism(self) -> bool:
+        return self.question.matching == "isomorphism"
+
+    def _rows_are_those_of_its_part(self) -> bool:
+        if len(self._meanings) != 1 or self.question.distinct:
+            return False
+        numbers: dict[str, int] = {}
+        plan = self._plan(
+            self._meanings[0],
+            lambda label: numbers.setdefault(label, len(numbers)),
+            self._names.index,
+        )
+        return len(plan.parts) == 1 and not plan.conditions
+
+    def _plan(self, meaning: Meaning, relation_of: Callable[[str], int], id_of: Callable[[str], int]) -> Plan:
+        atoms = meaning.atoms(relation_of, id_of)
+        select = [variable(name) for name in self.question.columns]
+        plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
+        if self._is_isomorphism and len(plan.parts) > 1:
+            # Variables of different parts are compared where their product is formed, so all have to be there.
+            everything = [name for part in plan.parts for name in part.variables]
+            plan = plan_pattern(atoms, select=everything, isomorphism=True)
+        return plan
+
+    # --- relations and plans ---------------------------------------------------------------------------------
+
+    def _content(self, label: str, *, loopless: bool) -> Content:
+        window = self.question.window
+        return Content(label, window.size, window.slide, self._origin, loopless)
+
+    @property
+    def _held(self) -> list[Content]:
+        """For each label the relation with all its edges in the window."""
+        return [self._content(label, loopless=False) for label in sorted(self.question.labels)]
+
+    @property
+    def _joined(self) -> list[Content]:
+        """For each label the relation that atoms read."""
+        return [self._content(label, loopless=self.question.paths == "simple") for label in sorted(self.question.labels)]
+
+    def _enter(self) -> None:
+        """Take relations and put plans in."""
+        for content in {*self._held, *self._joined}:
+            self._host.relations.take(content)
+        self._counted_before = self._counted()
+        self.resolve()
+
+    def leave(self) -> None:
+        """Let go of relations and plans."""
+        self._withdraw()
+        self._host.constants.release(self._names)
+        del self._host.members[self.question.name]
+
+    def _withdraw(self) -> None:
+        for meaning in [*self._parts]:
+            self._take_out(meaning)
+        self._ids.clear()
+        for content in {*self._held, *self._joined}:
+            self._host.relations.release(content)
+
+    def resolve(self) -> None:
+        """Put in the plans of meanings all of whose constants are vertices now; take out those of others.
+
+        A meaning of which a constant has no id or another one has no solutions: the vertex it was had no edge left.
+        """
+        for number, meaning in enumerate(self._meanings):
+            ids = {name: self._host.constants.id_of(name) for name in meaning.names}
+            if ids != self._ids.get(number):
+                self._take_out(number)
+                self._ids[number] = ids
+                if None not in ids.values():
+                    self._put_in(number)
+
+    def _put_in(self, number: int) -> None:
+        relation = {content.label: self._host.relations[content] for content in self._joined}
+        ids = self._ids[number]
+
+        def id_of(name: str) -> int:
+            identity = ids[name]
+            assert identity is not None
+            return identity
+
+        plan = self._plan(self._meanings[number], relation.__getitem__, id_of)
+        parts = [*plan.parts, *map(condition_part, plan.conditions)]
+        # What expires silently has to be known where it is counted.
+        explicit = self.question.semantics == "explicit" or not self._is_direct
+        name = self.question.name
+        self._parts[number] = [
+            (self._host.add_part(name, Place(number, place), part, explicit=explicit), part)
+            for place, part in enumerate(parts)
+        ]
+        self._count_solutions(number)
+
+    def _take_out(self, number: int) -> None:
+        for part, _ in self._parts.pop(number, []):
+            self._host.remove_part(part)
+        self._solutions.drop(number)
+
+    def _count_solutions(self, number: int) -> None:
+        """Have the solutions of a meaning as the relations have them now."""
+        if self._is_direct:
+            return
+        parts = self._parts[number]
+        product = Product(
+            columns=[part.columns for _, part in parts],
+            select=tuple(variable(name) for name in self.question.columns),
+            differ=self._is_isomorphism,
+        )
+        for place, (part, planned) in enumerate(parts):
+            product.bags[place] = Counter(self._host.rows_of_part(part).rows(len(planned.columns)))
+        self._solutions.put(number, product)
+
+    # --- what it reads ---------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+        """The host was told."""
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        ids = [self._host.relations.label_id(label) for label in self.question.labels]
+        read: np.ndarray = np.isin(labels, ids)
+        return read[:, None]
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        self._graph = graph
+        self.vertex_room = self._host.vertex_room
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        self._host.advance(time)
+        if chunk is not None:
+            self._fill(chunk, slides[0], is_checked=quiet)
+        for number in self._parts:
+            self._count_solutions(number)
+        if quiet or chunk is None:
+            return []
+        ids = self._own(self._ids_of_answers())
+        return [self._told(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
+
+    def _fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
+        """Let the relations that are empty have the edges that are theirs; others have them, as `is_checked`."""
+        store = self._host.store
+        for content in {*self._held, *self._joined}:
+            mine = chunk.label == self._host.relations.label_id(content.label)
+            if content.loopless:
+                mine &= chunk.source != chunk.target
+            source, target, expires = chunk.source[mine], chunk.target[mine], slides[mine]
+            number = self._host.relations[content]
+            if not store.edges_held(number):
+                store.fill_relation(number, source, target, chunk.timestamp[mine], expires)
+            elif is_checked and (
+                store.edges_held(number) != len(source)
+                or (store.expiries(number, source, target, _NOT_HELD) != expires).any()
+            ):
+                raise Damage(f"query {self.question.name!r} holds other edges than one that has the same")
+
+    # --- what it tells ---------------------------------------------------------------------------------------
+
+    def delta(self, found: dict[Place, PartRows]) -> Delta:
+        """The rows that changes of its parts make."""
+        if not self._is_direct:
+            return self._delta_of_solutions(found)
+        ((runs, values),) = found.values()
+        last, ends = events_of(runs)
+        ids = values.reshape(-1, len(self.question.columns))
+        if not self._host.division.is_whole:
+            own = self._host.is_own[ids[:, 0]]
+            ids = ids[own]
+            ends = np.append(0, np.cumsum(own))[ends]
+            some = np.diff(ends, prepend=0) > 0
+            last, ends = last[some], ends[some]
+        kinds = last[:, tables.RUN_SIGN].astype(np.int8)
+        return self._told(ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER])
+
+    def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
+        width = {place: len(self._parts[place.meaning][place.part][1].columns) for place in found}
+        changes = []
+        for place, part in found.items():
+            rows = part.rows(width[place])
+            begin = 0
+            for run in part.runs.tolist():
+                end = begin + run[tables.RUN_ROWS]
+                changes.append((run[tables.RUN_ORDER], run[tables.RUN_TIME], run[tables.RUN_SIGN], place, rows[begin:end]))
+                begin = end
+        changes.sort(key=lambda change: change[:2])
+        told: list[Row] = []
+        events: list[tuple[int, int, int, int]] = []
+        for order, time, sign, place, rows in changes:
+            before = len(told)
+            is_silent = sign < 0 and order % 2 == 0 and self.question.semantics == "implicit"
+            for row, count in self._solutions.change(place.meaning, place.part, rows, sign):
+                if not is_silent and self._is_own(row):
+                    told += [row] * count
+            if len(told) > before:
+                if events and events[-1][:3] == (order, time, sign):
+                    events.pop()
+                events.append((order, time, sign, len(told)))
+        orders, times, signs, ends = np.array(events, np.int64).reshape(-1, 4).T
+        return self._told(self._as_ids(told), times, ends, signs.astype(np.int8), orders)
+
+    def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
+        delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders)
+        self._rows += delta.counts()
+        return delta
+
+    def _id_rows(self, ids: np.ndarray) -> IdRows:
+        return IdRows(np.ascontiguousarray(ids), tuple(range(len(self.question.columns))))
+
+    def _as_ids(self, rows: Iterable[Row]) -> np.ndarray:
+        return np.array([*rows], np.int32).reshape(-1, len(self.question.columns))
+
+    def _is_own(self, row: Row) -> bool:
+        return self._host.division.is_whole or bool(self._host.is_own[row[0]])
+
+    def _own(self, ids: np.ndarray) -> np.ndarray:
+        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, 0]]]
+
+    def _ids_of_answers(self) -> np.ndarray:
+        if not self._is_direct:
+            return self._as_ids(row for row, count in self._solutions.answers() for _ in range(count))
+        if not self._parts:
+            return self._as_ids([])
+        ((number, _),) = self._parts[0]
+        return self._host.rows_of_part(number).values.reshape(-1, len(self.question.columns))
+
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        assert self._graph is not None
+        held = self._graph.edges
+        found = np.full(len(edges), _NOT_HELD, np.int64)
+        for content in self._held:
+            mine = held.label[edges] == self._host.relations.label_id(content.label)
+            source, target = held.source[edges][mine], held.target[edges][mine]
+            found[mine] = self._host.store.expiries(self._host.relations[content], source, target, _NOT_HELD)
+        return [found]
+
+    def answers(self) -> list[IdRows]:
+        return [self._id_rows(self._own(self._ids_of_answers()))]
+
+    def rows(self) -> np.ndarray:
+        return self._rows.copy()
+
+    def _counted(self) -> np.ndarray:
+        """What the relations and the host have counted, in the order of `COUNTS`."""
+        store, relations = self._host.store, self._host.relations
+        relevant = sum((store.counted(relations[content]) for content in self._held), np.zeros(len(COUNTS) - 1, np.int64))
+        return np.append(relevant, self._host.tuples - relevant.sum())
+
+    def _counts(self) -> list[int]:
+        counts: list[int] = (self._counted() - self._counted_before).tolist()
+        return counts
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside what the host holds for all."""
+        return self._solutions.nbytes
+
+    def figures(self) -> Figures:
+        edges = sum(self._host.store.edges_held(self._host.relations[content]) for content in self._held)
+        added, removed = self._rows.tolist()
+        return Figures(
+            counts=tuple(self._counts()),
+            added=added,
+            removed=removed,
+            answers=len(self._own(self._ids_of_answers())),
+            edges=edges,
+            cells=edges,
+            nbytes=self._host.nbytes // len(self._host.members),
+            latency=np.zeros(LATENCY_BUCKETS, np.int64),
+        )
+
+    # --- to go on later --------------------------------------------------------------------------------------
+
+    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+        return {
+            "counters": dict(zip(COUNTS, self._counts(), strict=True)),
+            "rows": self._rows.tolist(),
+            "origin": self._origin,
+        }
+
+    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
+        rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
+        origin = saved["origin"].whole(0, _LARGEST_COUNT)
+        if origin != self._origin:
+            self._withdraw()
+            self._host.know_origin(origin)
+            self._origin = origin
+            self._enter()
+        load()
+        self._counted_before = self._counted() - np.array(counts, np.int64)
+        self._rows[:] = rows
+
+    def _check(self) -> None:
+        """Assert that what is counted of parts is what the relations hold. O(answers)."""
+        for number, product in self._solutions.products.items():
+            for (part, planned), bag in zip(self._parts[number], product.bags, strict=True):
+                held = Counter(self._host.rows_of_part(part).rows(len(planned.columns)))
+                assert bag == held, f"part {part} has other rows than were counted"
+
+
+KIND = Kind(
+    name="pattern",
+    question=PatternQuery,
+    start=RunningPattern,
+    described=written_patterns.described,
+    read=written_patterns.read,
+    host=PatternHost,
+)

@@ -1,0 +1,156 @@
+"""An engine and the oracle of graph patterns, driven side by side over patterns of edge atoms."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+import rpq
+from tests import pattern_strategies
+from tests.reference_pattern_stream import PatternQuestion, PatternReference, RegistrationRefused, Row, Window
+from tests.reference_patterns import Blank, Constant, Pattern, Term, Variable
+from tests.twins import tiny
+
+Tuple = tuple[Any, Any, str, int, str]
+
+
+def term_text(term: Term) -> str:
+    match term:
+        case Variable(name):
+            return f"?{name}"
+        case Blank(label):
+            return f"_:{label}"
+        case Constant(value):
+            return f"'{value}'"
+    raise TypeError(term)
+
+
+def text_of(pattern: Pattern) -> str:
+    return " . ".join(f"{term_text(a.subject)} {a.expression} {term_text(a.object)}" for a in pattern.atoms)
+
+
+def query_of(question: PatternQuestion) -> rpq.Query:
+    """The same question, put to the engine."""
+    pattern, window = question.pattern, question.window
+    return rpq.Query(
+        text_of(pattern),
+        name=question.name,
+        window=rpq.Window(size=window.size, slide=window.slide),
+        select=pattern.select,
+        distinct=pattern.distinct,
+        matching=pattern.matching,
+        paths=pattern.paths,
+        semantics=question.semantics or "implicit",
+    )
+
+
+@st.composite
+def questions(draw: st.DrawFn, name: str = "q", most: int = 4) -> PatternQuestion:
+    """Patterns of edge atoms over one time window."""
+    pattern = draw(pattern_strategies.patterns(most=most))
+    atoms = tuple(a._replace(expression=a.expression if len(a.expression) < 2 else "^a") for a in pattern.atoms)
+    return PatternQuestion(
+        name=name,
+        pattern=Pattern(
+            atoms=atoms,
+            select=pattern.select,
+            distinct=pattern.distinct,
+            matching=pattern.matching,
+            paths=pattern.paths,
+        ),
+        window=Window(size=draw(st.integers(1, 12) | st.integers(12, 60)), slide=draw(st.integers(1, 5))),
+        semantics=draw(st.sampled_from(["implicit", "explicit"])),
+    )
+
+
+streams = pattern_strategies.streams(12, 40).map(lambda tuples: [t[:5] for t in tuples])
+long_streams = pattern_strategies.streams(40, 90).map(lambda tuples: [t[:5] for t in tuples])
+
+
+def rows_of(changes: Any) -> list[Row]:
+    return [Row(row[0], tuple(row[1:-2]), row[-2], row[-1]) for row in changes.rows()]
+
+
+def by_event(rows: Sequence[Row]) -> list[tuple[int, Counter]]:
+    """Rows of each moment, in order."""
+    grouped: list[tuple[int, Counter]] = []
+    for row in rows:
+        if not grouped or grouped[-1][0] != row.timestamp:
+            grouped.append((row.timestamp, Counter()))
+        grouped[-1][1][row] += 1
+    return grouped
+
+
+class PatternTwins:
+    """Every method does the same to both, and compares what they say."""
+
+    def __init__(self, *asked: PatternQuestion, capacity: int = 2, threads: int = 1) -> None:
+        self.kind = tiny(capacity)
+        self.engine = self.kind(*map(query_of, asked), threads=threads)
+        self.reference = PatternReference(*asked)
+        self.asked = {question.name: question for question in asked}
+
+    def push(self, tuples: Sequence[Tuple]) -> None:
+        groups: list[list[Row]] = []
+        for source, target, label, timestamp, op in tuples:
+            boundaries = self.reference.advance(timestamp)
+            groups += [[r for r in boundaries if r.timestamp == at] for at in sorted({r.timestamp for r in boundaries})]
+            groups.append(self.reference.push(source, target, label, timestamp, op))
+        self._compare(rows_of(self.engine.push_rows(tuples)), groups)
+
+    def advance(self, time: int) -> None:
+        rows = self.reference.advance(time)
+        times = sorted({r.timestamp for r in rows})
+        self._compare(rows_of(self.engine.advance(time)), [[r for r in rows if r.timestamp == at] for at in times])
+
+    def register(self, question: PatternQuestion, start: str) -> None:
+        try:
+            rows = self.reference.register(question, start)
+        except RegistrationRefused as refused:
+            try:
+                self.engine.register(query_of(question), start=start)
+            except rpq.RegistrationError as error:
+                assert error.available_from == refused.available_from
+            else:
+                raise AssertionError("the engine took a query whose window is not there") from refused
+            return
+        self.asked[question.name] = question
+        self._compare(rows_of(self.engine.register(query_of(question), start=start)), [rows])
+
+    def unregister(self, name: str) -> None:
+        self.reference.unregister(name)
+        self.engine.unregister(name)
+        del self.asked[name]
+        self._compare([], [])
+
+    def save_and_restore(self, threads: int = 1) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine.save(Path(folder) / "state")
+            self.engine = self.kind.restore(Path(folder) / "state", threads=threads)
+        self._compare([], [])
+
+    def collect(self) -> None:
+        self.engine._evaluation.collect()
+        self._compare([], [])
+
+    def _compare(self, found: list[Row], groups: list[list[Row]]) -> None:
+        begin = 0
+        for group in groups:
+            part = found[begin : begin + len(group)]
+            assert Counter(part) == Counter(group), (part, group)
+            assert [r.op for r in part if r.query == (part[0].query)] == sorted(
+                (r.op for r in part if r.query == part[0].query), reverse=True
+            )
+            begin += len(group)
+        assert begin == len(found), f"more rows than there should be: {found[begin:]}"
+        self.engine._check()
+        for name in self.asked:
+            assert Counter(self.engine.answers(name)) == self.reference.answer(name)
+            figures, counts = self.engine.statistics(name), self.reference.counts(name)
+            for figure, count in counts.items():
+                assert getattr(figures, figure) == count, (name, figure)
