@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rpq.engine import Engine
-from rpq.queries.query import Query
+from rpq.queries.query import PatternQuery, Query
 from rpq.stream.window import Window
 
 _CONFLICT = "a/b*/c"
@@ -48,6 +48,9 @@ def warm_up(
     """
     started = time.perf_counter()
     name = _names(vertices)
+    if isinstance(query, PatternQuery):
+        _join(name, threads=threads, state=state)
+        return time.perf_counter() - started
     known = [name(number) for number in range(10)]
     tiny = Query(
         _CONFLICT,
@@ -99,6 +102,7 @@ def warm_up_variant(variant: Variant) -> float:
         for threads in (1, 2):
             warm_up(query, vertices=vertices, threads=threads, witness=True, state=True)
         _join_late(query, name)
+        _join(name, threads=1, state=True)
     return time.perf_counter() - started
 
 
@@ -128,6 +132,35 @@ def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
         engine.unregister("other")
         engine.advance(min(window.size + window.slide, engine._evaluation.running.latest))
         engine._evaluation.collect()
+
+
+def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> None:
+    """Let patterns take in edges, lose them, come in mid-stream and go, be asked for their answers, and need more room."""
+    window = Window(size=10, slide=1)
+    chain = Query("?x a ?y . ?y b ?z", window=window, semantics="explicit", name="chain")
+    star = Query("?x a ?y . ?x b ?z . ?z c ?w . ?w a 1", window=window, name="star")
+    engine = Engine(chain, star, threads=threads, memory_limit=1 << 60, _capacity=16)
+    x, y, z = (name(number) for number in range(3))
+    engine.push_rows([(x, y, "a", 0), (y, z, "b", 0), (x, y, "a", 0, "-"), (z, x, "c", 0)])
+    engine.insert(x, y, "a", 0)
+    engine.push_rows([(name(number), name(number * 7 % 40), "abc"[number % 3], 1) for number in range(120)])
+    engine.register(Query("?y b ?z . ?z c ?w . ?w a _:u", window=window, distinct=True, name="late"))
+    engine.register(Query("?y ^b ?z", window=Window(size=5, slide=1), name="shorter"))
+    (host,) = engine._evaluation.running.hosts
+    for part in host.tables.queries():
+        host.tables.support(part, True)
+    engine.push_rows([(name(number), name(number * 3 % 40), "abc"[number % 3], 2) for number in range(60)])
+    for part in host.tables.queries():
+        host.tables.support(part, False)
+    engine.answers("chain")
+    engine.statistics()
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60)
+    engine.unregister("shorter")
+    engine.advance(30)
+    engine._evaluation.collect()
 
 
 def _plain(window: Window) -> Window:

@@ -60,6 +60,27 @@ for text in (True, False):
                 engine.statistics()
                 engine.unregister("other")
                 engine.advance(30 + min(slides, 1000))
+    patterns = [
+        rpq.Query("?x a ?y . ?y b ?z . ?z c ?x", window=window, name="one", semantics="explicit"),
+        rpq.Query("?x a ?y . ?x a ?z . ?z b _:u . ?y c _:v", window=window, name="two", matching="isomorphism"),
+        rpq.Query(f"?x a '{v(3)}' . ?y b ?z", window=window, name="three", select=["x"], distinct=True),
+    ]
+    for options in ({}, {"threads": 2}, {"share": (0, 2)}):
+        engine = rpq.Engine(*patterns, **options)
+        engine.push_rows(rows[:300])
+        engine.push_rows(rows[300:] + [(v(100 + n), v(101 + n), "a", 20) for n in range(400)])
+        engine.register(rpq.Query("?x b ?y . ?y c ?z", window=window, name="other"), start="empty")
+        engine.register(rpq.Query("?x ^c ?y", window=rpq.Window(size=7, slide=2), paths="simple", name="more"))
+        engine.insert(v(0), v(1), "a", 21)
+        for query in engine.queries:
+            engine.answers(query.name)
+        with tempfile.TemporaryDirectory() as folder:
+            engine.save(folder + "/state")
+            engine = rpq.Engine.restore(folder + "/state")
+        engine.delete(v(0), v(1), "a", 21)
+        engine.statistics()
+        engine.unregister("more")
+        engine.advance(30 + min(slides, 1000))
 after = called()
 print(json.dumps([f"{key} {kind}" for key, kinds in after.items() for kind in kinds - before.get(key, set())]))
 """
@@ -80,6 +101,16 @@ def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
         for query in [rpq.Query("a", window=rpq.Window(size=slides, slide=1))]
     }
     assert widths == {(width, paths) for width in (1, 2, 4, 8) for paths in ("walk", "simple")} and len(VARIANTS) == 8
+
+
+def test_a_pattern_warms_the_kernels_of_patterns_up():
+    script = """
+import rpq
+from rpq.patterns import drive, join
+rpq.warm_up(rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1)))
+print(bool(drive.apply_tuples.overloads and drive.advance_to.overloads and join.enumerate_all.overloads))
+"""
+    assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "True\n"
 
 
 def test_a_query_for_simple_paths_warms_the_kernels_of_simple_paths_up():

@@ -94,6 +94,8 @@ def _joined(found: list[PartRows]) -> PartRows:
 
 def events_of(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The last run of each event, and where the rows of each event end. Runs of one event lie side by side."""
+    if len(runs) == 1:
+        return runs, runs[:, RUN_ROWS]
     keys = runs[:, [RUN_ORDER, RUN_TIME, RUN_SIGN]]
     is_last = np.ones(len(runs), bool)
     is_last[:-1] = (keys[1:] != keys[:-1]).any(axis=1)

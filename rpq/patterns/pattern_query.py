@@ -56,6 +56,7 @@ class RunningPattern(RunningQuery):
         self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
         self._parts: dict[int, list[tuple[int, Part]]] = {}  # of a meaning: the numbers that the host gave
         self._rows = np.zeros(2, np.int64)
+        self._order = tuple(range(len(question.columns)))
         self._origin = self._host.new_origin() if resources.is_late else 0
         self._host.members[question.name] = self
         self._host.constants.take(self._names)
@@ -262,11 +263,14 @@ class RunningPattern(RunningQuery):
 
     def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
         delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders)
-        self._rows += delta.counts()
+        if len(ends) == 1:
+            self._rows[0 if kinds[0] > 0 else 1] += ends[0]
+        else:
+            self._rows += delta.counts()
         return delta
 
     def _id_rows(self, ids: np.ndarray) -> IdRows:
-        return IdRows(np.ascontiguousarray(ids), tuple(range(len(self.question.columns))))
+        return IdRows(ids, self._order)
 
     def _as_ids(self, rows: Iterable[Row]) -> np.ndarray:
         return np.array([*rows], np.int32).reshape(-1, len(self.question.columns))
