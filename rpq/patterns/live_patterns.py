@@ -107,7 +107,11 @@ class LivePatterns:
             ready = self._ready[kernel] = bound(kernel, *self._views(), *arguments)
         while (code := ready(*self._views(), *arguments)) != DONE:
             if self.guard is not None:
-                self.guard()
+                try:
+                    self.guard()
+                except BaseException:
+                    self._hand_over()  # the rows of tuples before
+                    raise
             if code == NEED_OUTPUT:
                 self._hand_over()
             else:

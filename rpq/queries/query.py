@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakValueDictionary
 
 from rpq import automata
@@ -58,6 +58,26 @@ class Query(_Options):
     """
 
     expression: str = field(kw_only=False)
+
+    if TYPE_CHECKING:
+        # What `Query(…)` takes, with the options of the patterns that it makes too; the dataclass makes its own.
+        def __init__(
+            self,
+            expression: str,
+            *,
+            window: Window,
+            name: str = "",
+            paths: Literal["walk", "simple"] = "walk",
+            semantics: Literal["implicit", "explicit"] = "implicit",
+            sources: Collection[Vertex] | None = None,
+            targets: Collection[Vertex] | None = None,
+            simple_budget: int = 10_000_000,
+            on_budget: Literal["error", "set_aside"] = "error",
+            select: Sequence[str] | None = None,
+            distinct: bool = False,
+            matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
+            report: Literal["change", "slide", "time"] = "change",
+        ) -> None: ...
 
     def __new__(cls, expression: Any = None, **options: Any) -> Query:
         if cls is Query and isinstance(expression, str) and _is_pattern(expression):
