@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import rpq
@@ -233,6 +234,34 @@ def test_the_memory_limit_ends_a_push_with_the_rows_before():
     wanted = rpq.Engine(query).push_rows(tuples[: error.row])
     assert error.changes.added == wanted.added
     assert error.changes.to_arrow().equals(wanted.to_arrow())
+
+
+def test_a_query_whose_window_is_too_large_is_refused_and_the_engine_goes_on():
+    window = rpq.Window(size=10**6, slide=1)
+    engine = rpq.Engine(rpq.Query("?x c ?y . ?y a ?z", window=window))
+    engine.push_rows([(n % 300, 300 + n % 301, "a", n) for n in range(20_000)])
+    evaluation = engine._evaluation
+    (host,) = evaluation.running.hosts
+    evaluation.guard.limit = host.nbytes + evaluation.vertices.nbytes + evaluation.graph.nbytes + 1_000_000
+    with pytest.raises(rpq.MemoryLimitError):
+        engine.register(rpq.Query("?x a ?y", window=rpq.Window(size=10**5, slide=1), name="late"))
+    assert len(engine.queries) == 1
+    evaluation.guard.limit *= 2
+    engine._check()
+    assert engine.insert(5, 0, "c", 20_000).added > 0
+
+
+def test_queries_with_one_relation_cannot_hold_different_edges(tmp_path):
+    """A state that no engine has saved is refused."""
+    engine = rpq.Engine(rpq.Query("?x a ?y", window=W), rpq.Query("?x a ?z", window=W))
+    engine.push_rows([("x", "y", "a", 5), ("y", "z", "a", 6)])
+    evaluation = engine._evaluation
+    running = evaluation.running.named("?x a ?z")
+    truth = running.slides
+    running.slides = lambda edges: [truth(edges)[0] - np.array([0, 3])]
+    engine.save(tmp_path / "state")
+    with pytest.raises(rpq.StateFormatError, match="holds other edges than one that has the same"):
+        rpq.Engine.restore(tmp_path / "state")
 
 
 SMALL = """

@@ -6,10 +6,12 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.patterns import support_choice
 from tests.pattern_twins import PatternTwins, by_event, long_streams, query_of, questions, rows_of, streams, text_of
 from tests.test_engine_properties import cut
 from tests.twins import examples, tiny
@@ -59,6 +61,24 @@ def test_everything_that_can_happen(data, one, two, tuples):
             case "collect":
                 twins.collect()
     twins.push(waiting)
+
+
+@examples(60)
+@given(questions(), questions("two"), long_streams, st.integers(1, 9), st.floats(0, 1))
+def test_with_support_lists_that_come_and_go(question, two, tuples, size, halving):
+    """What a query costs is measured in periods so short, and judged so, that choices are made all the time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(support_choice, "SHORTEST", 1)
+        patched.setattr(support_choice, "LOOKS_A_CHANGE", -1)
+        patched.setattr(support_choice, "LOOKS_A_ROW", -1)
+        patched.setattr(support_choice, "ENTRY", halving)
+        twins = PatternTwins(question, two)
+        for begin in range(0, len(tuples), size):
+            twins.push(tuples[begin : begin + size])
+        (host,) = twins.engine._evaluation.running.hosts
+        event(f"supported: {any(map(host.tables.has_supports, host.tables.queries()))}")
+        twins.unregister("two")
+        twins.save_and_restore()
 
 
 # --- what must not be seen --------------------------------------------------------------------------------------------

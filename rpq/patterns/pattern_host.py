@@ -148,6 +148,7 @@ class PatternHost:
         for number, rows in self._delivered.by_part().items():
             name, place = self._parts[number]
             found.setdefault(name, {})[place] = rows if before is None else rows.before(2 * before)
+        self._delivered.clear()
         deltas = [(name, member.delta(found[name])) for name, member in self.members.items() if name in found]
         return [(name, delta) for name, delta in deltas if len(delta)]
 
@@ -165,6 +166,10 @@ class PatternHost:
         """Bytes held."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
         return shared + sum(member.nbytes for member in self.members.values())
+
+    def ask_for(self, size: int) -> None:
+        """Tell the guard that `size` bytes more are about to be taken, without a tuple; it may refuse."""
+        self._guard(5 * size, 0)  # of what a guard is asked for, four fifths are thought to be there
 
     def _ask_for_memory(self) -> None:
         """Tell the guard that more memory is about to be taken; it may refuse."""

@@ -33,6 +33,8 @@ from rpq.stream.vertices import VertexDictionary
 
 _NOT_HELD = int(np.iinfo(np.int64).min)
 _LARGEST_COUNT = 2**56
+_BYTES_AN_EDGE = 100
+"""About what an edge takes: its record, its entries in the hash table and in two lists."""
 
 
 class RunningPattern(RunningQuery):
@@ -210,6 +212,7 @@ class RunningPattern(RunningQuery):
             source, target, expires = chunk.source[mine], chunk.target[mine], slides[mine]
             number = self._host.relations[content]
             if not store.edges_held(number):
+                self._host.ask_for(_BYTES_AN_EDGE * len(source))
                 store.fill_relation(number, source, target, chunk.timestamp[mine], expires)
             elif is_checked and (
                 store.edges_held(number) != len(source)
