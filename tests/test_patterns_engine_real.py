@@ -1,4 +1,4 @@
-"""Graph patterns in the engine on real streams: the counts that four published engines agree on, all patterns in one engine."""
+"""Graph patterns in the engine on real streams: the counts that four published engines agree on, in one engine."""
 
 from __future__ import annotations
 
