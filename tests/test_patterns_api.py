@@ -90,6 +90,27 @@ def test_a_constant_is_found_again_after_its_name_was_gone():
     assert short(engine.insert("y", "bob", "a", 22)) == [("y", 22, "+")]
 
 
+def test_a_constant_that_has_another_id_keeps_it_when_its_old_one_is_given_away():
+    # More constants than names come at a time, so each new name is looked up among them.
+    engine = tiny(2)(rpq.Query("?x a bob", window=W), rpq.Query("p b q . r b s . t b ?u", window=W, name="other"))
+    engine.push_rows([("v0", "v1", "a", 1)])
+    engine.insert("x", "bob", "a", 1)
+    engine.advance(20)
+    engine._evaluation.collect()
+    found = []
+    for number in range(4):  # bob comes back, each time after another number of names
+        for other in range(number):
+            engine.insert(f"w{number}{other}", f"z{number}{other}", "a", 30 * (number + 1))
+        engine.insert("y", "bob", "a", 30 * (number + 1))
+        for other in range(5):
+            engine.insert(f"later{other}", f"last{other}", "a", 30 * (number + 1))
+        found.append(engine.insert("z", "bob", "a", 30 * (number + 1)).rows())
+        engine._check()
+        engine.advance(30 * (number + 1) + 20)
+        engine._evaluation.collect()
+    assert [[tuple(row)[1:2] for row in rows] for rows in found] == [[("z",)]] * 4
+
+
 def test_constants_in_a_stream_of_integers():
     engine = rpq.Engine(rpq.Query("?x a 30", window=W), rpq.Query("""?x a '"30"'""", window=W, name="literal"))
     assert Counter(engine.push_rows([(1, 30, "a", 1), (1, 3, "a", 1)]).rows()) == Counter(

@@ -55,7 +55,7 @@ class Constants:
             known = {name: identity for name, identity in found.items() if identity >= 0}
             taken = {*self._users}
         before = dict(self._ids)
-        for name in taken:
+        for name in taken | {*known}:
             self._names.pop(self._ids.pop(name, -1), None)
         for name, identity in known.items():
             self._ids[name] = identity

@@ -149,7 +149,7 @@ class PatternHost:
             name, place = self._parts[number]
             found.setdefault(name, {})[place] = rows if before is None else rows.before(2 * before)
         self._delivered.clear()
-        deltas = [(name, member.delta(found[name])) for name, member in self.members.items() if name in found]
+        deltas = [(name, self.members[name].delta(parts)) for name, parts in found.items()]
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> list[tuple[str, Delta]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class RunningQueries:
         self.asked = Asked((), ())
         self.jobs: tuple[tuple[int, Any], ...] = ()  # (number of the query, worker)
         self.hosts: tuple[Any, ...] = ()  # what queries of one kind share
+        self._numbers: dict[str, int] = {}  # by name
         self._host_of: dict[str, Any] = {}  # the host of a kind, by its name
         self.may_overrun = False  # whether a query has roots that can go over a budget
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
@@ -59,9 +61,8 @@ class RunningQueries:
         return [*(worker for _, worker in self.jobs), *self.hosts]
 
     def numbered(self, deltas: Iterable[tuple[str, Delta]]) -> list[tuple[int, Delta]]:
-        """What hosts report, with the numbers of queries in place of their names. O(queries)."""
-        numbers = {name: number for number, name in enumerate(self._held)}
-        return [(numbers[name], delta) for name, delta in deltas]
+        """What hosts report, with the numbers of queries in place of their names, in their order."""
+        return sorted(((self._numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def number_of(self, running: RunningQuery) -> int:
         """The number that its rows bear."""
@@ -115,6 +116,7 @@ class RunningQueries:
         self.asked = Asked((*self._held,), tuple(running.question.columns for running in held))
         self.jobs = tuple((number, worker) for number, running in enumerate(held) for worker in running.workers)
         self.hosts = tuple(self._host_of.values())
+        self._numbers = {name: number for number, name in enumerate(self._held)}
         self.may_overrun = any(running.may_overrun for running in held)
         windows = [window for running in held for window in running.windows]
         self.latest = INT64_MAX - max((window.size for window in windows), default=0)
