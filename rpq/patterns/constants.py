@@ -6,7 +6,6 @@ all constants are looked up when names are new: before any edge of theirs enters
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -18,21 +17,22 @@ class Constants:
     """The names that stand in patterns, and their ids."""
 
     def __init__(self) -> None:
-        self._users: Counter[str] = Counter()
+        self._users: dict[str, set[str]] = {}  # of a name, the queries in which it stands
         self._ids: dict[str, int] = {}  # of those that have one
         self._names: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._users)
 
-    def take(self, names: Iterable[str]) -> None:
-        """Watch these names too."""
-        self._users.update(names)
-
-    def release(self, names: Iterable[str]) -> None:
-        """Watch them no more for one user."""
+    def take(self, query: str, names: Iterable[str]) -> None:
+        """Watch the names that stand in a query too."""
         for name in names:
-            self._users[name] -= 1
+            self._users.setdefault(name, set()).add(query)
+
+    def release(self, query: str, names: Iterable[str]) -> None:
+        """Watch them no more for this query."""
+        for name in names:
+            self._users[name].discard(query)
             if not self._users[name]:
                 del self._users[name]
                 self._names.pop(self._ids.pop(name, -1), None)
@@ -41,10 +41,10 @@ class Constants:
         """The id of a name; None while no edge has it."""
         return self._ids.get(name)
 
-    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> bool:
-        """Look names up after ids were given to new ones; whether any is another now. O(the fewer of the two)."""
+    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> set[str]:
+        """Look names up after ids were given to new ones; the queries with one that is another now. O(the fewer)."""
         if not self._users or not len(fresh):
-            return False
+            return set()
         if len(fresh) < len(self._users):
             ids = [int(identity) for identity in fresh]
             named = [str(vertices.name_of(identity)) for identity in ids]
@@ -54,13 +54,14 @@ class Constants:
             found = {name: vertices.id_of(_as_vertex(name, vertices)) for name in self._users}
             known = {name: identity for name, identity in found.items() if identity >= 0}
             taken = {*self._users}
-        before = dict(self._ids)
-        for name in taken | {*known}:
+        met = taken | {*known}
+        before = {name: self._ids.get(name) for name in met}
+        for name in met:
             self._names.pop(self._ids.pop(name, -1), None)
         for name, identity in known.items():
             self._ids[name] = identity
             self._names[identity] = name
-        return self._ids != before
+        return {query for name in met if self._ids.get(name) != before[name] for query in self._users[name]}
 
 
 def _as_vertex(name: str, vertices: VertexDictionary) -> int | str:

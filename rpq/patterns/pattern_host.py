@@ -127,9 +127,8 @@ class PatternHost:
             more = self.vertex_room - len(self.is_own)
             self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
             (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
-        if self.constants.meet(vertices, fresh):
-            for member in self.members.values():
-                member.resolve()
+        for name in sorted(self.constants.meet(vertices, fresh)):
+            self.members[name].resolve()
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `MemoryLimitError`."""

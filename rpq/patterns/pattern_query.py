@@ -49,6 +49,7 @@ class RunningPattern(RunningQuery):
             raise QueryError(f"query {question.name!r}: the witness of a graph pattern is not evaluated yet")
         self.question = question
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
+        self._labels = sorted(question.labels)
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(question.pattern, isomorphism=self._is_isomorphism)
@@ -61,7 +62,7 @@ class RunningPattern(RunningQuery):
         self._order = tuple(range(len(question.columns)))
         self._origin = self._host.new_origin() if resources.is_late else 0
         self._host.members[question.name] = self
-        self._host.constants.take(self._names)
+        self._host.constants.take(question.name, self._names)
         self._enter()
 
     @property
@@ -98,12 +99,12 @@ class RunningPattern(RunningQuery):
     @property
     def _held(self) -> list[Content]:
         """For each label the relation with all its edges in the window."""
-        return [self._content(label, loopless=False) for label in sorted(self.question.labels)]
+        return [self._content(label, loopless=False) for label in self._labels]
 
     @property
     def _joined(self) -> list[Content]:
         """For each label the relation that atoms read."""
-        return [self._content(label, loopless=self.question.paths == "simple") for label in sorted(self.question.labels)]
+        return [self._content(label, loopless=self.question.paths == "simple") for label in self._labels]
 
     def _enter(self) -> None:
         """Take relations and put plans in."""
@@ -115,7 +116,7 @@ class RunningPattern(RunningQuery):
     def leave(self) -> None:
         """Let go of relations and plans."""
         self._withdraw()
-        self._host.constants.release(self._names)
+        self._host.constants.release(self.question.name, self._names)
         del self._host.members[self.question.name]
 
     def _withdraw(self) -> None:
@@ -183,8 +184,9 @@ class RunningPattern(RunningQuery):
         """The host was told."""
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        ids = [self._host.relations.label_id(label) for label in self.question.labels]
-        read: np.ndarray = np.isin(labels, ids)
+        read = np.zeros(len(labels), bool)
+        for label in self._labels:
+            read |= labels == self._host.relations.label_id(label)
         return read[:, None]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
