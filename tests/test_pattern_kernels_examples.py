@@ -145,7 +145,7 @@ def test_new_patterns_compile_nothing():
     part = plan_pattern([Atom("?x", a, "?y"), Atom("?y", b, "?x"), Atom("?y", b, 3)], isomorphism=True).parts[0]
     stream.tables.add(1, part, explicit=False)
     stream.push((2, b, 1, 1), (2, b, 3, 2))
-    assert len(getattr(drive.apply_tuples, "overloads", ())) == before <= 1
+    assert len(getattr(drive.apply_tuples, "overloads", ())) == before
     assert (1, (1, 2), 2) in stream.rows
 
 
