@@ -15,6 +15,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -224,10 +225,12 @@ def test_a_run_over_files_that_is_interrupted_leaves_whole_files_and_no_others(h
     Path("edges.txt").write_text("".join(f"x{i} y{i % 7} a {i // 100}\n" for i in range(1_500_000)))
     running = process(*RUN, "--input", "edges.txt", "--output", name, "--stats", "stats.json", "--quiet")
     deadline = time.monotonic() + PATIENCE
-    while not writes_beside(running.pid):  # Linux shows what a process has open
+    before: frozenset[str] = frozenset()
+    while not before & (now := open_beside(running.pid)):
         assert time.monotonic() < deadline and running.poll() is None
-        time.sleep(0.005)
-    time.sleep(0.2)
+        before = now  # there at two looks it is the output; whether a file can be made is tried in microseconds
+        time.sleep(0.05)
+    time.sleep(0.1)
     running.send_signal(number)
     err = running.communicate(timeout=PATIENCE)[1].decode()
     left = set(os.listdir()) - {"edges.txt", "stats.json"}
@@ -241,19 +244,16 @@ def test_a_run_over_files_that_is_interrupted_leaves_whole_files_and_no_others(h
     assert left == {name}
 
 
-def writes_beside(pid: int) -> bool:
-    """Whether a process has a file of this folder open that is not its input."""
+def open_beside(pid: int) -> frozenset[str]:
+    """The files of this folder that a process has open, but its input; Linux shows them."""
     folder = Path(f"/proc/{pid}/fd")
     if not folder.is_dir():
         pytest.skip("the system does not show what a process has open")
+    paths = set()
     for number in os.listdir(folder):
-        try:
-            path = os.readlink(folder / number)
-        except OSError:  # closed by now
-            continue
-        if path.startswith(os.getcwd()) and not path.endswith("edges.txt"):
-            return True
-    return False
+        with suppress(OSError):  # closed by now
+            paths.add(os.readlink(folder / number))
+    return frozenset(path for path in paths if path.startswith(os.getcwd()) and not path.endswith("edges.txt"))
 
 
 def test_an_output_of_an_endless_stream_can_be_followed(here):
