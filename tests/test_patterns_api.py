@@ -160,6 +160,22 @@ def test_counts():
     assert (figures.deleted, figures.absent_deletes, figures.tuples) == (1, 1, 6)
 
 
+def test_the_time_of_single_tuples_is_counted_and_kept(tmp_path):
+    engine = rpq.Engine(rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1)))
+    engine.push_rows([("v", "w", "c", 1)])
+    assert engine.statistics().latency_p99_us == 0
+    engine.push_rows([(f"{n}", f"{n + 1}", "ab"[n % 2], n) for n in range(100)])
+    found = engine.statistics()
+    assert 0 < found.latency_p50_us <= found.latency_p99_us < 1e6
+    engine.save(tmp_path / "state")
+    engine = rpq.Engine.restore(tmp_path / "state")
+    assert engine.statistics().latency_p99_us == found.latency_p99_us
+    engine.register(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1)))
+    assert engine.statistics("?x a ?y").latency_p50_us == 0
+    engine.insert("x", "y", "a", 100)
+    assert engine.statistics("?x a ?y").latency_p50_us > 0
+
+
 def test_relations_are_shared_and_given_back():
     engine = tiny(2)(rpq.Query(CHAIN, window=W), rpq.Query("?x b ?y . ?y a ?z", window=W, name="other"))
     engine.push_rows([(n, n + 1, "ab"[n % 2], 1) for n in range(20)])

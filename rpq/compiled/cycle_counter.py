@@ -1,4 +1,4 @@
-"""The rate of the processor's cycle counter, with which kernels time single tuples."""
+"""The processor's cycle counter, with which kernels time single tuples: how long they took, and its rate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from rpq.compiled.kernel_cache import njit
 
 LATENCY_BUCKETS = 1024
 """Of a histogram of tuples by the ticks that they took, 16 an octave: see `rpq.running.statistics.latency_quantile`."""
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def count_ticks(histogram, spent):
+    """Count a tuple that took so many ticks: 16 buckets an octave."""
+    octave = 0
+    scaled = max(spent, 1)
+    while scaled >= 32:
+        scaled >>= 1
+        octave += 1
+    histogram[min(octave * 16 + scaled, LATENCY_BUCKETS - 1)] += 1
 
 
 @njit(cache=True)

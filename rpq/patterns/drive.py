@@ -7,6 +7,8 @@ while that goes on, so that a call that stopped where the output was full goes o
 
 import numpy as np
 
+from rpq.compiled.cycle_counter import count_ticks
+from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.edge_records import drop_edge, make_edge, make_younger
 from rpq.patterns.edge_table import find, prefetch_edge
@@ -49,6 +51,7 @@ from rpq.patterns.tables import (
     SIGN,
     SLIDE,
     STAGE,
+    STARTED,
     STREAM_TIME,
     STRIDE,
     SUPPORT,
@@ -269,9 +272,14 @@ def _look_ahead(relations, tuples, i):
 def apply_tuples(relations, plans, output, tuples, count):
     """Apply the tuples of a chunk from TUPLE on; DONE, or what Python must do before the same call goes on."""
     state = plans.state
+    now = np.int64(0)  # reading the counter takes as long as a small tuple, so where one ends the next one begins
     while state[TUPLE] < count:
         i = state[TUPLE]
+        label = np.int64(tuples.label[i])
+        is_read = label >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]
         if state[PHASE] == CROSSING:
+            if is_read and state[STARTED] == 0:
+                state[STARTED] = now if now != 0 else cycles()
             time = tuples.timestamp[i]
             if i + AHEAD < count:
                 _look_ahead(relations, tuples, i + AHEAD)
@@ -286,8 +294,8 @@ def apply_tuples(relations, plans, output, tuples, count):
             state[ORDER] = 2 * i + 1
             state[EVENT_TIME] = relations.state[STREAM_TIME]
             state[PHASE] = EVICTING
-        label = np.int64(tuples.label[i])
-        if label >= 0:
+        now = np.int64(0)
+        if is_read:
             if state[PHASE] == EVICTING:
                 if relations.state[COUNT_WINDOWS] != 0 and tuples.delete[i] == 0:
                     code = _evict(relations, plans, output, tuples, i)
@@ -309,6 +317,9 @@ def apply_tuples(relations, plans, output, tuples, count):
                 if code != DONE:
                     return code
                 state[READ] += 1
+            now = np.int64(cycles())
+            count_ticks(plans.latency, now - state[STARTED])
+            state[STARTED] = 0
         state[READ] = 0
         state[PHASE] = CROSSING
         state[TUPLE] += 1

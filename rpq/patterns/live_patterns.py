@@ -73,7 +73,7 @@ class LivePatterns:
     def apply_view(self, tuples: Any, count: int) -> None:
         """Apply the view of a chunk, for whose vertices there is room; its rows are delivered."""
         state = self.plan_tables.plans.state
-        state[tables.TUPLE] = 0
+        state[tables.TUPLE] = state[tables.STARTED] = 0
         state[tables.PHASE] = tables.CROSSING
         self._call(drive.apply_tuples, tuples, count)
         if self.chooses:

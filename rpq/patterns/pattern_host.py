@@ -79,6 +79,11 @@ class PatternHost:
         self._numbers = 0
         self._origins = 0
 
+    @property
+    def latency(self) -> np.ndarray:
+        """Tuples that some pattern reads, by the ticks that they took all patterns together: int64[LATENCY_BUCKETS]."""
+        return self.tables.plans.latency
+
     # --- queries ---------------------------------------------------------------------------------------------
 
     def new_origin(self) -> int:

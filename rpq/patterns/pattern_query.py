@@ -111,6 +111,7 @@ class RunningPattern(RunningQuery):
         for content in {*self._held, *self._joined}:
             self._host.relations.take(content)
         self._counted_before = self._counted()
+        self._latency_before = self._host.latency.copy()
         self.resolve()
 
     def leave(self) -> None:
@@ -320,6 +321,11 @@ class RunningPattern(RunningQuery):
         counts: list[int] = (self._counted() - self._counted_before).tolist()
         return counts
 
+    def _latency(self) -> np.ndarray:
+        """Tuples since it was registered that some pattern reads, by ticks: the work of a tuple is that of all patterns."""
+        latency: np.ndarray = self._host.latency - self._latency_before
+        return latency
+
     @property
     def nbytes(self) -> int:
         """Bytes held beside what the host holds for all."""
@@ -336,7 +342,7 @@ class RunningPattern(RunningQuery):
             edges=edges,
             cells=edges,
             nbytes=self._host.nbytes // len(self._host.members),
-            latency=np.zeros(LATENCY_BUCKETS, np.int64),
+            latency=self._latency(),
         )
 
     # --- to go on later --------------------------------------------------------------------------------------
@@ -345,12 +351,16 @@ class RunningPattern(RunningQuery):
         return {
             "counters": dict(zip(COUNTS, self._counts(), strict=True)),
             "rows": self._rows.tolist(),
+            "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._origin,
         }
 
     def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
+        latency = np.zeros(LATENCY_BUCKETS, np.int64)
+        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
+            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
         origin = saved["origin"].whole(0, _LARGEST_COUNT)
         if origin != self._origin:
             self._withdraw()
@@ -359,6 +369,7 @@ class RunningPattern(RunningQuery):
             self._enter()
         load()
         self._counted_before = self._counted() - np.array(counts, np.int64)
+        self._latency_before = self._host.latency - latency
         self._rows[:] = rows
 
     def _check(self) -> None:

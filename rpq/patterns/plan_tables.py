@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.patterns import tables
 from rpq.patterns.plan import Look, Part, Reach, Step, Term, Test
 from rpq.patterns.relation import RelationStore
@@ -47,6 +48,7 @@ class PlanTables:
             **{name: np.zeros(0, np.int64) for name in _WIDTHS},
             binding=np.zeros(tables.SLOTS, np.int32),
             frame=np.zeros(_MOST_STEPS * tables.FRAME, np.int64),
+            latency=np.zeros(LATENCY_BUCKETS, np.int64),
             state=np.zeros(tables.PLAN_STATE, np.int64),
         )
         self.plans.state[[tables.AT_SEED, tables.AT_STEP]] = NONE

@@ -220,7 +220,8 @@ EXPIRED = 14
 STAGE = 15  # how far an insert has come in a count window
 ENTERING = 16  # 1: support lists are being changed for an edge that came
 AT_ANSWER = 17  # the edge that is next when all answers are enumerated
-PLAN_STATE = 18
+STARTED = 18  # the cycle counter when the current tuple began; 0 it has not, or no relation reads it
+PLAN_STATE = 19
 
 # Values of `Plans.state[PHASE]`.
 CROSSING, EVICTING, CHANGING = range(3)
@@ -278,6 +279,7 @@ class Plans(NamedTuple):
     fixed: np.ndarray  # int64: slot, vertex
     binding: np.ndarray  # int32[SLOTS]: the vertex a slot is bound to
     frame: np.ndarray  # int64, FRAME a step of the current seed
+    latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples that some relation reads, by the ticks that they took
     state: np.ndarray  # int64[PLAN_STATE]
 
 

@@ -6,6 +6,6 @@
     experiment         what every experiment has in common: settings, records, columns, the way to table and files
     figures            figures of others, with their source
     one module a table or figure: mathoverflow, ldbc, throughput, index_size, windows, automaton_size, states,
-    deletes, reevaluation, simple
+    deletes, reevaluation, simple, patterns (pattern_speed, its pattern_stages and pattern_sketch)
     report             the README's tables from the JSON
 """

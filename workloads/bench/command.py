@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EXPERIMENTS = {
     "mathoverflow": ("rpq.workloads.bench.speed_mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
     "ldbc": ("rpq.workloads.bench.speed_ldbc", "Speed on LDBC's updates, beside other engines'."),
+    "patterns": ("rpq.workloads.bench.pattern_speed", "Graph patterns, beside other engines'."),
     "latency": ("rpq.workloads.bench.latency", "Latency of the public API: one tuple at a time, small batches."),
     "throughput": ("rpq.workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
     "index": ("rpq.workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),
@@ -109,6 +110,8 @@ def _command(name: str, help_text: str) -> click.Command:
         click.Option(["--cold", "is_cold"], is_flag=True, help="Measure a start without compiled kernels, too."),
         click.Option(["--other"], type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="PYTHON",
                      help="For versions: the Python of the installation to compare with."),
+        click.Option(["--sketch"], type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+                     help="For patterns: the folder of the C++ sketch, prepared by its script."),
         click.Option(["--output"], type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                      help="Where results go.  [default: workloads/results of a checkout, or results]"),
     ]  # fmt: skip

@@ -27,7 +27,7 @@ class Settings:
     `data` is where real files are, `scale` the part of a stream that is used (files: their beginning; generated:
     `edges` × scale), `repeat` the runs of which the median counts, `queries` names that are wanted (all if none).
     `sample` tuples are pushed one at a time where that is measured; `seconds` bounds what a baseline may take.
-    `other` is the Python of another installation to compare with.
+    `other` is the Python of another installation to compare with, `sketch` the folder of the C++ sketch of patterns.
     """
 
     output: Path
@@ -41,6 +41,7 @@ class Settings:
     seconds: float = 60.0
     is_cold: bool = False
     other: Path | None = None
+    sketch: Path | None = None
 
     def describe(self) -> dict[str, Any]:
         """The settings that figures depend on, for the result."""

@@ -36,6 +36,11 @@ class Resident:
         """What the run took beyond the interpreter with its imports: kernels, one batch, graph and index."""
         return self.run - self.imports
 
+    @property
+    def beyond_kernels(self) -> int:
+        """What the run took beyond a process that has loaded its kernels: one batch, names, graph, index, rows."""
+        return self.run - self.kernels
+
 
 def resident_memory(query: rpq.Query, stream: Stream) -> Resident:
     """Run a query in a process of its own, beside one that only imports and one that only loads kernels."""
@@ -48,6 +53,7 @@ def resident_memory(query: rpq.Query, stream: Stream) -> Resident:
             "expression": query.expression,
             "size": query.window.size,
             "slide": query.window.slide,
+            "semantics": query.semantics,
             "stream": str(path),
         }
         peaks = {step: _child({**specification, "step": step}) for step in ("imports", "kernels", "run")}
@@ -85,7 +91,7 @@ def _work(specification: dict[str, Any]) -> None:
     if specification["step"] == "imports":
         return
     window = rpq.Window(size=specification["size"], slide=specification["slide"])
-    query = rpq.Query(specification["expression"], window=window)
+    query = rpq.Query(specification["expression"], window=window, semantics=specification["semantics"])
     rpq.warm_up(query)
     if specification["step"] == "kernels":
         return

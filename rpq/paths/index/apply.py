@@ -3,7 +3,7 @@
 import numpy as np
 
 from rpq.arrays.lists import append, reserve, truncate
-from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import concerns_doubt
@@ -284,18 +284,6 @@ def write_paths(index):
 
 
 @njit(cache=True, nogil=True)
-def _count_latency(index):
-    spent = cycles() - index.state[STARTED]
-    # 16 buckets an octave.
-    octave = 0
-    scaled = max(spent, 1)
-    while scaled >= 32:
-        scaled >>= 1
-        octave += 1
-    index.latency[min(octave * 16 + scaled, LATENCY_BUCKETS - 1)] += 1
-
-
-@njit(cache=True, nogil=True)
 def apply_tuples(index, chunk, count):
     """Apply the tuples of a chunk from TUPLE on; DONE, or what Python must do before the next call."""
     fields, program = index.state, index.program
@@ -330,7 +318,7 @@ def apply_tuples(index, chunk, count):
             if code != DONE:
                 return code
             end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
-        _count_latency(index)
+        count_ticks(index.latency, cycles() - fields[STARTED])
         fields[TUPLE] += 1
     return np.int64(DONE)
 

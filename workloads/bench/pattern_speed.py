@@ -1,0 +1,251 @@
+"""The table of graph patterns: single edges beside four published engines, and patterns with paths in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import rpq
+from rpq.errors import QueryError
+from rpq.workloads.bench import measure as measuring
+from rpq.workloads.bench import plots
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.memory import resident_memory
+from rpq.workloads.bench.pattern_sketch import SketchRun, run_sketch
+from rpq.workloads.bench.pattern_stages import Stages, run_in_stages
+from rpq.workloads.bench.result_files import figures_of_others
+from rpq.workloads.bench.speed import MEGABYTE, stream_of
+from rpq.workloads.bench.streams import Stream
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENGINES = ("GraphFlow", "TurboFlux", "SymBi", "RapidFlow")
+MICROSECOND = 1e-6
+MICROSECONDS_A_TUPLE, NANOSECONDS_A_VALUE = 0.4, 5.0
+"""What rows of Arrow may cost beyond the kernels."""
+
+MIXED = (
+    {"name": "M1", "data": "stackoverflow", "pattern": "?x a2q/c2a* ?y . ?y c2q ?z", "path": "a2q/c2a*"},
+    {"name": "M2", "data": "ldbc", "pattern": "?p likes ?m . ?m replyOf+ ?post . ?post hasCreator ?q . ?p knows ?q",
+     "path": "replyOf+"},
+    {"name": "M3", "data": "stackoverflow", "pattern": "{busiest} a2q/c2a* ?y . ?y c2q ?z", "path": "a2q/c2a*"},
+)  # fmt: skip
+"""Patterns with path atoms; {busiest} is the vertex with most edges of the first label."""
+
+HOW = (
+    "CPU seconds of one thread, the fastest of several runs in fresh engines, kernels warm, reading apart; explicit "
+    "windows, every row written. Kernels: from ids to rows of ids. To rows: from columns of names to tables of Arrow with "
+    "the names. Before: columns taken in, names to ids, the snapshot graph, a tuple, from text and from the same vertices "
+    "as integers. Bound: the kernels, 0.4 µs a tuple and 5 ns a value of a row. Latencies: of tuples that an atom reads, "
+    "timed in the kernels. Memory: peak resident of a process that reads the stream batch by batch from a file, minus "
+    "that of one that has only loaded its kernels; the dictionary of names is part of it and told beside it, as is the "
+    "buffer for rows. The sketch runs in turns with the engine: the better of its two variants, rows into a buffer. The "
+    "seconds of other engines are quoted, from another machine. Patterns with paths: seconds and those of the path query "
+    "alone, rows counted, and what is beyond, a row."
+)
+
+COLUMNS = (
+    Column(key="query", heading="query"),
+    Column(key="pattern", heading="pattern"),
+    Column(key="rows", heading="rows", format=","),
+    Column(key="rows_as_expected", heading="as expected"),
+    Column(key="kernel_seconds", heading="kernels, s", format=".3f"),
+    Column(key="sketch_seconds", heading="sketch, s", format=".3f"),
+    Column(key="sketch_ratio", heading="× sketch", format=".2f"),
+    Column(key="arrow_seconds", heading="to rows, s", format=".3f"),
+    Column(key="arrow_bound_seconds", heading="bound, s", format=".3f"),
+    Column(key="before_text_us", heading="before, text, µs", format=".2f"),
+    Column(key="before_integers_us", heading="before, integers, µs", format=".2f"),
+    *(Column(key=f"{name}_seconds", heading=name, format=".3f") for name in ENGINES),
+    Column(key="quoted_sketch_seconds", heading="sketch, quoted", format=".3f"),
+    Column(key="latency_p50_us", heading="p50, µs", format=".1f"),
+    Column(key="latency_p99_us", heading="p99, µs", format=".1f"),
+    Column(key="latency_maximum_us", heading="max, µs", format=",.0f"),
+    Column(key="memory_mb", heading="memory, MB", format=".1f"),
+    Column(key="names_mb", heading="of it names, MB", format=".1f"),
+    Column(key="row_buffer_mb", heading="row buffer, MB", format=".1f"),
+    Column(key="sketch_mb", heading="sketch, MB", format=".0f"),
+    Column(key="engine_seconds", heading="engine, s", format=".3f"),
+    Column(key="path_seconds", heading="path alone, s", format=".3f"),
+    Column(key="beyond_path_ns_a_row", heading="beyond, ns a row", format=".1f"),
+)
+
+
+def measure(settings: Settings, say: Say) -> Outcome:
+    """The patterns of the table of others, then those with paths if the engine takes them."""
+    others = figures_of_others("patterns")
+    is_whole = settings.scale >= 1 and settings.data is not None
+    wanted = {name.upper() for name in settings.queries}
+    asked = [*others["queries"], *(MIXED if takes_paths() else ())]
+    asked = [known for known in asked if not wanted or known["name"] in wanted]
+    streams = {name: stream_of(name, settings, say) for name in dict.fromkeys(known["data"] for known in asked)}
+    records = []
+    for known in asked:
+        say(f"{known['name']} …")
+        stream = streams[known["data"]]
+        if "path" in known:
+            records.append(_measure_mixed(known, stream, settings))
+        else:
+            records.append(_measure_edges(known, stream, settings, is_whole=is_whole))
+    checks = {"rows of Arrow equal the rows counted": True}  # or it would have been raised
+    if is_whole:
+        checks["rows are as expected"] = all(record.get("rows_as_expected", True) for record in records)
+    facts = {"others": others["source"], "patterns with paths": "measured" if takes_paths() else "not evaluated yet"}
+    described = [stream.describe() for stream in streams.values()]
+    return Outcome(records=records, streams=described, checks=checks, facts=facts)
+
+
+def takes_paths() -> bool:
+    """Whether the engine evaluates patterns with paths in them."""
+    try:
+        rpq.Query("?x a/b ?y . ?y c ?z", window=rpq.Window(size=1, slide=1))
+    except QueryError:
+        return False
+    return True
+
+
+def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings, *, is_whole: bool) -> Record:
+    """A pattern of single edges: everything that the table says of one."""
+    query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=known["name"])
+    integers = as_integers(stream.table)
+    for table in (stream.table, integers):
+        rpq.warm_up(query, vertices="int64" if pa.types.is_integer(table["source"].type) else "string")
+    counted, told, numbered, sketched = [], [], [], []
+    for _ in range(settings.repeat):
+        if settings.sketch is not None and is_whole:
+            sketched.append(run_sketch(settings.sketch, known["name"]))
+        counted.append(run_in_stages(query, stream.batches(), to_arrow=False))
+        told.append(run_in_stages(query, stream.batches(), to_arrow=True))
+        numbered.append(run_in_stages(query, integers.to_batches(max_chunksize=1 << 16), to_arrow=False))
+    run = min(counted, key=lambda stages: stages.kernels)
+    resident = resident_memory(query, stream)
+    tuples = run.tuples
+    return {
+        "query": known["name"],
+        "pattern": known["pattern"],
+        "data": known["data"],
+        "rows": run.rows_added + run.rows_removed,
+        "rows_added": run.rows_added,
+        "rows_removed": run.rows_removed,
+        "kernel_seconds": min(stages.kernels for stages in (*counted, *told, *numbered)),
+        "counting_seconds": min(stages.total for stages in counted),
+        "arrow_seconds": min(stages.total for stages in told),
+        "arrow_bound_seconds": _bound(run, min(stages.kernels for stages in told)),
+        "before_text_us": min(stages.before for stages in (*counted, *told)) / tuples / MICROSECOND,
+        "before_integers_us": min(stages.before for stages in numbered) / tuples / MICROSECOND,
+        **{f"latency_{name}_us": value for name, value in _latencies(counted).items()},
+        "memory_mb": resident.beyond_kernels / MEGABYTE,
+        "kernels_mb": resident.kernels / MEGABYTE,
+        "names_mb": run.names_bytes / MEGABYTE,
+        "row_buffer_mb": run.buffer_bytes / MEGABYTE,
+        **(_beside(run, known, sketched, counted) if is_whole else {}),
+    }
+
+
+def _bound(run: Stages, kernels: float) -> float:
+    """What rows of Arrow may take: the kernels, and so much a tuple and a value."""
+    return kernels + run.tuples * MICROSECONDS_A_TUPLE * MICROSECOND + run.values * NANOSECONDS_A_VALUE * 1e-9
+
+
+def _latencies(runs: Sequence[Stages]) -> dict[str, float]:
+    """Of each figure the smallest of all runs: a busy machine only adds."""
+    return {name: min(run.latency_us[name] for run in runs) for name in runs[0].latency_us}
+
+
+def _beside(
+    run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]
+) -> Record:
+    """The figures of others, and how the engine's compare."""
+    expected = known["enter"], known["leave"]
+    found = {(run.rows_added, run.rows_removed), *((one.rows_added, one.rows_removed) for one in sketched)}
+    beside: Record = {"rows_as_expected": found == {expected}}
+    beside |= {f"{name}_seconds": known["seconds"][name] for name in ENGINES}
+    beside["quoted_sketch_seconds"] = known["seconds"]["sketch"]
+    if sketched:
+        best = min(one.seconds for one in sketched)
+        beside["sketch_seconds"] = best
+        beside["sketch_mb"] = min(one.megabytes for one in sketched)
+        beside["sketch_ratio"] = measuring.ratio(min(stages.kernels for stages in counted), best)
+    return beside
+
+
+def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings) -> Record:
+    """A pattern with a path in it, and the path query alone beside it."""
+    constant = _busiest(stream, known["path"].split("/")[0]) if "{busiest}" in known["pattern"] else None
+    text = known["pattern"].format(busiest=constant)
+    query = rpq.Query(text, window=stream.window, semantics="explicit", name=known["name"])
+    sources = None if constant is None else [constant]
+    path = rpq.Query(known["path"], window=stream.window, semantics="explicit", sources=sources)
+    for one in (query, path):
+        measuring.warm_up(one, stream)
+    runs, alone = measuring.run_in_turn(query, [(stream, 1)], repeat=1)[0], []
+    for _ in range(settings.repeat):
+        runs.append(measuring.run_once(query, stream.batches()))
+        alone.append(measuring.run_once(path, stream.batches()))
+    rows = runs[0].rows_added + runs[0].rows_removed
+    seconds, path_seconds = (min(run.cpu_seconds for run in some) for some in (runs, alone))
+    return {
+        "query": known["name"],
+        "pattern": text,
+        "data": known["data"],
+        "rows": rows,
+        "rows_added": runs[0].rows_added,
+        "rows_removed": runs[0].rows_removed,
+        "engine_seconds": seconds,
+        "path_seconds": path_seconds,
+        "path_rows": alone[0].rows_added + alone[0].rows_removed,
+        "beyond_path_ns_a_row": (seconds - path_seconds) / rows * 1e9 if rows else None,
+        "latency_p50_us": min(run.latency_p50_us for run in runs),
+        "latency_p99_us": min(run.latency_p99_us for run in runs),
+    }
+
+
+def _busiest(stream: Stream, label: str) -> str:
+    """The source with most edges of a label; of several the smallest name."""
+    table = stream.table
+    sources = zip(table["source"].to_pylist(), table["label"].to_pylist(), strict=True)
+    counts = Counter(str(source) for source, one in sources if one == label)
+    return min(counts, key=lambda name: (-counts[name], name))
+
+
+def as_integers(table: pa.Table) -> pa.Table:
+    """The same tuples with an integer for each vertex, by its first appearance."""
+    ends = pa.chunked_array([*table["source"].chunks, *table["target"].chunks]).combine_chunks().dictionary_encode()
+    numbers = ends.indices.cast(pa.int64())
+    count = table.num_rows
+    return table.set_column(0, "source", numbers.slice(0, count)).set_column(1, "target", numbers.slice(count))
+
+
+def plot(figure: Figure, records: list[Record]) -> None:
+    """Seconds of P1 to P6, ours beside those of others, on a logarithmic axis."""
+    shown = [record for record in records if record["query"].startswith("P")]
+    axes = figure.subplots()
+    systems = {
+        "this engine, kernels": "kernel_seconds",
+        "this engine, names to rows of Arrow": "arrow_seconds",
+        "sketch (C++)": "sketch_seconds",
+        **{f"{name} (C++{', counts only' if name == 'RapidFlow' else ''})": f"{name}_seconds" for name in ENGINES},
+    }
+    present = {name: key for name, key in systems.items() if any(record.get(key) for record in shown)}
+    width = 0.8 / max(1, len(present))
+    for number, (name, key) in enumerate(present.items()):
+        places = [place + (number - (len(present) - 1) / 2) * width for place in range(len(shown))]
+        axes.bar(places, [record.get(key) or 0.0 for record in shown], width, label=name)
+    plots.decades(axes)
+    axes.set_xticks(range(len(shown)), [record["query"] for record in shown])
+    axes.set_ylabel("CPU seconds")
+    axes.legend(fontsize="small")
+
+
+EXPERIMENT = Experiment(
+    name="patterns",
+    title="Graph patterns: MathOverflow, 30 days that slide by the day; LDBC updates, 10 days that slide by the day",
+    how=HOW,
+    columns=COLUMNS,
+    measure=measure,
+    plot=plot,
+)
