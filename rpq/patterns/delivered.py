@@ -6,6 +6,7 @@ last of a chunk. Here they become, for each part, runs one after the other with 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -41,65 +42,95 @@ class PartRows(NamedTuple):
 
 
 class Delivered:
-    """The pieces of a chunk."""
+    """The rows of a chunk. Memory that is not given away with them is used for the next chunk."""
 
     def __init__(self) -> None:
-        self._pieces: list[tuple[np.ndarray, np.ndarray]] = []
+        self._values = np.empty(0, np.int32)
+        self._count = 0
+        self._expected = 0  # values, as of the last chunk whose memory was given away
+        self._runs: list[np.ndarray] = []
 
     def __len__(self) -> int:
-        return len(self._pieces)
+        return len(self._runs)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(runs.nbytes + values.nbytes for runs, values in self._pieces)
+        return self._values.nbytes + sum(runs.nbytes for runs in self._runs)
 
     def clear(self) -> None:
         """Forget all of them."""
-        self._pieces.clear()
+        self._runs.clear()
+        self._count = 0
 
     def take(self, output: Output) -> None:
         """Keep a copy of what is in the output."""
         runs = output.runs[: output.state[tables.RUNS] * RUN].reshape(-1, RUN).copy()
         if runs[-1, RUN_ROWS] == 0:  # the last one may have come to nothing
             runs = runs[:-1]
-        if len(runs):
-            self._pieces.append((runs, output.values[: output.state[tables.VALUES]].copy()))
+        if not len(runs):
+            return
+        end = self._count + int(output.state[tables.VALUES])
+        if end > len(self._values):
+            values = np.empty(max(end + end // 2, self._expected), np.int32)
+            values[: self._count] = self._values[: self._count]
+            self._values = values
+        self._values[self._count : end] = output.values[: output.state[tables.VALUES]]
+        runs[:, RUN_VALUES] += self._count
+        self._runs.append(runs)
+        self._count = end
 
     def by_part(self) -> dict[int, PartRows]:
-        """The rows by the number of the part. O(values + runs log runs)."""
-        pieces: dict[int, list[PartRows]] = {}
-        for runs, values in self._pieces:
-            first = int(runs[0, RUN_QUERY])
-            if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
-                pieces.setdefault(first, []).append(PartRows(runs, values))
-                continue
-            # Where the values of each run end: they were written without gaps.
-            ends = np.append(runs[1:, RUN_VALUES], len(values))
-            order = np.argsort(runs[:, RUN_QUERY], kind="stable")
-            runs, ends = runs[order], ends[order]
-            values = _gathered(values, runs[:, RUN_VALUES].copy(), ends)
-            widths = ends - runs[:, RUN_VALUES]
-            borders = np.flatnonzero(np.diff(runs[:, RUN_QUERY])) + 1
-            for begin, end in zip([0, *borders.tolist()], [*borders.tolist(), len(runs)], strict=True):
-                at = int(widths[:begin].sum())
-                mine = PartRows(runs[begin:end], values[at : at + int(widths[begin:end].sum())])
-                pieces.setdefault(int(runs[begin, RUN_QUERY]), []).append(mine)
-        return {part: found[0] if len(found) == 1 else _joined(found) for part, found in pieces.items()}
-
-
-def _joined(found: list[PartRows]) -> PartRows:
-    return PartRows(np.concatenate([one.runs for one in found]), np.concatenate([one.values for one in found]))
+        """The rows by the number of the part, to be forgotten here. O(values + runs log runs)."""
+        if not self._runs:
+            return {}
+        runs = self._runs[0] if len(self._runs) == 1 else np.concatenate(self._runs)
+        values, count = self._values, self._count
+        self.clear()
+        first = int(runs[0, RUN_QUERY])
+        if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
+            self._values, self._expected = np.empty(0, np.int32), count
+            return {first: PartRows(runs, values[:count])}
+        # Where the values of each run end: they were written without gaps.
+        ends = np.append(runs[1:, RUN_VALUES], count)
+        order = np.argsort(runs[:, RUN_QUERY], kind="stable")
+        runs, ends = runs[order], ends[order]
+        begins = runs[:, RUN_VALUES].copy()
+        values = _gathered(values[:count], begins, ends)
+        cuts = [0, *(np.flatnonzero(np.diff(runs[:, RUN_QUERY])) + 1).tolist(), len(runs)]
+        places = np.append(0, np.cumsum(ends - begins))[cuts].tolist()
+        return {
+            int(runs[begin, RUN_QUERY]): PartRows(runs[begin:end], values[at:until])
+            for (begin, end), (at, until) in zip(pairwise(cuts), pairwise(places), strict=True)
+        }
 
 
 def events_of(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The last run of each event, and where the rows of each event end. Runs of one event lie side by side."""
     if len(runs) == 1:
         return runs, runs[:, RUN_ROWS]
-    keys = runs[:, [RUN_ORDER, RUN_TIME, RUN_SIGN]]
-    is_last = np.ones(len(runs), bool)
-    is_last[:-1] = (keys[1:] != keys[:-1]).any(axis=1)
-    return runs[is_last], np.cumsum(runs[:, RUN_ROWS])[is_last]
+    last, ends = np.empty(len(runs), np.int64), np.empty(len(runs), np.int64)
+    count = _end_events(runs, last, ends)
+    return runs[last[:count]], ends[:count]
+
+
+@njit(cache=True, nogil=True)
+def _end_events(runs, last, ends):
+    """Write the last run of each event and where its rows end; how many there are."""
+    count = 0
+    rows = np.int64(0)
+    for i in range(len(runs)):
+        rows += runs[i, RUN_ROWS]
+        if (
+            i + 1 == len(runs)
+            or runs[i, RUN_ORDER] != runs[i + 1, RUN_ORDER]
+            or runs[i, RUN_TIME] != runs[i + 1, RUN_TIME]
+            or runs[i, RUN_SIGN] != runs[i + 1, RUN_SIGN]
+        ):
+            last[count] = i
+            ends[count] = rows
+            count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)

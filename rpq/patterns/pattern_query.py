@@ -268,7 +268,7 @@ class RunningPattern(RunningQuery):
         return self._told(self._as_ids(told), times, ends, signs.astype(np.int8), orders)
 
     def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
-        delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders)
+        delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True)
         if len(ends) == 1:
             self._rows[0 if kinds[0] > 0 else 1] += ends[0]
         else:

@@ -1,4 +1,4 @@
-"""Rows that outlive the ids that they were made of: blocks of columns, and few rows as lists."""
+"""Rows that outlive the ids that they were made of: blocks of rows with their events, and few rows as lists."""
 
 from __future__ import annotations
 
@@ -15,31 +15,65 @@ Schema = tuple[str, ...]
 
 
 class Block(NamedTuple):
-    """Rows of queries with the same columns, in time order: ids are positions in `names`."""
+    """Rows of queries with the same columns, in time order: ids are positions in `names`.
+
+    Rows `ends[i - 1] : ends[i]` are those of event i, of which there is a query, a time and whether it removes them.
+    """
 
     columns: Schema
-    query: np.ndarray  # int32 a row, in the names of the queries
     ids: IdRows
-    timestamp: np.ndarray  # int64
-    removed: np.ndarray  # uint8
+    ends: np.ndarray  # int64 an event
+    query: np.ndarray  # int32 an event, in the names of the queries
+    timestamp: np.ndarray  # int64 an event
+    removed: np.ndarray  # uint8 an event
     names: pa.Array
-    witness: pa.Array | None  # of texts
-    sequence: np.ndarray | None  # int64: places among the rows of its chunk, where other blocks have some of them
+    witness: pa.Array | None  # of texts, a row
+    first: np.ndarray | None  # int64 an event: place of its first row in its chunk, where other blocks have rows of that
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all events."""
+        return len(self.ids.values)
 
     def of(self, query: int) -> Block:
         """The rows of one query."""
-        return self.take(np.flatnonzero(self.query == query))
-
-    def take(self, rows: np.ndarray) -> Block:
-        """These rows."""
+        events = self.query == query
+        if events.all():
+            return self
+        rows = np.flatnonzero(np.repeat(events, self._lengths()))
         return self._replace(
-            query=self.query[rows],
             ids=IdRows(self.ids.values[rows], self.ids.order),
-            timestamp=self.timestamp[rows],
-            removed=self.removed[rows],
+            ends=np.cumsum(self._lengths()[events]),
+            query=self.query[events],
+            timestamp=self.timestamp[events],
+            removed=self.removed[events],
             witness=None if self.witness is None else self.witness.take(pa.array(rows)),
-            sequence=None if self.sequence is None else self.sequence[rows],
+            first=None if self.first is None else self.first[events],
         )
+
+    def head(self, count: int) -> Block:
+        """The first `count` rows, or all."""
+        if count >= self.row_count:
+            return self
+        events = int(np.searchsorted(self.ends, count)) + 1
+        return self._replace(
+            ids=IdRows(self.ids.values[:count], self.ids.order),
+            ends=np.minimum(self.ends[:events], count),
+            query=self.query[:events],
+            timestamp=self.timestamp[:events],
+            removed=self.removed[:events],
+            witness=None if self.witness is None else self.witness.slice(0, count),
+            first=None if self.first is None else self.first[:events],
+        )
+
+    def places(self) -> np.ndarray:
+        """The places of the rows in their chunk, of which other blocks have rows too."""
+        assert self.first is not None
+        lengths = self._lengths()
+        return np.arange(self.row_count) + np.repeat(self.first - (self.ends - lengths), lengths)
+
+    def _lengths(self) -> np.ndarray:
+        return np.diff(self.ends, prepend=0)
 
 
 class FewRows(NamedTuple):
@@ -58,13 +92,14 @@ class FewRows(NamedTuple):
         return [
             Block(
                 columns=names,
-                query=np.array([self.query[row] for row in rows], np.int32),
                 ids=IdRows(np.arange(len(rows) * len(names), dtype=np.int32).reshape(-1, len(names)), (*range(len(names)),)),
+                ends=np.arange(1, len(rows) + 1),
+                query=np.array([self.query[row] for row in rows], np.int32),
                 timestamp=np.array([self.timestamp[row] for row in rows], np.int64),
                 removed=np.array([self.removed[row] for row in rows], np.uint8),
                 names=pa.array([value for row in rows for value in self.values[row]]),
                 witness=None,
-                sequence=None if len(groups) == 1 else np.array(rows, np.int64),
+                first=None if len(groups) == 1 else np.array(rows, np.int64),
             )
             for names, rows in groups.items()
         ]

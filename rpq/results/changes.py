@@ -13,12 +13,13 @@ import pyarrow as pa
 from rpq.errors import QueryError
 from rpq.results import html
 from rpq.results.block import Block, FewRows, Schema
+from rpq.results.filling import PIECE, Names, Region, repeated, signs, spread
 from rpq.stream.stream_time import StreamTime, python_values
 
 if TYPE_CHECKING:
     import pandas
 
-_OPS = pa.array(["+", "-"])
+_BYTES_BESIDE = 9  # the time of a row and its op
 _SHOWN = 3  # rows in a repr
 _SHOWN_IN_HTML = 10
 
@@ -131,7 +132,7 @@ class Changes:
     def _repr_html_(self) -> str:
         rows = self._first(_SHOWN_IN_HTML)
         caption = f"{self.added:,} added, {self.removed:,} removed"
-        held = sum(len(block.query) for blocks in self._as_blocks() for block in blocks)
+        held = sum(block.row_count for blocks in self._as_blocks() for block in blocks)
         columns = self._asked.one
         names = ("query", "answer", "timestamp", "op") if columns is None else ("query", *columns, "timestamp", "op")
         shown = [(row[0], row[1:-2], *row[-2:]) for row in rows] if columns is None else rows
@@ -164,7 +165,7 @@ class Changes:
             found = (block.of(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
             blocks = list(found)
         schema = schema.append(pa.field("path", pa.string())) if witness else schema
-        return pa.Table.from_batches([self._batch(block, schema, witness) for block in blocks], schema)
+        return pa.Table.from_batches([batch for block in blocks for batch in self._batches(block, schema, witness)], schema)
 
     def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:
         """The same as a pandas frame.
@@ -222,32 +223,50 @@ class Changes:
     def _as_blocks(self) -> Iterator[list[Block]]:
         return (chunk.blocks(self._asked.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
 
-    def _batch(self, block: Block, schema: pa.Schema, witness: bool) -> pa.RecordBatch:
-        ids = (np.ascontiguousarray(block.ids.column(number)) for number in range(len(block.columns)))
-        columns = [
-            pa.array(self._asked.names, pa.string()).take(pa.array(block.query)),
-            *(block.names.take(pa.array(column)) for column in ids),
-            self._times.column(block.timestamp),
-            _OPS.take(pa.array(block.removed)),
-        ]
-        if witness:
-            if block.witness is None:
-                raise ValueError("no paths were kept; make the engine with witness=True")
-            columns.append(block.witness)
-        # Casting to the type that it has takes Arrow ten microseconds.
-        typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
-        return pa.record_batch(typed, schema=schema)
+    def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of a block, a piece at a time."""
+        if witness and block.witness is None:
+            raise ValueError("no paths were kept; make the engine with witness=True")
+        names = Names(block.names)
+        one = self._asked.names[block.query[0]] if (block.query == block.query[0]).all() else None
+        queries = None if one is not None else Names(pa.array(self._asked.names, pa.string()))
+        bytes_a_row = _BYTES_BESIDE + names.bytes_a_row * len(block.columns)
+        bytes_a_row += 0 if queries is None else 4 + queries.bytes_a_row
+        region = Region.of_rows(block.row_count, bytes_a_row, columns=len(block.columns) + 3)
+        for first in range(0, block.row_count, PIECE):
+            count = min(PIECE, block.row_count - first)
+            rows = block.ends, first, count
+            times = region.room(count, np.int64)
+            spread(block.timestamp, *rows, times)
+            region.taken(times)
+            columns = [
+                *(names.column(block.ids.values, place, first, count, region) for place in block.ids.order),
+                self._times.column(times),
+                signs(block.removed, *rows, region),
+            ]
+            if queries is None:
+                columns.insert(0, repeated(str(one), count))
+            else:
+                numbers = region.room(count, np.int32)
+                spread(block.query, *rows, numbers)
+                region.taken(numbers)
+                columns.insert(0, queries.column(numbers.reshape(-1, 1), 0, 0, count, region))
+            if witness:
+                columns.append(block.witness.slice(first, count))  # type: ignore[union-attr]
+            # Casting to the type that it has takes Arrow ten microseconds.
+            typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+            yield pa.record_batch(typed, schema=schema)
 
     def _rows_of(self, blocks: list[Block]) -> list[Any]:
         """The rows of one chunk."""
         rows: list[Any] = []
         for block in blocks:
-            batch = self._batch(block, self._schema_of(block.columns), False)
             made = change_type(block.columns)
-            rows += [made(*row) for row in zip(*(python_values(column) for column in batch.columns), strict=True)]
+            for batch in self._batches(block, self._schema_of(block.columns), False):
+                rows += [made(*row) for row in zip(*(python_values(column) for column in batch.columns), strict=True)]
         if len(blocks) < 2:
             return rows
-        places = np.argsort(np.concatenate([block.sequence for block in blocks if block.sequence is not None]))
+        places = np.argsort(np.concatenate([block.places() for block in blocks]))
         return [rows[place] for place in places.tolist()]
 
     def _first(self, count: int) -> list[Any]:
@@ -255,5 +274,5 @@ class Changes:
         found: list[Any] = []
         for blocks in self._as_blocks():
             if len(found) < count:
-                found += self._rows_of([block.take(np.arange(min(count, len(block.query)))) for block in blocks])
+                found += self._rows_of([block.head(count) for block in blocks])
         return found[:count]

@@ -23,17 +23,25 @@ class Delta:
 
     Rows `ends[i - 1] : ends[i]` of `ids` belong to event i, which has a time, a kind (1 added, -1 removed) and a place in
     the order of the chunk: twice the number of its tuple, plus one unless it is a boundary that this tuple crosses. The
-    arrays may be a worker's own, which its next call overwrites.
+    arrays may be a worker's own, which its next call overwrites; with `is_lasting` the rows are not.
 
     `times`, `ends` and `orders` are int64, `kinds` int8. One is made for nearly every single tuple, so it is a plain class.
     """
 
-    __slots__ = ("_ids", "ends", "kinds", "orders", "times")
+    __slots__ = ("_ids", "ends", "is_lasting", "kinds", "orders", "times")
 
     def __init__(
-        self, *, ids: IdRows | None, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
+        self,
+        *,
+        ids: IdRows | None,
+        times: np.ndarray,
+        ends: np.ndarray,
+        kinds: np.ndarray,
+        orders: np.ndarray,
+        is_lasting: bool = False,
     ) -> None:
         self._ids = ids
+        self.is_lasting = is_lasting
         self.times = times
         self.ends = ends
         self.kinds = kinds

@@ -11,6 +11,7 @@ import pyarrow as pa
 from rpq.compiled.kernel_cache import njit
 from rpq.results.block import Block, FewRows, Schema
 from rpq.results.delta import Delta, IdRows
+from rpq.results.filling import Names, Region
 from rpq.stream.vertices import VertexDictionary
 
 FEW = 64
@@ -25,20 +26,24 @@ def blocks_of(
 ) -> list[Block]:
     """The rows of deltas (number of the query, delta), merged in time order: a block for each kind of `columns`.
 
-    `columns` are given for each query. O(rows log rows), at most O(rows + vertices).
+    `columns` are given for each query. O(rows + events log events), at most O(rows + vertices).
     """
-    sequences = _sequences([delta for _, delta in deltas]) if len(deltas) > 1 else None
+    order, first = _in_time_order([delta for _, delta in deltas]) if len(deltas) > 1 else (None, None)
     groups: dict[Schema, list[int]] = {}
     for place, (number, _) in enumerate(deltas):
         groups.setdefault(columns[number], []).append(place)
     blocks = []
     for names, places in groups.items():
-        some = [deltas[place] for place in places]
-        block = _block_of(names, some, vertices, None if witnesses is None else [witnesses[place] for place in places])
-        if sequences is not None:
-            sequence = np.concatenate([sequences[place] for place in places])
-            block = block._replace(sequence=sequence).take(np.argsort(sequence))
-        blocks.append(block if len(groups) > 1 else block._replace(sequence=None))
+        block = _block_of(
+            names,
+            [deltas[place] for place in places],
+            vertices,
+            None if witnesses is None else [witnesses[place] for place in places],
+            None if order is None else np.concatenate([order[place] for place in places]),
+        )
+        if first is not None and len(groups) > 1:
+            block = block._replace(first=np.sort(np.concatenate([first[place] for place in places])))
+        blocks.append(block)
     return blocks
 
 
@@ -71,38 +76,76 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
 
 def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.Array]:
     """The columns of rows of ids, of which there are some; all have the same columns."""
-    order = rows[0].order
-    places, used = _renumbered(np.concatenate([some.values for some in rows]), vertices.count)
-    names = vertices.names_of(used)
-    return [names.take(pa.array(np.ascontiguousarray(places[:, place]))) for place in order]
+    values, names = _outliving(np.concatenate([some.values for some in rows]), vertices)
+    ready = Names(names)
+    region = Region.of_rows(len(values), len(rows[0].order) * ready.bytes_a_row, columns=len(rows[0].order))
+    return [ready.column(values, place, 0, len(values), region) for place in rows[0].order]
 
 
 def _block_of(
-    columns: Schema, deltas: list[tuple[int, Delta]], vertices: VertexDictionary, witnesses: list[pa.Array] | None
+    columns: Schema,
+    deltas: list[tuple[int, Delta]],
+    vertices: VertexDictionary,
+    witnesses: list[pa.Array] | None,
+    order: np.ndarray | None,
 ) -> Block:
-    """The rows of deltas with the same columns, one delta after the other."""
-    lengths = np.concatenate([delta.lengths() for _, delta in deltas])
-    places, used = _renumbered(np.concatenate([delta.ids.values for _, delta in deltas]), vertices.count)
+    """The rows of deltas with the same columns; of several the events are put in the order of the numbers in `order`."""
+    events = {
+        "query": np.repeat(np.array([number for number, _ in deltas], np.int32), [len(delta.ends) for _, delta in deltas]),
+        "timestamp": np.concatenate([delta.times for _, delta in deltas]),
+        "removed": np.concatenate([delta.kinds < 0 for _, delta in deltas]).astype(np.uint8),
+    }
+    witness = None if witnesses is None else pa.chunked_array(witnesses).combine_chunks()
+    if order is None or len(deltas) == 1:
+        (_, delta), ends = deltas[0], deltas[0][1].ends.copy()
+        values = delta.ids.values if delta.is_lasting else delta.ids.values.copy()
+    else:
+        lengths = np.concatenate([delta.lengths() for _, delta in deltas])
+        by_time = np.argsort(order)
+        events = {name: column[by_time] for name, column in events.items()}
+        ends = np.cumsum(lengths[by_time])
+        begins = np.empty_like(ends)
+        begins[by_time] = ends - lengths[by_time]
+        values = np.empty((ends[-1], len(columns)), np.int32)
+        rows = None if witness is None else np.empty((ends[-1], 1), np.int32)
+        event = row = 0
+        for _, delta in deltas:
+            mine = begins[event : event + len(delta.ends)]
+            _place_rows(delta.ids.values, delta.ends, mine, values)
+            if rows is not None:
+                _place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
+            event, row = event + len(mine), row + len(delta)
+        witness = witness if witness is None or rows is None else witness.take(pa.array(rows.reshape(-1)))
+    values, names = _outliving(values, vertices)
     return Block(
         columns=columns,
-        query=np.repeat(np.array([n for n, _ in deltas], np.int32), [len(delta) for _, delta in deltas]),
-        ids=IdRows(places, deltas[0][1].ids.order),
-        timestamp=np.repeat(np.concatenate([delta.times for _, delta in deltas]), lengths),
-        removed=np.repeat(np.concatenate([delta.kinds < 0 for _, delta in deltas]).astype(np.uint8), lengths),
-        names=vertices.names_of(used),
-        witness=None if witnesses is None else pa.chunked_array(witnesses).combine_chunks(),
-        sequence=None,
+        ids=IdRows(values, deltas[0][1].ids.order),
+        ends=ends,
+        **events,
+        names=names,
+        witness=witness,
+        first=None,
     )
 
 
-def _sequences(deltas: list[Delta]) -> list[np.ndarray]:
-    """For each delta the places that its rows have among those of all."""
-    lengths = [delta.lengths() for delta in deltas]
-    orders = np.concatenate([np.repeat(delta.orders, one) for delta, one in zip(deltas, lengths, strict=True)])
-    times = np.concatenate([np.repeat(delta.times, one) for delta, one in zip(deltas, lengths, strict=True)])
-    place = np.empty(len(orders), np.int64)
-    place[np.lexsort((times, orders))] = np.arange(len(orders))
-    return np.split(place, np.cumsum([len(delta) for delta in deltas])[:-1])
+def _in_time_order(deltas: list[Delta]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """For the events of each delta their numbers among those of all, and the numbers of their first rows."""
+    orders, times = (np.concatenate([getattr(delta, name) for delta in deltas]) for name in ("orders", "times"))
+    lengths = np.concatenate([delta.lengths() for delta in deltas])
+    by_time = np.lexsort((times, orders))
+    order, first = np.empty(len(by_time), np.int64), np.empty(len(by_time), np.int64)
+    order[by_time] = np.arange(len(by_time))
+    first[by_time] = np.cumsum(lengths[by_time]) - lengths[by_time]
+    cuts = np.cumsum([len(delta.ends) for delta in deltas])[:-1]
+    return np.split(order, cuts), np.split(first, cuts)
+
+
+def _outliving(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray, pa.Array]:
+    """Ids as places among names, which do not change when ids are given away; and these names."""
+    if ids.size >= 2 * vertices.count:  # all names are fewer than the ids, which can stay as they are
+        return ids, vertices.names_of(np.arange(vertices.count))
+    places, used = _renumbered(ids, vertices.count)
+    return places, vertices.names_of(used)
 
 
 def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:
@@ -113,6 +156,19 @@ def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]
     # A few rows among many vertices: what is made must not be as long as the dictionary.
     used, places = np.unique(ids, return_inverse=True)
     return places.reshape(ids.shape).astype(np.int32), used
+
+
+@njit(cache=True, nogil=True)
+def _place_rows(rows, ends, begins, placed):
+    """Copy the rows of each event to where they begin."""
+    row = 0
+    for event in range(len(ends)):
+        at = begins[event]
+        while row < ends[event]:
+            for i in range(rows.shape[1]):
+                placed[at, i] = rows[row, i]
+            row += 1
+            at += 1
 
 
 @njit(cache=True, nogil=True)

@@ -158,10 +158,10 @@ class VertexDictionary:
         return self.names.arena[start : start + int(self.names.length[vertex])].tobytes().decode()
 
     def names_of(self, ids: np.ndarray) -> pa.Array:
-        """The names of ids, as an array of the type that they came in. O(total length)."""
+        """The names of ids, as an array of the type that they came in; any name for an id that is free. O(total length)."""
         if self.kind != "string":
             return pa.array(self.names.number[ids], pa.int64())
-        lengths = self.names.length[ids]
+        lengths = np.maximum(self.names.length[ids], 0)
         total = int(lengths.sum(dtype=np.int64))
         # Two gigabytes and more need the wider offsets.
         array, width = (pa.StringArray, np.int32) if total < 1 << 31 else (pa.LargeStringArray, np.int64)

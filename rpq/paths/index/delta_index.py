@@ -46,7 +46,7 @@ class PathDelta(Delta):
     __slots__ = ("pairs", "path_ends", "paths")
 
     def __init__(self, *, pairs: np.ndarray, paths: np.ndarray, path_ends: np.ndarray, **events: np.ndarray) -> None:
-        super().__init__(ids=None, **events)
+        super().__init__(ids=None, is_lasting=False, **events)
         self.pairs = pairs
         self.paths = paths
         self.path_ends = path_ends

@@ -1,0 +1,227 @@
+"""Columns of Arrow, filled by kernels: a name for each id of a row, and for each row what its event has.
+
+Arrow's own way, to take from the names by an index, copies text by text and needs the ids of a column side by side. Here a
+short name lies in a slot of sixteen bytes with its length, and is one load and one store, what is too much being overwritten
+by the next. Columns are made a piece of rows at a time, whose ids stay in the cache for all of them, and the pieces
+lie in one region: new memory costs more than writing to it, least where much is asked for at once.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+
+import numpy as np
+import pyarrow as pa
+from llvmlite import ir
+from numba import config, types
+from numba.extending import intrinsic
+
+from rpq.compiled.kernel_cache import njit
+
+PIECE = 1 << 16
+"""Rows of a batch, at most."""
+_SLOT = 16
+"""Bytes of a slot; the last one is the length of the text in those before."""
+_ALIGNED = 64
+_LARGEST = np.iinfo(np.int32).max
+_PLUS, _MINUS = b"+-"
+
+
+class Region:
+    """Memory for columns, which take theirs one after the other."""
+
+    def __init__(self, size: int) -> None:
+        self._memory = np.empty(size, np.uint8)
+        self._buffer = pa.py_buffer(self._memory)
+        self._taken = 0
+
+    @classmethod
+    def of_rows(cls, rows: int, bytes_a_row: int, *, columns: int) -> Region:
+        """Enough for so many columns of so many bytes a row in all, a piece at a time."""
+        return cls(rows * bytes_a_row + (rows // PIECE + 1) * columns * 4 * _ALIGNED)
+
+    def room(self, count: int, kind: type | np.dtype) -> np.ndarray:
+        """The place of so many values, to be written before `taken` is called."""
+        end = self._taken + count * np.dtype(kind).itemsize
+        if end > len(self._memory):
+            raise AssertionError(f"a region of {len(self._memory)} bytes has no {end}")
+        return self._memory[self._taken : end].view(kind)
+
+    def taken(self, written: np.ndarray) -> pa.Buffer:
+        """What was written, which takes its place for good."""
+        buffer = self._buffer.slice(self._taken, written.nbytes)
+        self._taken += -(-written.nbytes // _ALIGNED) * _ALIGNED
+        return buffer
+
+
+class Names:
+    """Names by their place, made ready to be written."""
+
+    def __init__(self, names: pa.Array) -> None:
+        self.array = names
+        self._numbers: np.ndarray | None = None
+        self._ends: np.ndarray | None = None
+        self._slots: np.ndarray | None = None
+        self.bytes_a_row = 0  # of a region; longer texts have memory of their own
+        if pa.types.is_int64(names.type):
+            self._numbers = _read_only(names.buffers()[1], np.int64)[names.offset :]
+            self.bytes_a_row = 8
+        elif pa.types.is_string(names.type) and not names.null_count:
+            _, ends, data = names.buffers()
+            self._ends = _read_only(ends, np.int32)[names.offset : names.offset + len(names) + 1]
+            self._data = _read_only(data if data is not None and data.size else b"\0", np.uint8)
+            longest = int(np.diff(self._ends).max(initial=0))
+            if longest < _SLOT:
+                self._slots = np.empty(len(names) * _SLOT, np.uint8)
+                _fill_slots(self._ends, self._data, self._slots)
+                self.bytes_a_row = 4 + longest
+
+    def column(self, values: np.ndarray, place: int, first: int, count: int, region: Region) -> pa.Array:
+        """For `count` rows of ids (int32, two dimensions) from `first` on the name of the one at a place. O(length)."""
+        rows, width = values.reshape(-1), values.shape[1]
+        at = first * width + place
+        if self._numbers is not None:
+            numbers = region.room(count, np.int64)
+            _fill_numbers(rows, at, width, count, self._numbers, numbers)
+            return pa.Array.from_buffers(pa.int64(), count, [None, region.taken(numbers)])
+        if self._slots is not None:
+            ends = region.room(count + 1, np.int32)
+            held_ends = region.taken(ends)
+            texts = region.room(count * (self.bytes_a_row - 4) + _SLOT, np.uint8)
+            total = _copy_slots(rows, at, width, count, self._slots, ends, texts)
+            return pa.StringArray.from_buffers(count, held_ends, region.taken(texts[:total]))
+        if self._ends is not None:
+            ends = np.empty(count + 1, np.int32)
+            total = _end_texts(rows, at, width, count, self._ends, ends)
+            if total <= _LARGEST:
+                texts = np.empty(total, np.uint8)
+                _copy_texts(rows, at, width, count, self._ends, self._data, texts)
+                return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(texts))
+        large = self.array.cast(pa.large_string())
+        return large.take(pa.array(np.ascontiguousarray(values[first : first + count, place])))
+
+
+def spread(values: np.ndarray, ends: np.ndarray, first: int, count: int, rows: np.ndarray) -> None:
+    """Write for `count` rows from `first` on the value of their event; event i ends before row `ends[i]`."""
+    _spread(values, ends, int(np.searchsorted(ends, first, "right")), first, count, rows)
+
+
+def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region: Region) -> pa.Array:
+    """For `count` rows from `first` on "-" where their event removes them, or "+"."""
+    texts = region.room(count, np.uint8)
+    spread(np.where(removed, np.uint8(_MINUS), np.uint8(_PLUS)), ends, first, count, texts)
+    return pa.StringArray.from_buffers(count, _single_ends(), region.taken(texts))
+
+
+def repeated(text: str, count: int) -> pa.Array:
+    """A column of `count` times the same text, at most `PIECE`."""
+    return _repeated(text, 1 << max(0, count - 1).bit_length()).slice(0, count)
+
+
+@lru_cache(maxsize=4)
+def _repeated(text: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), count)
+
+
+@cache
+def _single_ends() -> pa.Buffer:
+    """Where texts of one byte each end."""
+    return pa.py_buffer(np.arange(PIECE + 1, dtype=np.int32))
+
+
+def _read_only(data: pa.Buffer | bytes, kind: type) -> np.ndarray:
+    """Data as an array. That it is read-only is part of its type to numba, and not all buffers are."""
+    array: np.ndarray = np.frombuffer(data, kind)
+    array.flags.writeable = False
+    return array
+
+
+@intrinsic
+def _vector_copy(typingctx, target, at, source, start):
+    """Copy the bytes of a slot."""
+
+    def codegen(context, builder, signature, args):
+        to, origin = (context.make_array(signature.args[i])(context, builder, args[i]).data for i in (0, 2))
+        vector = ir.VectorType(ir.IntType(8), _SLOT).as_pointer()
+        slot = builder.load(builder.bitcast(builder.gep(origin, [args[3]]), vector))
+        slot.align = 1
+        builder.store(slot, builder.bitcast(builder.gep(to, [args[1]]), vector)).align = 1
+        return context.get_dummy_value()
+
+    return types.void(target, types.uint64, source, types.uint64), codegen
+
+
+def _python_copy(target, at, source, start):
+    target[at : at + _SLOT] = source[start : start + _SLOT]
+
+
+_copy_slot = _python_copy if config.DISABLE_JIT else _vector_copy
+
+
+@njit(cache=True, nogil=True)
+def _fill_slots(ends, data, slots):
+    for name in range(len(ends) - 1):
+        start, length = ends[name], ends[name + 1] - ends[name]
+        for i in range(length):
+            slots[name * _SLOT + i] = data[start + i]
+        slots[name * _SLOT + _SLOT - 1] = length
+
+
+@njit(cache=True, nogil=True)
+def _copy_slots(rows, at, width, count, slots, ends, texts):
+    """Write the names of rows, and where they end; their bytes in all."""
+    place, step = np.uint64(at), np.uint64(width)  # unsigned: an index with a sign could count from the end
+    written = np.uint64(0)
+    ends[0] = 0
+    for i in range(count):
+        slot = np.uint64(rows[place]) * np.uint64(_SLOT)
+        place += step
+        _copy_slot(texts, written, slots, slot)
+        written += np.uint64(slots[slot + np.uint64(_SLOT - 1)])
+        ends[i + 1] = written
+    return np.int64(written)
+
+
+@njit(cache=True, nogil=True)
+def _fill_numbers(rows, at, width, count, numbers, column):
+    place, step = np.uint64(at), np.uint64(width)
+    for i in range(count):
+        column[i] = numbers[np.uint64(rows[place])]
+        place += step
+
+
+@njit(cache=True, nogil=True)
+def _end_texts(rows, at, width, count, name_ends, ends):
+    """Write where the names of rows end; their bytes in all, what is too many for the offsets of a column too."""
+    total = np.int64(0)
+    ends[0] = 0
+    for i in range(count):
+        vertex = np.int64(rows[at])
+        total += np.int64(name_ends[vertex + 1]) - np.int64(name_ends[vertex])
+        ends[i + 1] = total & _LARGEST
+        at += width
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _copy_texts(rows, at, width, count, name_ends, data, texts):
+    written = np.int64(0)
+    for _ in range(count):
+        vertex = np.int64(rows[at])
+        at += width
+        for i in range(np.int64(name_ends[vertex]), np.int64(name_ends[vertex + 1])):
+            texts[written] = data[i]
+            written += 1
+
+
+@njit(cache=True, nogil=True)
+def _spread(values, ends, event, first, count, rows):
+    row = np.uint64(0)
+    last = np.uint64(count)
+    while row < last:
+        end = min(last, np.uint64(ends[event] - first))
+        value = values[event]
+        for i in range(row, end):
+            rows[i] = value
+        row = end
+        event += 1
