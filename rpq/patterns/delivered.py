@@ -72,7 +72,7 @@ class Delivered:
             return
         end = self._count + int(output.state[tables.VALUES])
         if end > len(self._values):
-            values = np.empty(max(end + end // 2, self._expected), np.int32)
+            values = np.empty(max(2 * end, self._expected), np.int32)
             values[: self._count] = self._values[: self._count]
             self._values = values
         self._values[self._count : end] = output.values[: output.state[tables.VALUES]]
@@ -89,7 +89,7 @@ class Delivered:
         self.clear()
         first = int(runs[0, RUN_QUERY])
         if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
-            self._values, self._expected = np.empty(0, np.int32), count
+            self._values, self._expected = np.empty(0, np.int32), count + count // 4
             return {first: PartRows(runs, values[:count])}
         # Where the values of each run end: they were written without gaps.
         ends = np.append(runs[1:, RUN_VALUES], count)

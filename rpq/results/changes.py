@@ -232,10 +232,10 @@ class Changes:
         queries = None if one is not None else Names(pa.array(self._asked.names, pa.string()))
         bytes_a_row = _BYTES_BESIDE + names.bytes_a_row * len(block.columns)
         bytes_a_row += 0 if queries is None else 4 + queries.bytes_a_row
-        region = Region.of_rows(block.row_count, bytes_a_row, columns=len(block.columns) + 3)
         for first in range(0, block.row_count, PIECE):
             count = min(PIECE, block.row_count - first)
             rows = block.ends, first, count
+            region = Region.of_rows(count, bytes_a_row, columns=len(block.columns) + 3)
             times = region.room(count, np.int64)
             spread(block.timestamp, *rows, times)
             region.taken(times)
