@@ -34,12 +34,6 @@ class PartRows(NamedTuple):
         width = len(self.values) // rows if rows else 0
         return PartRows(runs, self.values[: width * int(runs[:, RUN_ROWS].sum())])
 
-    def rows(self, columns: int) -> list[tuple[int, ...]]:
-        """The rows as tuples."""
-        if columns == 0:
-            return [()] * self.row_count
-        return list(map(tuple, self.values.reshape(-1, columns).tolist()))
-
 
 class Delivered:
     """The rows of a chunk. Memory that is not given away with them is used for the next chunk."""

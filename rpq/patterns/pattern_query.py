@@ -6,8 +6,7 @@ variables, literals or DISTINCT, `Solutions` makes its rows from theirs.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from rpq.patterns.meanings import Meaning, meanings_of, variable
 from rpq.patterns.pattern_host import PatternHost, Place
 from rpq.patterns.plan import Part, Plan, condition_part, plan_pattern
 from rpq.patterns.shared_relations import Content
-from rpq.patterns.solutions import Product, Row, Solutions
+from rpq.patterns.solutions import Solutions
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery, Worker
@@ -55,7 +54,12 @@ class RunningPattern(RunningQuery):
         self._meanings = meanings_of(question.pattern, isomorphism=self._is_isomorphism)
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
         self._is_direct = self._rows_are_those_of_its_part()
-        self._solutions = Solutions(distinct=question.distinct)
+        self._solutions = Solutions(
+            select=[variable(name) for name in question.columns],
+            meanings=len(self._meanings),
+            distinct=question.distinct,
+            differ=self._is_isomorphism,
+        )
         self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
         self._parts: dict[int, list[tuple[int, Part]]] = {}  # of a meaning: the numbers that the host gave
         self._rows = np.zeros(2, np.int64)
@@ -169,15 +173,17 @@ class RunningPattern(RunningQuery):
         """Have the solutions of a meaning as the relations have them now."""
         if self._is_direct:
             return
-        parts = self._parts[number]
-        product = Product(
-            columns=[part.columns for _, part in parts],
-            select=tuple(variable(name) for name in self.question.columns),
-            differ=self._is_isomorphism,
-        )
-        for place, (part, planned) in enumerate(parts):
-            product.bags[place] = Counter(self._host.rows_of_part(part).rows(len(planned.columns)))
-        self._solutions.put(number, product)
+        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number))
+
+    def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
+        return [part.columns for _, part in self._parts[meaning]]
+
+    def _rows_of_parts(self, meaning: int) -> list[np.ndarray]:
+        """The rows of each part of a meaning now: (row, column). O(edges, and what joining them costs)."""
+        return [
+            rows.values.reshape(rows.row_count, len(part.columns))
+            for rows, part in ((self._host.rows_of_part(number), part) for number, part in self._parts[meaning])
+        ]
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
@@ -233,39 +239,25 @@ class RunningPattern(RunningQuery):
         last, ends = events_of(runs)
         ids = values.reshape(-1, len(self.question.columns))
         if not self._host.division.is_whole:
-            own = self._host.is_own[ids[:, 0]]
-            ids = ids[own]
-            ends = np.append(0, np.cumsum(own))[ends]
-            some = np.diff(ends, prepend=0) > 0
-            last, ends = last[some], ends[some]
+            ids, ends, some = self._own_of(ids, ends)
+            last = last[some]
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
         return self._told(ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER])
 
     def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
-        width = {place: len(self._parts[place.meaning][place.part][1].columns) for place in found}
-        changes = []
-        for place, part in found.items():
-            rows = part.rows(width[place])
-            begin = 0
-            for run in part.runs.tolist():
-                end = begin + run[tables.RUN_ROWS]
-                changes.append((run[tables.RUN_ORDER], run[tables.RUN_TIME], run[tables.RUN_SIGN], place, rows[begin:end]))
-                begin = end
-        changes.sort(key=lambda change: change[:2])
-        told: list[Row] = []
-        events: list[tuple[int, int, int, int]] = []
-        for order, time, sign, place, rows in changes:
-            before = len(told)
-            is_silent = sign < 0 and order % 2 == 0 and self.question.semantics == "implicit"
-            for row, count in self._solutions.change(place.meaning, place.part, rows, sign):
-                if not is_silent and self._is_own(row):
-                    told += [row] * count
-            if len(told) > before:
-                if events and events[-1][:3] == (order, time, sign):
-                    events.pop()
-                events.append((order, time, sign, len(told)))
-        orders, times, signs, ends = np.array(events, np.int64).reshape(-1, 4).T
-        return self._told(self._as_ids(told), times, ends, signs.astype(np.int8), orders)
+        ids, events = self._solutions.change(found, explicit=self.question.semantics == "explicit")
+        orders, times, signs, ends = events.T
+        if not self._host.division.is_whole:
+            ids, ends, some = self._own_of(ids, ends)
+            orders, times, signs = orders[some], times[some], signs[some]
+        return self._told(ids, times, ends, signs.astype(np.int8), orders)
+
+    def _own_of(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(rows, ends, events): the rows of this share, and where those of events end, of which some have none."""
+        own = self._host.is_own[ids[:, 0]]
+        ends = np.append(0, np.cumsum(own))[ends]
+        some = np.diff(ends, prepend=0) > 0
+        return ids[own], ends[some], some
 
     def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
         delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True)
@@ -278,22 +270,16 @@ class RunningPattern(RunningQuery):
     def _id_rows(self, ids: np.ndarray) -> IdRows:
         return IdRows(ids, self._order)
 
-    def _as_ids(self, rows: Iterable[Row]) -> np.ndarray:
-        return np.array([*rows], np.int32).reshape(-1, len(self.question.columns))
-
-    def _is_own(self, row: Row) -> bool:
-        return self._host.division.is_whole or bool(self._host.is_own[row[0]])
-
     def _own(self, ids: np.ndarray) -> np.ndarray:
         return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, 0]]]
 
     def _ids_of_answers(self) -> np.ndarray:
         if not self._is_direct:
-            return self._as_ids(row for row, count in self._solutions.answers() for _ in range(count))
+            return self._solutions.answers()
         if not self._parts:
-            return self._as_ids([])
-        ((number, _),) = self._parts[0]
-        return self._host.rows_of_part(number).values.reshape(-1, len(self.question.columns))
+            return np.zeros((0, len(self.question.columns)), np.int32)
+        (rows,) = self._rows_of_parts(0)
+        return rows
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
@@ -374,10 +360,9 @@ class RunningPattern(RunningQuery):
 
     def _check(self) -> None:
         """Assert that what is counted of parts is what the relations hold. O(answers)."""
-        for number, product in self._solutions.products.items():
-            for (part, planned), bag in zip(self._parts[number], product.bags, strict=True):
-                held = Counter(self._host.rows_of_part(part).rows(len(planned.columns)))
-                assert bag == held, f"part {part} has other rows than were counted"
+        if not self._is_direct:
+            rows = {meaning: self._rows_of_parts(meaning) for meaning in self._parts}
+            self._solutions.check(self._columns_of_parts(min(rows, default=0)) if rows else [], rows)
 
 
 KIND = Kind(

@@ -3,113 +3,196 @@
 A part without a common variable with others, or an atom without variables, changes on its own; the solutions are the
 product of all parts. A meaning of a literal is one of several patterns whose solutions are added up. Under DISTINCT a
 solution is there while any binding gives it. Of all this what is kept is the bag of each part's rows, and under DISTINCT
-how often each solution comes: the product is formed where something is reported.
+how often each solution comes: the product is formed where something is reported. Of a single part under DISTINCT, which is
+the most common case, only the solutions are counted.
 
-The rows of one event are all of one sign, since a tuple changes one relation of a pattern with one window, and a
-boundary only takes: so what is reported is net.
+Under DISTINCT what is reported is net of an event, whatever the order and the signs of its changes. Without, the rows of
+one event are of one sign, since a tuple changes one relation of a pattern with one window, and a boundary only takes.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-Row = tuple[int, ...]
+import numpy as np
 
-
-@dataclass
-class Product:
-    """The parts of one meaning: the columns of each, and the bag of its rows."""
-
-    columns: list[tuple[str, ...]]
-    select: tuple[str, ...]
-    differ: bool
-    """Isomorphism: values of different parts must be different; all variables are columns of parts then."""
-    bags: list[Counter[Row]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.bags = [Counter() for _ in self.columns]
-        place = {name: (part, at) for part, names in enumerate(self.columns) for at, name in enumerate(names)}
-        self._places = [place[name] for name in self.select]
-
-    def change(self, part: int, row: Row, sign: int) -> Iterator[tuple[Row, int]]:
-        """Let a row of a part come or go; the solutions that do, and how often."""
-        bag = self.bags[part]
-        if sign > 0:
-            bag[row] += 1
-        elif bag[row] == 1:
-            del bag[row]
-        else:
-            bag[row] -= 1
-        return self._multiplied([{row: 1} if one == part else bag for one, bag in enumerate(self.bags)])
-
-    def solutions(self) -> Iterator[tuple[Row, int]]:
-        """All solutions, and how often each comes; one may be named several times."""
-        return self._multiplied(self.bags)
-
-    def _multiplied(self, bags: Sequence[dict[Row, int]]) -> Iterator[tuple[Row, int]]:
-        if not all(bags):
-            return
-        for rows in itertools.product(*(bag.items() for bag in bags)):
-            values = [row for row, _ in rows]
-            if self.differ and len({*itertools.chain(*values)}) < sum(len({*row}) for row in values):
-                continue
-            yield tuple([values[part][at] for part, at in self._places]), prod(count for _, count in rows)
+from rpq.compiled.views import bound, view
+from rpq.patterns import products, tables
+from rpq.patterns.delivered import PartRows
+from rpq.patterns.pattern_host import Place
+from rpq.patterns.products import Products, Told
+from rpq.patterns.row_bags import RowBags, add_all, empty
 
 
 class Solutions:
-    """The solutions of a pattern, from the rows of the parts of its meanings."""
+    """The solutions of a pattern with so many meanings, from the rows of the parts of each.
 
-    def __init__(self, *, distinct: bool) -> None:
-        self.products: dict[int, Product] = {}
-        self._held: Counter[Row] | None = Counter() if distinct else None
+    `select` are the variables that are columns of a solution. With `differ` (isomorphism) values of different parts must be
+    different; all variables are columns of parts then.
+    """
+
+    def __init__(self, *, select: Sequence[str], meanings: int, distinct: bool, differ: bool) -> None:
+        self._select = tuple(select)
+        self._meanings = meanings
+        self._distinct = distinct
+        self._differ = differ
+        self._held: RowBags | None = None
+        self._ready: dict[Any, Any] = {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, roughly."""
-        bags = [bag for product in self.products.values() for bag in product.bags]
-        return 150 * (sum(map(len, bags)) + len(self._held or ()))
+        """Bytes held."""
+        return 0 if self._held is None else self._held.nbytes
 
-    def put(self, meaning: int, product: Product) -> None:
-        """Have a meaning, whose bags are filled already."""
+    @property
+    def _bags(self) -> RowBags:
+        assert self._held is not None, "no meaning was put"
+        return self._held
+
+    def _have_parts(self, columns: Sequence[Sequence[str]]) -> None:
+        """Know the columns of the parts, which are the same for all meanings."""
+        widths = [len(names) for names in columns]
+        if self._held is not None:
+            assert self._bags.bags.width[1 : 1 + len(widths)].tolist() == widths, "meanings differ in their parts"
+            return
+        place = {name: (part, at) for part, names in enumerate(columns) for at, name in enumerate(names)}
+        self._held = RowBags([len(self._select), *widths * self._meanings])
+        state = np.zeros(products.STATE, np.int64)
+        state[products.COLUMNS] = len(self._select)
+        state[products.DISTINCT], state[products.DIFFER] = self._distinct, self._differ
+        state[products.MOST_PARTS] = len(columns)
+        state[products.KEEPS] = len(columns) > 1 or self._meanings > 1 or not self._distinct
+        self._products = Products(
+            parts=np.zeros(self._meanings, np.int32),
+            select=np.array([place[name] for name in self._select], np.int32).reshape(-1),
+            solution=np.zeros(len(self._select), np.int32),
+            at=np.full(len(columns), -1, np.int32),
+            state=state,
+        )
+        self._products_view = view(self._products)
+
+    def _bag(self, meaning: int, part: int) -> int:
+        return 1 + meaning * int(self._products.state[products.MOST_PARTS]) + part
+
+    # --- meanings --------------------------------------------------------------------------------------------
+
+    def put(self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray]) -> None:
+        """Have a meaning, with the rows that its parts have: (row, column) of int32 for each."""
         self.drop(meaning)
-        self.products[meaning] = product
-        for row, count in product.solutions() if self._held is not None else ():
-            self._hold(row, count)
+        self._have_parts(columns)
+        self._products.parts[meaning] = len(columns)
+        for part, some in enumerate(rows[:-1]):
+            at = np.zeros(1, np.int64)
+            values = np.ascontiguousarray(some).reshape(-1)
+            while not self._call(add_all, self._bag(meaning, part), values, at, len(some)):
+                self._bags.have_room(1)
+        self._change_silently(meaning, len(columns) - 1, rows[-1], 1)
 
     def drop(self, meaning: int) -> None:
         """Have it no more."""
-        product = self.products.pop(meaning, None)
-        for row, count in product.solutions() if product is not None and self._held is not None else ():
-            self._hold(row, -count)
+        if self._held is None or not self._products.parts[meaning]:
+            return
+        if self._meanings == 1:
+            self._held = None
+            return
+        last = int(self._products.parts[meaning]) - 1
+        rows, counts = self._bags.rows(self._bag(meaning, last))
+        self._change_silently(meaning, last, np.repeat(rows, counts, axis=0), -1)
+        for part in range(last + 1):
+            self._call(empty, self._bag(meaning, part))
+        self._products.parts[meaning] = 0
 
-    def change(self, meaning: int, part: int, rows: Iterable[Row], sign: int) -> Iterator[tuple[Row, int]]:
-        """Let rows of a part come or go; what comes to the answer or goes from it, and how often."""
-        product = self.products[meaning]
-        for one in rows:
-            for row, count in product.change(part, one, sign):
-                if self._held is None:
-                    yield row, count
-                elif self._hold(row, sign * count):
-                    yield row, 1
+    # --- changes ---------------------------------------------------------------------------------------------
 
-    def answers(self) -> Iterator[tuple[Row, int]]:
-        """The answer, a bag: a row may be named several times."""
+    def change(self, found: Mapping[Place, PartRows], *, explicit: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Let rows of parts (by meaning and part) come or go; the solutions that do, and their events.
+
+        An event is (order, time, sign, end of its rows). Where not `explicit` what leaves at a boundary does so in
+        silence. O(rows + solutions).
+        """
+        runs, begin = [], 0
+        for (meaning, part), (changed, values) in found.items():
+            rows = changed[:, tables.RUN_ROWS]
+            widths = rows * int(self._bags.bags.width[self._bag(meaning, part)])
+            run = np.empty((len(changed), products.RUN), np.int64)
+            run[:, : products.MEANING] = changed[:, [tables.RUN_ORDER, tables.RUN_TIME, tables.RUN_SIGN]]
+            run[:, products.MEANING], run[:, products.PART] = meaning, part
+            run[:, products.BEGIN], run[:, products.ROWS] = begin + np.cumsum(widths) - widths, rows
+            runs.append(run)
+            begin += len(values)
+        table = np.concatenate(runs)
+        if len(runs) > 1:
+            table = table[np.lexsort((table[:, products.TIME], table[:, products.ORDER]))]
+        values = np.concatenate([values for _, values in found.values()]) if len(found) > 1 else values
+        told = self._change(table, values, tells=True, explicit=explicit)
+        state = self._products.state
+        rows = told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
+        return rows, told.events.reshape(-1, products.EVENT)[: state[products.EVENTS_TOLD]]
+
+    def _change_silently(self, meaning: int, part: int, rows: np.ndarray, sign: int) -> None:
+        """Let rows of a part come, which are there already, or go with their meaning."""
+        run = np.array([[1, 0, sign, meaning, part, 0, len(rows)]], np.int64)
+        self._change(run, np.ascontiguousarray(rows).reshape(-1), tells=False, explicit=True)
+
+    def _change(self, runs: np.ndarray, values: np.ndarray, *, tells: bool, explicit: bool) -> Told:
+        state = self._products.state
+        state[[products.AT_RUN, products.AT_ROW, products.ROWS_TOLD, products.EVENTS_TOLD]] = 0
+        state[products.TELLS], state[products.EXPLICIT] = tells, explicit
+        told = self._room(int(runs[:, products.ROWS].sum()) if tells else 0, 2 * len(runs) if tells else 0)
+        while True:
+            code = self._call(products.change_parts, told, runs.reshape(-1), len(runs), values, self._rows_of(told))
+            if code == products.DONE:
+                return told
+            needed = int(state[products.NEEDED])
+            if code == products.NEED_ENTRIES:
+                self._bags.have_room(needed)
+            else:
+                more = self._room(2 * int(state[products.ROWS_TOLD]) + needed, 0)
+                more.rows[: len(told.rows)] = told.rows
+                told = more._replace(events=told.events)
+
+    def answers(self) -> np.ndarray:
+        """The answer, a bag: a row may be there several times. O(answer)."""
+        if self._held is None:
+            return np.zeros((0, len(self._select)), np.int32)
+        if self._distinct:
+            return self._held.rows(0)[0]
+        state = self._products.state
+        present = [meaning for meaning in range(self._meanings) if self._products.parts[meaning]]
+        room = sum(int(self._call(products.count_all, meaning)) for meaning in present)
+        told = self._room(room, 0)
+        state[products.ROWS_TOLD] = 0
+        for meaning in present:
+            self._call(products.tell_all, told, meaning)
+        return told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
+
+    def _room(self, rows: int, events: int) -> Told:
+        return Told(np.empty(rows * len(self._select), np.int32), np.empty(events * products.EVENT, np.int64))
+
+    def _rows_of(self, told: Told) -> int:
+        return len(told.rows) // len(self._select)
+
+    def _call(self, kernel: Any, *arguments: Any) -> Any:
+        own = (self._bags.view,) if kernel in (add_all, empty) else (self._bags.view, self._products_view)
+        given = [view(argument) if isinstance(argument, Told) else argument for argument in arguments]
+        ready = self._ready.get(kernel)
+        if ready is None:
+            ready = self._ready[kernel] = bound(kernel, *own, *given)
+        return ready(*own, *given)
+
+    def check(self, columns: Sequence[Sequence[str]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
+        """Assert that what was counted are these rows, for each meaning those of each part. O(answers)."""
+        again = Solutions(select=self._select, meanings=self._meanings, distinct=self._distinct, differ=self._differ)
+        for meaning, parts in rows.items():
+            again.put(meaning, columns, parts)
+        assert (self._held is None) == (again._held is None), "a meaning was forgotten"
         if self._held is not None:
-            yield from ((row, 1) for row in self._held)
-        else:
-            for product in self.products.values():
-                yield from product.solutions()
-
-    def _hold(self, row: Row, count: int) -> bool:
-        """Count a solution under DISTINCT; whether it is in the answer now and was not before, or the other way."""
-        assert self._held is not None
-        before = self._held[row]
-        if before + count:
-            self._held[row] = before + count
-        else:
-            del self._held[row]
-        return (before == 0) != (before + count == 0)
+            self._held.check()
+            for bag in range(len(self._bags.bags.width)):
+                held, wanted = (
+                    Counter(dict(zip(map(tuple, found.tolist()), counts.tolist(), strict=True)))
+                    for found, counts in (bags.rows(bag) for bags in (self._bags, again._bags))
+                )
+                assert held == wanted, f"bag {bag} has other rows than were counted"
