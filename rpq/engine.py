@@ -28,7 +28,7 @@ from rpq.running.turns import alone
 from rpq.state.engine_state import read_state, write_state
 from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
 from rpq.stream.stream_time import StreamTime
-from rpq.stream.window import INT64_MAX
+from rpq.stream.window import INT64_MAX, Window
 
 kinds.register(path_query.KIND)
 kinds.register(pattern_query.KIND)
@@ -98,6 +98,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.add(*map(self._times.resolved, queries))
         # The queries as they were given: those that run have windows in integers.
         self._asked: dict[str, Query] = {query.name: query for query in queries}
+        self._by_window = _by_window(self._asked)
 
     def __repr__(self) -> str:
         names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
@@ -301,7 +302,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
         self._evaluation.running.refuse_if_unfit(query)
-        asked, times = query, self._times.asked([*self._asked.values(), query])
+        # Of the queries with one window one will do.
+        asked, times = query, self._times.asked([*self._by_window.values(), query])
         query = times.resolved(query)
         time = self._evaluation.graph.time
         if time is not None and time > INT64_MAX - query.window.size:
@@ -325,6 +327,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 raise
         self._evaluation.midway = False
         self._times, self._asked[query.name] = times, asked
+        self._by_window.setdefault(asked.window, asked)
         self._evaluation.note_overruns(None)
         changes = self._changes([rows], running.rows())
         self._raise_overrun(changes)
@@ -345,6 +348,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._left += running.rows()
         self._evaluation.remove(name)
         del self._asked[name]
+        self._by_window = _by_window(self._asked)
         self._times = self._times.asked(self._asked.values())
 
     @alone
@@ -514,6 +518,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         engine = cls(threads=threads, memory_limit=memory_limit, witness=witness, share=saved.content.share)
         saved.fill(engine._evaluation)
         engine._times, engine._asked = saved.times()
+        engine._by_window = _by_window(engine._asked)
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
         engine._left[:] = saved.content.left
@@ -562,3 +567,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _check(self) -> None:
         """Assert the invariants of every part."""
         self._evaluation.check()
+
+
+def _by_window(asked: Mapping[str, Query]) -> dict[Window, Query]:
+    """The first query with each window."""
+    found: dict[Window, Query] = {}
+    for query in asked.values():
+        found.setdefault(query.window, query)
+    return found

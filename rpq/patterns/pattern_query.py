@@ -18,7 +18,7 @@ from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows, events_of
 from rpq.patterns.meanings import Meaning, meanings_of, variable
 from rpq.patterns.pattern_host import PatternHost, Place
-from rpq.patterns.plan import Part, Plan, condition_part, plan_pattern
+from rpq.patterns.plan import Part, Plan, condition_part, is_one_part, plan_pattern
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Solutions
 from rpq.queries import written_patterns
@@ -42,6 +42,7 @@ class RunningPattern(RunningQuery):
     question: PatternQuery
     workers: Sequence[Worker] = ()
     has_witnesses = False
+    needs_room = False
 
     def __init__(self, question: PatternQuery, resources: Resources) -> None:
         if resources.witness:
@@ -74,15 +75,11 @@ class RunningPattern(RunningQuery):
         return self.question.matching == "isomorphism"
 
     def _rows_are_those_of_its_part(self) -> bool:
-        if len(self._meanings) != 1 or self.question.distinct:
+        if not self._meanings:
             return False
         numbers: dict[str, int] = {}
-        plan = self._plan(
-            self._meanings[0],
-            lambda label: numbers.setdefault(label, len(numbers)),
-            self._names.index,
-        )
-        return len(plan.parts) == 1 and not plan.conditions
+        atoms = self._meanings[0].atoms(lambda label: numbers.setdefault(label, len(numbers)), self._names.index)
+        return is_one_part(atoms) and len(self._meanings) == 1 and not self.question.distinct
 
     def _plan(self, meaning: Meaning, relation_of: Callable[[str], int], id_of: Callable[[str], int]) -> Plan:
         atoms = meaning.atoms(relation_of, id_of)

@@ -143,9 +143,7 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
     With `isomorphism` all variables of a part and the constants of the pattern have pairwise different values; variables of
     different parts are to be compared where the product is formed. O(atoms³).
     """
-    distinct = tuple(dict.fromkeys(atoms))
-    if len(distinct) > MOST_ATOMS:
-        raise QueryError(f"the pattern has {len(distinct)} atoms; at most {MOST_ATOMS} are possible")
+    distinct = _different(atoms)
     variables = list(dict.fromkeys(term for atom in distinct for term in _ends(atom) if isinstance(term, str)))
     chosen = tuple(v for v in variables if not v.startswith("_:")) if select is None else tuple(select)
     for name in chosen:
@@ -170,6 +168,20 @@ def condition_part(atom: Atom) -> Part:
 
 def _ends(atom: Atom) -> tuple[Term, Term]:
     return atom.source, atom.target
+
+
+def is_one_part(atoms: Sequence[Atom]) -> bool:
+    """Whether the plan of a pattern is one part without conditions. Raises `QueryError` where there is none. O(atoms²)."""
+    different = _different(atoms)
+    connected = _connected(different)
+    return len(connected) == 1 and len(connected[0]) == len(different)
+
+
+def _different(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
+    different = tuple(dict.fromkeys(atoms))
+    if len(different) > MOST_ATOMS:
+        raise QueryError(f"the pattern has {len(different)} atoms; at most {MOST_ATOMS} are possible")
+    return different
 
 
 def _connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:

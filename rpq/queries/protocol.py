@@ -135,6 +135,9 @@ class Worker(Protocol):
 class Host(Protocol):
     """What all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
 
+    vertex_room: int
+    """Vertex ids below can be used."""
+
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
         """Take in label ids with their names, before the queries do. O(labels)."""
 
@@ -176,6 +179,9 @@ class RunningQuery(ABC):
 
     vertex_room: int = 0
     """Vertex ids below can be used."""
+
+    needs_room: bool = True
+    """Whether new vertex ids are to be told of by `make_room` at all, after the first time; else its host is told."""
 
     is_divided: bool = False
     """Whether vertices differ in what they may be, so that every new one must be told of by `make_room`."""

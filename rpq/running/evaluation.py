@@ -187,8 +187,8 @@ class Evaluation:
         """Let `count` more tuples be applied; `fresh` vertex ids are those of new names."""
         self.graph.make_room(count, self.vertices.count)
         self.running.make_room(self.vertices, fresh, self.graph)
-        self._vertex_room = min([self.graph.vertex_room, *(running.vertex_room for running in self.running)])
-        self._is_divided = any(running.is_divided for running in self.running)
+        self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
+        self._is_divided = self.running.is_divided
 
     def _needs_room(self, fresh: list[int]) -> bool:
         """Whether one more tuple, which brings these new vertex ids, needs any."""
@@ -208,12 +208,12 @@ class Evaluation:
     # --- queries ---------------------------------------------------------------------------------------------
 
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
-        """Let queries run, from an empty window. O(labels · queries), those that run already included.
+        """Let queries run, from an empty window. O(labels) for each of them, and of a host O(vertices).
 
         `is_late` tells that no window will be loaded, though there is one.
         """
         added = [self._start(question, is_late) for question in questions]
-        self.running.settle(self.labels, self.graph)
+        self.running.settle_added(added, self.labels, self.graph)
         self.guard.add([*(worker for running in added for worker in running.workers), *self.running.hosts])
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]

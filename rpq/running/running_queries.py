@@ -18,7 +18,7 @@ from rpq.stream.columns import EARLIEST
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import INT64_MAX
+from rpq.stream.window import INT64_MAX, Window
 
 GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
 """Makes the guard of a host, for the name of a query that it serves, and itself."""
@@ -36,6 +36,10 @@ class RunningQueries:
         self._host_of: dict[str, Any] = {}  # the host of a kind, by its name
         self.may_overrun = False  # whether a query has roots that can go over a budget
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
+        self.is_divided = False  # whether a query must be told of every new vertex
+        self._roomy: list[RunningQuery] = []  # those that must be told of new vertices
+        self._windows: dict[Window, int] = {}  # over which some query reads, and their numbers
+        self._reading = np.zeros((0, 0), np.int32)  # (label, window): how many queries read it
 
     def __iter__(self) -> Iterator[RunningQuery]:
         return iter(self._held.values())
@@ -66,7 +70,7 @@ class RunningQueries:
 
     def number_of(self, running: RunningQuery) -> int:
         """The number that its rows bear."""
-        return list(self._held).index(running.question.name)
+        return self._numbers[running.question.name]
 
     def refuse_if_unfit(self, question: Any) -> None:
         """Raise if this is no query, or has the name of another."""
@@ -111,48 +115,84 @@ class RunningQueries:
         self._host_of = {kind: host for kind, host in self._host_of.items() if kind in used}
 
     def settle(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Tell the graph what is read over which windows, after queries came or went. O(labels · windows)."""
-        held = self._held.values()
-        self.asked = Asked((*self._held,), tuple(running.question.columns for running in held))
-        self.jobs = tuple((number, worker) for number, running in enumerate(held) for worker in running.workers)
+        """Tell the graph what is read over which windows, after queries went. O(queries · labels)."""
+        held = list(self._held.values())
+        self.asked, self.jobs, self._numbers, self._roomy, self._windows = Asked((), ()), (), {}, [], {}
+        self.may_overrun = self.is_divided = False
+        self.latest = INT64_MAX
+        self._reading = np.zeros((labels.room, 0), np.int32)
+        self._add(held, labels)
+        graph.set_windows([*self._windows], self._reading > 0)
+
+    def settle_added(self, added: Sequence[RunningQuery], labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """As `settle`, after these queries came. O(labels) for each of them; for a new window, O(labels · windows)."""
+        windows = len(self._windows)
+        changed = self._add(added, labels)
+        if len(self._windows) > windows:
+            graph.set_windows([*self._windows], self._reading > 0)
+        elif len(changed):
+            graph.set_labels(changed, self._reading[changed] > 0)
+
+    def _add(self, added: Sequence[RunningQuery], labels: LabelDictionary) -> np.ndarray:
+        """Let queries be among those that run; the labels that nobody read before over some of their windows."""
+        first = len(self._numbers)
+        self._numbers |= {running.question.name: first + i for i, running in enumerate(added)}
+        self.asked = Asked(
+            (*self.asked.names, *(running.question.name for running in added)),
+            (*self.asked.columns, *(running.question.columns for running in added)),
+        )
+        self.jobs += tuple((first + i, worker) for i, running in enumerate(added) for worker in running.workers)
         self.hosts = tuple(self._host_of.values())
-        self._numbers = {name: number for number, name in enumerate(self._held)}
-        self.may_overrun = any(running.may_overrun for running in held)
-        windows = [window for running in held for window in running.windows]
-        self.latest = INT64_MAX - max((window.size for window in windows), default=0)
+        self.may_overrun |= any(running.may_overrun for running in added)
+        self.is_divided |= any(running.is_divided for running in added)
+        self._roomy += [running for running in added if running.needs_room]
+        windows = [window for running in added for window in running.windows]
+        self.latest = min([self.latest, *(INT64_MAX - window.size for window in windows)])
+        for window in windows:
+            self._windows.setdefault(window, len(self._windows))
+        rows, columns = labels.room, len(self._windows)
+        before = self._reading
+        self._reading = np.zeros((max(rows, len(before)), columns), np.int32)
+        self._reading[: len(before), : before.shape[1]] = before
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
-        read = np.zeros((labels.room, len(windows)), bool)
-        read[ids] = self._reads(ids, len(windows))
-        graph.set_windows(windows, read)
+        fresh = np.zeros(len(ids), bool)
+        for running in added:
+            read = running.reads(ids)
+            for window, mine in zip(running.windows, read.T, strict=True):
+                number = self._windows[window]
+                fresh |= mine & (self._reading[ids, number] == 0)
+                self._reading[ids, number] += mine
+        return ids[fresh]
 
     def admit_labels(self, labels: np.ndarray, names: Sequence[str], graph: SnapshotGraph) -> None:
-        """Tell queries and graph what label ids stand for."""
+        """Tell queries and graph what label ids stand for. O(queries · labels given)."""
         for host in self.hosts:
             host.set_labels(labels, names)
+        if len(labels) and (needed := int(labels.max()) + 1) > len(self._reading):
+            more = max(needed, 2 * len(self._reading)) - len(self._reading)
+            self._reading = np.concatenate([self._reading, np.zeros((more, len(self._windows)), np.int32)])
+        self._reading[labels] = 0
         for running in self._held.values():
             running.set_labels(labels, names)
-        graph.set_labels(labels, self._reads(labels, sum(len(running.windows) for running in self._held.values())))
+            for window, mine in zip(running.windows, running.reads(labels).T, strict=True):
+                self._reading[labels, self._windows[window]] += mine
+        graph.set_labels(labels, self._reading[labels] > 0)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
         for host in self.hosts:
             host.make_room(vertices, fresh)
-        for running in self._held.values():
+        for running in self._roomy:
             running.make_room(vertices, fresh, graph)
+
+    @property
+    def vertex_room(self) -> int:
+        """Vertex ids below can be used by all."""
+        return min([part.vertex_room for part in (*self.hosts, *self._roomy)], default=INT64_MAX)
 
     def rows(self) -> np.ndarray:
         """Rows added and removed so far."""
         return sum((running.rows() for running in self._held.values()), np.zeros(2, np.int64))
-
-    def _reads(self, labels: np.ndarray, windows: int) -> np.ndarray:
-        """Which labels are read over which windows: (label, window), boolean."""
-        read = np.zeros((len(labels), windows), bool)
-        first = 0
-        for running in self._held.values():
-            mine = running.reads(labels)
-            read[:, first : first + mine.shape[1]] = mine
-            first += mine.shape[1]
-        return read
 
 
 def refuse_if_lost(
