@@ -10,8 +10,13 @@ from math import gcd
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from rpq.engine import Engine
 from rpq.queries.query import PatternQuery, Query
+from rpq.results.filling import Names, Region, spread
+from rpq.results.naming import place_rows
 from rpq.stream.window import Window
 
 _CONFLICT = "a/b*/c"
@@ -48,6 +53,7 @@ def warm_up(
     """
     started = time.perf_counter()
     name = _names(vertices)
+    _fill_columns()
     if isinstance(query, PatternQuery):
         _join(name, threads=threads, state=state)
         return time.perf_counter() - started
@@ -146,6 +152,7 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
     engine.push_rows([(name(number), name(number * 7 % 40), "abc"[number % 3], 1) for number in range(120)])
     engine.register(Query("?y b ?z . ?z c ?w . ?w a _:u", window=window, distinct=True, name="late"))
     engine.register(Query("?y ^b ?z", window=Window(size=5, slide=1), name="shorter"))
+    engine.register(Query('?y b ?z . ?u a "1"', window=window, name="product"))
     (host,) = engine._evaluation.running.hosts
     for part in host.tables.queries():
         host.tables.support(part, True)
@@ -153,6 +160,7 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
     for part in host.tables.queries():
         host.tables.support(part, False)
     engine.answers("chain")
+    engine.answers("product")
     engine.statistics()
     if state:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
@@ -161,6 +169,16 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
     engine.unregister("shorter")
     engine.advance(30)
     engine._evaluation.collect()
+
+
+def _fill_columns() -> None:
+    """Make columns of short texts, long ones and numbers, and of what events have."""
+    rows, ends = np.zeros((2, 1), np.int32), np.array([2])
+    place_rows(rows, ends, np.zeros(1, np.int64), rows.copy())
+    for one in ("x", "x" * 16, 1):
+        Names(pa.array([one])).column(rows, 0, 0, 2, Region(1024))
+    for kind in (np.uint8, np.int32, np.int64):
+        spread(np.zeros(1, kind), ends, 0, 2, np.zeros(2, kind))
 
 
 def _plain(window: Window) -> Window:

@@ -37,6 +37,7 @@ before = called()
 window = rpq.Window(size=slides, slide=1)
 for text in (True, False):
     v = (lambda n: f"vertex {n}") if text else int
+    long = (lambda n: f"a vertex with a longer name, {n}") if text else int
     for expression in ("a", "a/b*/c", "(a|b|c)+", "(a/b)+", "a/^b", "!a"):
         for semantics in ("implicit", "explicit"):
             for options in ({}, {"witness": True}, {"threads": 2}):
@@ -44,11 +45,12 @@ for text in (True, False):
                                   simple_budget=50, on_budget="set_aside", sources=[v(n) for n in range(0, 60, 2)])
                 engine = rpq.Engine(query, **options)
                 rows = [(v(n * 7 % 60), v(n * 11 % 60), "abcd"[n % 4], n // 50, "+-"[n % 9 == 8]) for n in range(600)]
-                engine.push_rows(rows[:300])
+                engine.push_rows(rows[:300]).to_arrow()
                 engine.push_rows(rows[300:])
                 engine.push_rows([(v(100 + n), v(101 + n), "a", 20) for n in range(400)])
                 engine.register(rpq.Query("b*/c", window=window, paths=paths, name="other", targets=[v(1)]), start="empty")
                 engine.insert(v(0), v(1), "a", 21)
+                engine.push_rows([(long(n), long(n + 1), "abc"[n % 3], 21) for n in range(100)]).to_arrow()
                 for source, target in [*engine.answers("q").pairs()][:3]:
                     engine.witness(source, target, "q")
                 engine.set_aside("q")
@@ -63,12 +65,17 @@ for text in (True, False):
     patterns = [
         rpq.Query("?x a ?y . ?y b ?z . ?z c ?x", window=window, name="one", semantics="explicit"),
         rpq.Query("?x a ?y . ?x a ?z . ?z b _:u . ?y c _:v", window=window, name="two", matching="isomorphism"),
+        rpq.Query("?y a ?x . ?y b ?z", window=window, name="as the first", select=["x", "y", "z"], distinct=True),
+        rpq.Query('?x a "1" . ?y b ?z', window=window, name="a literal"),
+        rpq.Query('?x a "1" . ?y b ?x', window=window, name="another", distinct=True),
         rpq.Query(f"?x a '{v(3)}' . ?y b ?z", window=window, name="three", select=["x"], distinct=True),
     ]
     for options in ({}, {"threads": 2}, {"share": (0, 2)}):
         engine = rpq.Engine(*patterns, **options)
         engine.push_rows(rows[:300])
-        engine.push_rows(rows[300:] + [(v(100 + n), v(101 + n), "a", 20) for n in range(400)])
+        changes = engine.push_rows(rows[300:] + [(v(100 + n), v(101 + n), "a", 20) for n in range(400)])
+        tables = [changes.to_arrow(query.name) for query in engine.queries]
+        engine.push_rows([(long(n), long(n + 1), "abc"[n % 3], 20) for n in range(100)]).to_arrow("one")
         engine.register(rpq.Query("?x b ?y . ?y c ?z", window=window, name="other"), start="empty")
         engine.register(rpq.Query("?x ^c ?y", window=rpq.Window(size=7, slide=2), paths="simple", name="more"))
         engine.insert(v(0), v(1), "a", 21)

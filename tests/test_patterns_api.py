@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rpq
+from rpq.patterns import pattern_query
 from tests.twins import tiny
 
 W = rpq.Window(size=10, slide=1)
@@ -329,3 +330,29 @@ def test_the_same_without_compiling():
         )
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1] and "chain" in outputs[0]
+
+
+def test_registering_asks_only_the_query_that_comes(monkeypatch):
+    engine = rpq.Engine(*(rpq.Query(CHAIN, window=W, name=f"q{n}") for n in range(20)))
+    engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 1)])
+    calls = Counter()
+    for name in ("reads", "make_room", "set_labels"):
+        before = getattr(pattern_query.RunningPattern, name)
+
+        def counting(self, *arguments, before=before, name=name):
+            calls[name] += 1
+            return before(self, *arguments)
+
+        monkeypatch.setattr(pattern_query.RunningPattern, name, counting)
+    assert engine.register(rpq.Query(CHAIN, window=W, name="late")).added == 1
+    assert calls == {"reads": 1, "make_room": 1, "set_labels": 1}
+    calls.clear()
+    engine.push_rows([(f"{n}", f"{n + 1}", "a", 1) for n in range(1000)])
+    engine.insert("new", "newer", "b", 2)
+    assert not calls, "new names are the host's matter"
+    for n in range(20):
+        engine.unregister(f"q{n}")
+    assert engine.insert("y", "w", "b", 3).added == 1
+    engine.register(rpq.Query("?x a ?y", window=rpq.Window(size=5, slide=1), name="shorter"))
+    engine.unregister("late")
+    assert engine.insert("y", "w", "b", 3).added == 0 and engine.statistics().irrelevant == 1

@@ -243,7 +243,7 @@ class RunningPattern(RunningQuery):
 
     def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
         ids, events = self._solutions.change(found, explicit=self.question.semantics == "explicit")
-        orders, times, signs, ends = events.T
+        orders, times, signs, ends = np.ascontiguousarray(events.T)
         if not self._host.division.is_whole:
             ids, ends, some = self._own_of(ids, ends)
             orders, times, signs = orders[some], times[some], signs[some]

@@ -13,9 +13,13 @@ class IdRows(NamedTuple):
     values: np.ndarray  # int32 (row, place in the row), contiguous
     order: tuple[int, ...]
 
-    def column(self, number: int) -> np.ndarray:
-        """The ids of a column of the query."""
-        return self.values[:, self.order[number]]
+    def ordered(self, order: tuple[int, ...]) -> IdRows:
+        """The same rows with the columns of the query at these places."""
+        if order == self.order:
+            return self
+        values = np.empty_like(self.values)
+        values[:, order] = self.values[:, self.order]
+        return IdRows(values, order)
 
 
 class Delta:

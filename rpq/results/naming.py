@@ -111,9 +111,9 @@ def _block_of(
         event = row = 0
         for _, delta in deltas:
             mine = begins[event : event + len(delta.ends)]
-            _place_rows(delta.ids.values, delta.ends, mine, values)
+            place_rows(delta.ids.ordered(deltas[0][1].ids.order).values, delta.ends, mine, values)
             if rows is not None:
-                _place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
+                place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
             event, row = event + len(mine), row + len(delta)
         witness = witness if witness is None or rows is None else witness.take(pa.array(rows.reshape(-1)))
     values, names = _outliving(values, vertices)
@@ -159,7 +159,7 @@ def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]
 
 
 @njit(cache=True, nogil=True)
-def _place_rows(rows, ends, begins, placed):
+def place_rows(rows, ends, begins, placed):
     """Copy the rows of each event to where they begin."""
     row = 0
     for event in range(len(ends)):

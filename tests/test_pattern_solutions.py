@@ -1,0 +1,129 @@
+"""The bags of rows behind DISTINCT, products and literals, against counting anew."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from math import prod
+
+import numpy as np
+import pytest
+
+from rpq.patterns import tables
+from rpq.patterns.delivered import PartRows
+from rpq.patterns.pattern_host import Place
+from rpq.patterns.solutions import Solutions
+
+SHAPES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
+    "one part": ([("?x", "?y", "?z")], ("?z", "?x")),
+    "one part as it is": ([("?x", "?y")], ("?x", "?y")),
+    "two parts": ([("?x", "?y"), ("?z",)], ("?z", "?x")),
+    "a condition": ([("?x", "?y"), ()], ("?y",)),
+    "three parts": ([("?x",), ("?y", "?z"), ("?w",)], ("?w", "?y", "?x")),
+}
+
+
+def part_rows(runs: list[tuple[int, int, int, list[tuple[int, ...]]]]) -> PartRows:
+    """Runs (order, time, sign, rows) as a part delivers them."""
+    table = np.zeros((len(runs), tables.RUN), np.int64)
+    for run, (order, time, sign, rows) in zip(table, runs, strict=True):
+        run[[tables.RUN_ORDER, tables.RUN_TIME, tables.RUN_SIGN, tables.RUN_ROWS]] = order, time, sign, len(rows)
+    values = [value for *_, rows in runs for row in rows for value in row]
+    return PartRows(table, np.array(values, np.int32))
+
+
+class Counted:
+    """What `Solutions` should say: all products counted anew."""
+
+    def __init__(self, columns, select, meanings, *, distinct, differ):
+        self.columns, self.select, self.distinct, self.differ = columns, select, distinct, differ
+        self.bags = [[Counter() for _ in columns] for _ in range(meanings)]
+
+    def answer(self) -> Counter:
+        found: Counter = Counter()
+        for bags in self.bags:
+            for rows in itertools.product(*bags):
+                if self.differ and any({*a} & {*b} for a, b in itertools.combinations(rows, 2)):
+                    continue
+                value = dict(zip(itertools.chain(*self.columns), itertools.chain(*rows), strict=True))
+                found[tuple(value[name] for name in self.select)] += prod(b[r] for b, r in zip(bags, rows, strict=True))
+        found = +found
+        return Counter(dict.fromkeys(found, 1)) if self.distinct else found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("meanings", [1, 2])
+@pytest.mark.parametrize(("distinct", "differ"), [(True, False), (False, False), (True, True), (False, True)])
+def test_solutions(shape, meanings, distinct, differ):
+    columns, select = SHAPES[shape]
+    drawn = random.Random(f"{shape} {meanings} {distinct} {differ}")
+
+    def row(part: int) -> tuple[int, ...]:
+        return tuple(drawn.randrange(4) for _ in columns[part])
+
+    wanted = Counted(columns, select, meanings, distinct=distinct, differ=differ)
+    solutions = Solutions(select=select, meanings=meanings, distinct=distinct, differ=differ)
+    for meaning in range(meanings):
+        for part, bag in enumerate(wanted.bags[meaning]):
+            bag.update(row(part) for _ in range(drawn.randrange(5)))
+        rows = [
+            np.array([*bag.elements()], np.int32).reshape(bag.total(), len(names))
+            for bag, names in zip(wanted.bags[meaning], columns, strict=True)
+        ]
+        solutions.put(meaning, columns, rows)
+    order = 0
+    for _ in range(60):
+        before, expected, runs = wanted.answer(), [], {}
+        for _ in range(drawn.randrange(1, 4)):
+            order += 1
+            # Under DISTINCT an event may be of both signs; else all of it comes, or all of it goes.
+            sign = drawn.choice((1, -1))
+            for _ in range(drawn.randrange(1, 4)):
+                sign = drawn.choice((1, -1)) if distinct else sign
+                meaning, part = drawn.randrange(meanings), drawn.randrange(len(columns))
+                bag = wanted.bags[meaning][part]
+                changed = [row(part) for _ in range(drawn.randrange(1, 4))]
+                if sign < 0:
+                    changed = [*(bag & Counter(changed)).elements()]
+                bag.update(changed) if sign > 0 else bag.subtract(changed)
+                wanted.bags[meaning][part] = +bag
+                runs.setdefault(Place(meaning, part), []).append((order, 100 + order, sign, changed))
+            after = wanted.answer()
+            # A boundary has an even order: what leaves there is silent.
+            expected += [(order, 100 + order, -1, lost) for lost in (before - after).elements() if order % 2]
+            expected += [(order, 100 + order, 1, come) for come in (after - before).elements()]
+            before = after
+        found, events = solutions.change({place: part_rows(some) for place, some in runs.items()}, explicit=False)
+        told, begin = [], 0
+        for at, time, sign, end in events.tolist():
+            told += [(at, time, sign, tuple(one)) for one in found[begin:end].tolist()]
+            begin = end
+        assert sorted(told) == sorted(expected) and [one[:3] for one in told] == sorted(one[:3] for one in told)
+        assert Counter(map(tuple, solutions.answers().tolist())) == before
+        parts = {
+            meaning: [
+                np.array([*bag.elements()], np.int32).reshape(bag.total(), len(names))
+                for bag, names in zip(bags, columns, strict=True)
+            ]
+            for meaning, bags in enumerate(wanted.bags)
+        }
+        solutions.check(columns, parts)
+    assert solutions.nbytes > 0
+    if meanings == 2:
+        solutions.drop(1)
+        wanted.bags[1] = [Counter() for _ in columns]
+        assert Counter(map(tuple, solutions.answers().tolist())) == wanted.answer()
+    solutions.drop(0)
+    assert len(solutions.answers()) == 0
+
+
+def test_memory_is_that_of_the_rows_there_are():
+    """Rows that have gone make room for others."""
+    solutions = Solutions(select=("?x",), meanings=1, distinct=True, differ=False)
+    solutions.put(0, [("?x", "?y")], [np.zeros((0, 2), np.int32)])
+    for number in range(200):
+        rows = [(100 * number + i, i) for i in range(100)]
+        for sign in (1, -1):
+            solutions.change({Place(0, 0): part_rows([(2 * number + 1, 0, sign, rows)])}, explicit=True)
+    assert solutions.nbytes < 50_000
