@@ -16,6 +16,8 @@ from rpq.stream.vertices import VertexDictionary
 
 FEW = 64
 """Up to so many rows lists are cheaper than columns."""
+_SINGLY = 6
+"""Fewer names are cheaper one by one than as a column."""
 
 
 def blocks_of(
@@ -54,11 +56,13 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
     names: dict[int, int | str] = {}
     for number, delta in deltas:
         begin = 0
-        for ids in delta.as_lists():
-            for vertex in ids:
-                if vertex not in names:
-                    names[vertex] = vertices.name_of(vertex)
-            rows.values.append(tuple([names[vertex] for vertex in ids]))
+        values = delta.as_lists()
+        new = {vertex for ids in values for vertex in ids}.difference(names)
+        if len(new) < _SINGLY:
+            names |= {vertex: vertices.name_of(vertex) for vertex in new}
+        else:
+            names |= zip(new, vertices.names_of(np.fromiter(new, np.int64, len(new))).to_pylist(), strict=True)
+        rows.values.extend([tuple([names[vertex] for vertex in ids]) for ids in values])
         events = zip(delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), delta.ends.tolist(), strict=True)
         for order, time, kind, end in events:
             count = end - begin
