@@ -36,10 +36,11 @@ def test_a_column_is_what_arrow_would_take(names, width):
 
 
 def test_more_text_than_a_column_has_offsets_for(monkeypatch):
-    monkeypatch.setattr(filling, "_LARGEST", 100)
+    monkeypatch.setattr(filling, "_MOST_TEXT", 80)
     values = np.zeros((9, 1), np.int32)
-    column = Names(pa.array(["0123456789abcdefghij"])).column(values, 0, 0, 9, Region(0))
-    assert column.type == pa.large_string() and column.to_pylist() == ["0123456789abcdefghij"] * 9
+    for text in ("0123456789", "0123456789abcdefghij"):
+        column = Names(pa.array([text])).column(values, 0, 0, 9, Region(0))
+        assert column.type == pa.large_string() and column.to_pylist() == [text] * 9
 
 
 def test_rows_have_what_their_event_has():
@@ -49,6 +50,7 @@ def test_rows_have_what_their_event_has():
     assert rows.tolist() == [10, 20, 30, 30]
     assert signs(np.array([0, 1, 0], np.uint8), ends, 0, 7, Region(100)).to_pylist() == [*"++-++++"]
     assert repeated("query", 3).to_pylist() == ["query"] * 3 and len(repeated("", 1)) == 1
+    assert repeated("q" * 100, 5).to_pylist() == ["q" * 100] * 5
 
 
 def test_a_region_has_an_end():

@@ -23,7 +23,10 @@ PIECE = 1 << 16
 _SLOT = 16
 """Bytes of a slot; the last one is the length of the text in those before."""
 _ALIGNED = 64
-_LARGEST = np.iinfo(np.int32).max
+_OFFSETS = np.iinfo(np.int32).max
+_MOST_TEXT = np.iinfo(np.int32).max
+"""Bytes that the offsets of a column of text can tell; others have the larger ones."""
+_KEPT = 1 << 22
 _PLUS, _MINUS = b"+-"
 
 
@@ -84,7 +87,7 @@ class Names:
             numbers = region.room(count, np.int64)
             _fill_numbers(rows, at, width, count, self._numbers, numbers)
             return pa.Array.from_buffers(pa.int64(), count, [None, region.taken(numbers)])
-        if self._slots is not None:
+        if self._slots is not None and count * (self.bytes_a_row - 4) <= _MOST_TEXT:
             ends = region.room(count + 1, np.int32)
             held_ends = region.taken(ends)
             texts = region.room(count * (self.bytes_a_row - 4) + _SLOT, np.uint8)
@@ -93,7 +96,7 @@ class Names:
         if self._ends is not None:
             ends = np.empty(count + 1, np.int32)
             total = _end_texts(rows, at, width, count, self._ends, ends)
-            if total <= _LARGEST:
+            if total <= _MOST_TEXT:
                 texts = np.empty(total, np.uint8)
                 _copy_texts(rows, at, width, count, self._ends, self._data, texts)
                 return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(texts))
@@ -115,6 +118,8 @@ def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region:
 
 def repeated(text: str, count: int) -> pa.Array:
     """A column of `count` times the same text, at most `PIECE`."""
+    if len(text) * PIECE > _KEPT:
+        return pa.repeat(pa.scalar(text, pa.string()), count)
     return _repeated(text, 1 << max(0, count - 1).bit_length()).slice(0, count)
 
 
@@ -198,7 +203,7 @@ def _end_texts(rows, at, width, count, name_ends, ends):
     for i in range(count):
         vertex = np.int64(rows[at])
         total += np.int64(name_ends[vertex + 1]) - np.int64(name_ends[vertex])
-        ends[i + 1] = total & _LARGEST
+        ends[i + 1] = total & _OFFSETS
         at += width
     return total
 
