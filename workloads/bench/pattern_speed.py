@@ -240,7 +240,8 @@ def plot(figure: Figure, records: list[Record]) -> None:
     plots.decades(axes)
     axes.set_xticks(range(len(shown)), [record["query"] for record in shown])
     axes.set_ylabel("CPU seconds")
-    axes.legend(fontsize="small")
+    if present:
+        figure.legend(loc="outside upper center", ncols=4, fontsize="small")
 
 
 EXPERIMENT = Experiment(
