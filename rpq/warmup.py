@@ -152,7 +152,7 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
     engine.push_rows([(name(number), name(number * 7 % 40), "abc"[number % 3], 1) for number in range(120)])
     engine.register(Query("?y b ?z . ?z c ?w . ?w a _:u", window=window, distinct=True, name="late"))
     engine.register(Query("?y ^b ?z", window=Window(size=5, slide=1), name="shorter"))
-    engine.register(Query('?y b ?z . ?u a "1"', window=window, name="product"))
+    engine.register(Query("?y b ?z . ?u a '\"1\"'", window=window, name="product"))
     (host,) = engine._evaluation.running.hosts
     for part in host.tables.queries():
         host.tables.support(part, True)

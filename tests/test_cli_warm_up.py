@@ -66,8 +66,8 @@ for text in (True, False):
         rpq.Query("?x a ?y . ?y b ?z . ?z c ?x", window=window, name="one", semantics="explicit"),
         rpq.Query("?x a ?y . ?x a ?z . ?z b _:u . ?y c _:v", window=window, name="two", matching="isomorphism"),
         rpq.Query("?y a ?x . ?y b ?z", window=window, name="as the first", select=["x", "y", "z"], distinct=True),
-        rpq.Query('?x a "1" . ?y b ?z', window=window, name="a literal"),
-        rpq.Query('?x a "1" . ?y b ?x', window=window, name="another", distinct=True),
+        rpq.Query("?x a '\\"1\\"' . ?y b ?z", window=window, name="a literal"),
+        rpq.Query("?x a '\\"1\\"' . ?y b ?x", window=window, name="another", distinct=True),
         rpq.Query(f"?x a '{v(3)}' . ?y b ?z", window=window, name="three", select=["x"], distinct=True),
     ]
     for options in ({}, {"threads": 2}, {"share": (0, 2)}):

@@ -125,6 +125,17 @@ def test_a_literal_means_the_vertex_with_its_text_too():
     assert short(engine.push_rows(tuples)) == [("ann", 1, "+"), ("ann", 2, "+")]
 
 
+def test_a_literal_that_means_what_another_constant_names():
+    """Of its two meanings one has an atom less."""
+    engine = tiny(2)(rpq.Query("?x a ?x . 0 a 0 . 0 a '\"0\"'", window=W))
+    engine.push_rows([("0", "0", "a", 1), ("x", "x", "a", 1)])
+    assert sorted(engine.answers()) == [("0",), ("x",)]
+    engine.insert("0", '"0"', "a", 2)
+    assert sorted(engine.answers()) == [("0",), ("0",), ("x",), ("x",)]
+    assert engine.delete("0", "0", "a", 3).removed == 4
+    engine._check()
+
+
 def test_registered_in_mid_stream_it_begins_with_its_answer():
     engine = rpq.Engine(rpq.Query("(a|b)+", window=W, name="path"))
     engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2)])

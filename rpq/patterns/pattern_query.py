@@ -58,6 +58,7 @@ class RunningPattern(RunningQuery):
         self._solutions = Solutions(
             select=[variable(name) for name in question.columns],
             meanings=len(self._meanings),
+            most_parts=len(question.pattern.atoms),
             distinct=question.distinct,
             differ=self._is_isomorphism,
         )
@@ -359,7 +360,7 @@ class RunningPattern(RunningQuery):
         """Assert that what is counted of parts is what the relations hold. O(answers)."""
         if not self._is_direct:
             rows = {meaning: self._rows_of_parts(meaning) for meaning in self._parts}
-            self._solutions.check(self._columns_of_parts(min(rows, default=0)) if rows else [], rows)
+            self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
 
 
 KIND = Kind(

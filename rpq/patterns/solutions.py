@@ -27,15 +27,16 @@ from rpq.patterns.row_bags import RowBags, add_all, empty
 
 
 class Solutions:
-    """The solutions of a pattern with so many meanings, from the rows of the parts of each.
+    """The solutions of a pattern with so many meanings of at most so many parts, from the rows of the parts of each.
 
     `select` are the variables that are columns of a solution. With `differ` (isomorphism) values of different parts must be
     different; all variables are columns of parts then.
     """
 
-    def __init__(self, *, select: Sequence[str], meanings: int, distinct: bool, differ: bool) -> None:
+    def __init__(self, *, select: Sequence[str], meanings: int, most_parts: int, distinct: bool, differ: bool) -> None:
         self._select = tuple(select)
         self._meanings = meanings
+        self._most_parts = most_parts
         self._distinct = distinct
         self._differ = differ
         self._held: RowBags | None = None
@@ -52,8 +53,8 @@ class Solutions:
         return self._held
 
     def _have_parts(self, columns: Sequence[Sequence[str]]) -> None:
-        """Know the columns of the parts, which are the same for all meanings."""
-        widths = [len(names) for names in columns]
+        """Know the columns of the parts: a meaning has more or fewer conditions than another, where constants are equal."""
+        widths = [len(names) for names in columns] + [0] * (self._most_parts - len(columns))
         if self._held is not None:
             assert self._bags.bags.width[1 : 1 + len(widths)].tolist() == widths, "meanings differ in their parts"
             return
@@ -62,13 +63,13 @@ class Solutions:
         state = np.zeros(products.STATE, np.int64)
         state[products.COLUMNS] = len(self._select)
         state[products.DISTINCT], state[products.DIFFER] = self._distinct, self._differ
-        state[products.MOST_PARTS] = len(columns)
+        state[products.MOST_PARTS] = self._most_parts
         state[products.KEEPS] = len(columns) > 1 or self._meanings > 1 or not self._distinct
         self._products = Products(
             parts=np.zeros(self._meanings, np.int32),
             select=np.array([place[name] for name in self._select], np.int32).reshape(-1),
             solution=np.zeros(len(self._select), np.int32),
-            at=np.full(len(columns), -1, np.int32),
+            at=np.full(self._most_parts, -1, np.int32),
             state=state,
         )
         self._products_view = view(self._products)
@@ -182,11 +183,17 @@ class Solutions:
             ready = self._ready[kernel] = bound(kernel, *own, *given)
         return ready(*own, *given)
 
-    def check(self, columns: Sequence[Sequence[str]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
+    def check(self, columns: Mapping[int, Sequence[Sequence[str]]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
         """Assert that what was counted are these rows, for each meaning those of each part. O(answers)."""
-        again = Solutions(select=self._select, meanings=self._meanings, distinct=self._distinct, differ=self._differ)
+        again = Solutions(
+            select=self._select,
+            meanings=self._meanings,
+            most_parts=self._most_parts,
+            distinct=self._distinct,
+            differ=self._differ,
+        )
         for meaning, parts in rows.items():
-            again.put(meaning, columns, parts)
+            again.put(meaning, columns[meaning], parts)
         assert (self._held is None) == (again._held is None), "a meaning was forgotten"
         if self._held is not None:
             self._held.check()
