@@ -1,6 +1,6 @@
 """Persistent regular path queries over streaming graphs.
 
-- Ask: `Query`, `Window`; `read_queries` reads many from a file
+- Ask: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads many from a file
 - Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`
 - Look: `Statistics`; `warm_up` compiles the kernels ahead of time
 - Errors: `RpqError` and those derived from it
@@ -23,7 +23,7 @@ from rpq.errors import (
     RpqError,
     StateFormatError,
 )
-from rpq.stream.window import Window
+from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -42,6 +42,7 @@ __all__ = [
     "Change",
     "Changes",
     "ConflictBudgetError",
+    "CountWindow",
     "Engine",
     "ExpressionError",
     "InputError",
@@ -54,6 +55,7 @@ __all__ = [
     "SetAside",
     "StateFormatError",
     "Statistics",
+    "UnboundedWindow",
     "Window",
     "read_queries",
     "warm_up",

@@ -248,6 +248,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             yield self.push(getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch, collect=collect)
 
     @alone
+    def load_static(self, edges: Any) -> None:
+        """Let edges be there that have no time: they do not move the stream time, and never leave.
+
+        `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` takes them. Every query
+        reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. May
+        be called several times before the first tuple, not afterwards. Raises `InputError`.
+        """
+        raise InputError("static edges are not evaluated yet")
+
+    @alone
     def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
 

@@ -93,8 +93,9 @@ class RunningPattern(RunningQuery):
     # --- relations and plans ---------------------------------------------------------------------------------
 
     def _content(self, label: str, *, loopless: bool) -> Content:
-        window = self.question.window
-        return Content(label, window.size, window.slide, self._origin, loopless)
+        question = self.question
+        numbered = question.label_set if question.window.kind == "count" else None
+        return Content(label, question.window, numbered, self._origin, loopless)
 
     @property
     def _held(self) -> list[Content]:

@@ -22,12 +22,13 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Described
+from rpq.queries.label_set import LabelSet
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow
 
 Guard = Callable[[int, int], None]
 """Called with the bytes that a worker is about to need and its place in the chunk; raises where that is too much."""
@@ -44,7 +45,7 @@ class Question(Protocol):
         """What tells it from others."""
 
     @property
-    def window(self) -> Window:
+    def window(self) -> AnyWindow:
         """The window that it is asked over."""
 
     @property
@@ -58,7 +59,11 @@ class Question(Protocol):
     def reads(self, label: str) -> bool:
         """Whether edges of a label can matter to it."""
 
-    def over(self, window: Window) -> Self:
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels that it reads, those that it does not name too: a count window numbers their inserts."""
+
+    def over(self, window: AnyWindow) -> Self:
         """The same question over another window."""
 
 
@@ -183,7 +188,7 @@ class RunningQuery(ABC):
     # --- what it reads ---------------------------------------------------------------------------------------
 
     @property
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[AnyWindow, ...]:
         """The windows over which it reads edges."""
         return (self.question.window,)
 

@@ -14,8 +14,9 @@ from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
+from rpq.queries.label_set import LabelSet
 from rpq.queries.pattern import Pattern, looks_like_a_pattern
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
 _SHOWN = 5  # vertices of `sources` and `targets` in a repr
@@ -28,7 +29,7 @@ _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 class _Options:
     """The keyword-only part of a query."""
 
-    window: Window
+    window: Any  # an `AnyWindow`: who asks for its size knows of which kind it is
     name: str = ""
     paths: Literal["walk", "simple"] = "walk"
     semantics: Literal["implicit", "explicit"] = "implicit"
@@ -65,7 +66,7 @@ class Query(_Options):
             self,
             expression: str,
             *,
-            window: Window,
+            window: AnyWindow,
             name: str = "",
             paths: Literal["walk", "simple"] = "walk",
             semantics: Literal["implicit", "explicit"] = "implicit",
@@ -94,8 +95,11 @@ class Query(_Options):
     def _see_that_options_fit(self) -> None:
         if not isinstance(self.name, str):
             raise QueryError(f"the name of a query is text, not {self.name!r}")
-        if not isinstance(self.window, Window):
-            raise QueryError(f"the window of a query is a rpq.Window(size=…, slide=…), not {self.window!r}")
+        if not isinstance(self.window, Window | CountWindow | UnboundedWindow):
+            raise QueryError(
+                "the window of a query is a rpq.Window(size=…, slide=…), rpq.CountWindow(size=…, step=…) or "
+                f"rpq.UnboundedWindow(), not {self.window!r}"
+            )
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
         if self.semantics not in ("implicit", "explicit"):
@@ -169,7 +173,16 @@ class Query(_Options):
         """
         return self.dfa.is_relevant(label)
 
-    def over(self, window: Window) -> Self:
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels that it reads, as a set: a count window numbers their inserts.
+
+        >>> Query("a/^b*", window=CountWindow(size=9)).label_set == Query("?x a ?y . ?y b ?z", window=CountWindow(size=9)).label_set
+        True
+        """
+        return LabelSet.of(self.dfa.labels, self.reads)
+
+    def over(self, window: AnyWindow) -> Self:
         """The same query over another window; its expression is not compiled again.
 
         >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
@@ -261,6 +274,15 @@ class PatternQuery(Query):
         [True, False]
         """
         return label in self.pattern.labels
+
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels of its atoms, as a set: a count window numbers their inserts.
+
+        >>> Query("?x a ?y . ?y ^b ?z", window=CountWindow(size=9)).label_set.others
+        False
+        """
+        return LabelSet.of(self.pattern.labels, self.reads)
 
 
 _OF_PATTERNS = ("select", "distinct", "matching", "report")

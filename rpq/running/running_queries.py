@@ -119,7 +119,7 @@ class RunningQueries:
         self._numbers = {name: number for number, name in enumerate(self._held)}
         self.may_overrun = any(running.may_overrun for running in held)
         windows = [window for running in held for window in running.windows]
-        self.latest = INT64_MAX - max((window.size for window in windows), default=0)
+        self.latest = INT64_MAX - max((window.reach for window in windows), default=0)
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         read = np.zeros((labels.room, len(windows)), bool)
         read[ids] = self._reads(ids, len(windows))

@@ -102,7 +102,7 @@ class Content:
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
             raise Damage("two queries have the same name")
-        latest = INT64_MAX - max((state.question.window.size for state in queries), default=0)
+        latest = INT64_MAX - max((state.question.window.reach for state in queries), default=0)
         time, kind = content["time"], content["kind"]
         share, shares = content["share"].tuple_of(2)
         return cls(
