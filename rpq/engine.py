@@ -27,6 +27,7 @@ from rpq.running.statistics import Statistics, statistics_of
 from rpq.running.turns import alone
 from rpq.state.engine_state import read_state, write_state
 from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
+from rpq.stream.static_edges import static_columns
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import INT64_MAX
 
@@ -39,7 +40,7 @@ _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restor
 class Engine:
     """Evaluates persistent path queries over one stream.
 
-    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`
+    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` for edges without time
     - Queries: `queries`, `register`, `unregister`
     - What holds now: `time`, `answers`, `witness`, `statistics`
     - To go on later: `save`, `restore`
@@ -149,6 +150,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         counts = np.zeros(2, np.int64)
         failure: MemoryLimitError | None = None
         row = 0
+        if self._evaluation.awaits_first and len(tuples):
+            begun = self._evaluation.begin(int(tuples.timestamp[0]))
+            rows.append(begun.rows)
+            counts += begun.counts
         while row < len(tuples) and failure is None:
             count = min(len(tuples) - row, self._evaluation.chunk_size)
             applied = self._evaluation.apply(tuples, row, count, collect=collect)
@@ -217,7 +222,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable()
         evaluation = self._evaluation
-        plain = self._times.is_of_numbers and is_plain(
+        plain = self._times.is_of_numbers and not evaluation.awaits_first and is_plain(
             source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=evaluation.running.latest
         )
         if not plain:
@@ -252,10 +257,23 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Let edges be there that have no time: they do not move the stream time, and never leave.
 
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` takes them. Every query
-        reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. May
-        be called several times before the first tuple, not afterwards. Raises `InputError`.
+        reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. What
+        they bring by themselves comes as an event before the first tuple, with its time. May be called several times
+        before the first tuple, not afterwards. Raises `InputError`, with nothing loaded. O(edges).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
+        >>> engine.load_static([("k", "moderator", "role")])
+        >>> engine.push_rows([("k", "y", "a", 1), ("j", "y", "a", 2)])
+        <Changes: 1 added, 0 removed: ('?x role moderator . ?x a ?y', 'k', 'y', 1, '+')>
         """
-        raise InputError("static edges are not evaluated yet")
+        self._usable()
+        if self._evaluation.graph.time is not None:
+            raise InputError(
+                f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
+                "with a timestamp, or begin with a new engine"
+            )
+        self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind))
 
     @alone
     def advance(self, time: Any) -> Changes:
@@ -273,9 +291,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         time, self._times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
         before = self._evaluation.running.rows()
-        rows = self._evaluation.advance(time)
+        rows = [self._evaluation.begin(time).rows] if self._evaluation.awaits_first else []
+        rows.append(self._evaluation.advance(time))
         self._stopwatch.stop(started)
-        changes = self._changes([rows], self._evaluation.running.rows() - before)
+        changes = self._changes(rows, self._evaluation.running.rows() - before)
         self._raise_overrun(changes)
         return changes
 
@@ -314,7 +333,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         asked, times = query, self._times.asked([*self._asked.values(), query])
         query = times.resolved(query)
         time = self._evaluation.graph.time
-        if time is not None and time > INT64_MAX - query.window.size:
+        if time is not None and time > INT64_MAX - query.window.reach:
             raise InputError(f"the stream time {self.time} and the size of the window {asked.window.size} exceed 64 bits")
         self._evaluation.collect()
         if start == "window":

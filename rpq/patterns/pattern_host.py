@@ -60,6 +60,8 @@ class PatternHost:
         self.members: dict[str, Member] = {}
         self.tuples = 0
         """Tuples that were applied."""
+        self.is_delete = np.zeros(0, np.uint8)
+        """Of the last chunk, which tuples are deletes."""
         self.vertex_room = 0
         self.division = Division(1, resources.share)  # threads do not divide it
         self.is_own = np.ones(0, bool)
@@ -135,6 +137,7 @@ class PatternHost:
         self._delivered.clear()
         self._live.apply_view(tuples, len(chunk.timestamp))
         self.tuples += len(chunk.timestamp)
+        self.is_delete = chunk.delete
 
     @property
     def has_rows(self) -> bool:

@@ -27,6 +27,7 @@ from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.delta import Delta, IdRows
+from rpq.results.netting import ends_of_kept, net_rows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
@@ -54,6 +55,8 @@ class RunningPattern(RunningQuery):
         self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(question.pattern, isomorphism=self._is_isomorphism)
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
+        self._is_counted = question.window.kind == "count"
+        self._repeats = False  # whether two bindings may give the same row
         self._is_direct = self._rows_are_those_of_its_part()
         self._solutions = Solutions(distinct=question.distinct)
         self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
@@ -64,6 +67,11 @@ class RunningPattern(RunningQuery):
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
         self._enter()
+
+    @property
+    def _is_netted(self) -> bool:
+        """Whether a solution may leave and come back in one event: of a count window that an insert moves."""
+        return self._is_counted and (self._repeats or not self._is_direct)
 
     @property
     def _is_isomorphism(self) -> bool:
@@ -78,6 +86,7 @@ class RunningPattern(RunningQuery):
             lambda label: numbers.setdefault(label, len(numbers)),
             self._names.index,
         )
+        self._repeats = len(plan.parts) > 1 or {*plan.parts[0].variables} > {*plan.parts[0].columns}
         return len(plan.parts) == 1 and not plan.conditions
 
     def _plan(self, meaning: Meaning, relation_of: Callable[[str], int], id_of: Callable[[str], int]) -> Plan:
@@ -151,8 +160,8 @@ class RunningPattern(RunningQuery):
 
         plan = self._plan(self._meanings[number], relation.__getitem__, id_of)
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
-        # What expires silently has to be known where it is counted.
-        explicit = self.question.semantics == "explicit" or not self._is_direct
+        # What expires silently has to be known where it is counted, or may come back in the same event.
+        explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
         name = self.question.name
         self._parts[number] = [
             (self._host.add_part(name, Place(number, place), part, explicit=explicit), part)
@@ -193,6 +202,17 @@ class RunningPattern(RunningQuery):
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         self._graph = graph
         self.vertex_room = self._host.vertex_room
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        if self._is_counted:
+            for content in {*self._held, *self._joined}:
+                self._host.relations.set_number(content, numbers[0])
+
+    def load_static(self, chunk: Chunk) -> None:
+        self._host.ask_for(_BYTES_AN_EDGE * len(chunk.edge))
+        for content in {*self._held, *self._joined}:
+            mine = chunk.label == self._host.relations.label_id(content.label)
+            self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
@@ -239,7 +259,21 @@ class RunningPattern(RunningQuery):
             some = np.diff(ends, prepend=0) > 0
             last, ends = last[some], ends[some]
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
-        return self._told(ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER])
+        told = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
+        return self._told(*(self._net(*told) if self._is_netted else told))
+
+    def _net(
+        self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The rows of events without those that leave and come back in one, nor those that an eviction takes in silence."""
+        kept = net_rows(ids, ends, kinds, orders)
+        if self.question.semantics == "implicit" and len(ends):
+            is_insert = (orders % 2 == 1) & (kinds < 0)
+            is_insert[is_insert] = self._host.is_delete[orders[is_insert] // 2] == 0
+            kept &= ~np.repeat(is_insert, np.diff(ends, prepend=0))
+        ends = ends_of_kept(kept, ends)
+        some = np.diff(ends, prepend=0) > 0
+        return ids[kept], times[some], ends[some], kinds[some], orders[some]
 
     def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
         width = {place: len(self._parts[place.meaning][place.part][1].columns) for place in found}
@@ -251,7 +285,7 @@ class RunningPattern(RunningQuery):
                 end = begin + run[tables.RUN_ROWS]
                 changes.append((run[tables.RUN_ORDER], run[tables.RUN_TIME], run[tables.RUN_SIGN], place, rows[begin:end]))
                 begin = end
-        changes.sort(key=lambda change: change[:2])
+        changes.sort(key=lambda change: change[:3])  # what leaves first, in an event of both kinds
         told: list[Row] = []
         events: list[tuple[int, int, int, int]] = []
         for order, time, sign, place, rows in changes:
@@ -265,7 +299,8 @@ class RunningPattern(RunningQuery):
                     events.pop()
                 events.append((order, time, sign, len(told)))
         orders, times, signs, ends = np.array(events, np.int64).reshape(-1, 4).T
-        return self._told(self._as_ids(told), times, ends, signs.astype(np.int8), orders)
+        found_rows = self._as_ids(told), times, ends, signs.astype(np.int8), orders
+        return self._told(*(self._net(*found_rows) if self._is_netted else found_rows))
 
     def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
         delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders)

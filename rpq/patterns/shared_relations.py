@@ -46,6 +46,7 @@ class SharedRelations:
         self._numbers: dict[Content, int] = {}
         self._users: Counter[Content] = Counter()
         self._windows: dict[Hashable, int] = {}
+        self._with_static: set[Content] = set()
         self._idle: list[int] = []
         self._idle_windows: list[int] = []
         self._label_ids: dict[str, int] = {}
@@ -81,6 +82,7 @@ class SharedRelations:
             return
         del self._users[content]
         number = self._numbers.pop(content)
+        self._with_static.discard(content)
         self._read[content.label] -= 1
         if not self._read[content.label]:
             del self._read[content.label]
@@ -108,9 +110,17 @@ class SharedRelations:
                 self._numbered[number] = content.numbered
         return self._windows[extent]
 
+    def enter_static(self, content: Content, source: np.ndarray, target: np.ndarray) -> None:
+        """Let all static edges of its label stay in a relation. O(edges), the first time."""
+        if content not in self._with_static:
+            self._with_static.add(content)
+            self.store.enter_static(self._numbers[content], source, target)
+
     def set_number(self, content: Content, number: int) -> None:
-        """Let the count window of a relation have numbered so many inserts; nothing is evicted by that."""
-        self.store.set_number(self._windows[content.extent], number)
+        """Let the count window of a relation have numbered so many inserts; it has no edges, or did so already."""
+        window = self._windows[content.extent]
+        if self.store.number_of(window) != number:
+            self.store.set_number(window, number)
 
     # --- labels ----------------------------------------------------------------------------------------------
 

@@ -120,6 +120,9 @@ class Worker(Protocol):
     def advance(self, time: int) -> Delta:
         """Move the stream time without a tuple."""
 
+    def load_static(self, chunk: Chunk) -> None:
+        """Let edges be there that never leave, whatever the window holds; the next `load` tells what they bring as well."""
+
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
         """Enter edges that expire at these absolute slides, an array for each window; what they bring is one event, now.
 
@@ -203,6 +206,16 @@ class RunningQuery(ABC):
     @abstractmethod
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        """Let windows of count go on from these inserts, a number for each window; comes before `load`."""
+        if any(window.kind == "count" for window in self.windows):
+            raise NotImplementedError("queries of this kind have no windows of count")
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Let edges be there that never leave, whatever the windows hold; the next `load` tells what they bring as well."""
+        for worker in self.workers:
+            worker.load_static(chunk)
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         """Start at a time with these edges, as `Worker.load` has them; None where there never was one."""

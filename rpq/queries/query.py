@@ -177,8 +177,8 @@ class Query(_Options):
     def label_set(self) -> LabelSet:
         """The labels that it reads, as a set: a count window numbers their inserts.
 
-        >>> Query("a/^b*", window=CountWindow(size=9)).label_set == Query("?x a ?y . ?y b ?z", window=CountWindow(size=9)).label_set
-        True
+        >>> sorted(Query("a/^b*", window=CountWindow(size=9)).label_set.named)
+        ['a', 'b']
         """
         return LabelSet.of(self.dfa.labels, self.reads)
 

@@ -26,6 +26,7 @@ from rpq.running.running_queries import RunningQueries
 from rpq.stream.columns import Columns
 from rpq.stream.single import SingleTuple
 from rpq.stream.snapshot import LATE, SnapshotGraph
+from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
 _SMALLEST_CHUNK = 4096
@@ -61,6 +62,7 @@ class Evaluation:
         self.graph = SnapshotGraph(capacity=capacity)
         self.running = RunningQueries()
         self.overruns: list[SetAside] = []
+        self.awaits_first = False  # whether there are static edges, and no tuple has come
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
         self._crew = Crew(threads)
@@ -169,6 +171,33 @@ class Evaluation:
             deltas += running.numbered(host.deltas(before=before))
         return deltas
 
+    # --- static edges ----------------------------------------------------------------------------------------
+
+    def load_static(self, edges: Columns) -> None:
+        """Let edges be there for ever; comes before the first tuple. O(edges)."""
+        chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8))
+        self.graph.enter_static(chunk.source, chunk.target, chunk.label)
+        self.awaits_first = bool(self.graph.statics)
+
+    def begin(self, time: int) -> Applied:
+        """Let static edges come in at the time of the first tuple, before it: what they bring is an event of its own."""
+        self.guard.row = 0
+        self.midway = True
+        self.graph.advance(time)
+        before = self.running.rows()
+        deltas = [(number, delta) for number, running in enumerate(self.running) for delta in self._begun(running, time)]
+        self.awaits_first = False
+        rows = self.rows_of(deltas)
+        self.note_overruns(None)
+        self.midway = False
+        return Applied(rows, self.running.rows() - before, _NONE, None)
+
+    def _begun(self, running: RunningQuery, time: int) -> list[Delta]:
+        """The rows of a query that static edges alone bring."""
+        running.load_static(self.graph.chunk_of(self.graph.static_edges()))
+        nothing = self.graph.chunk_of(np.zeros(0, np.int64))
+        return running.load(time, nothing, *(np.zeros(0, np.int64) for _ in running.windows))
+
     def advance(self, time: int) -> ChunkRows:
         """Move the stream time; the rows."""
         self.guard.row = 0
@@ -239,16 +268,20 @@ class Evaluation:
 
     def load(self, running: RunningQuery, *, time: int, empty: bool) -> ChunkRows:
         """Let a query that was added take in what its windows hold, or nothing if it starts `empty`; its first rows."""
-        edges = self.graph.edges
         held = np.zeros(0, np.int64) if empty else self.graph.live_edges()
-        in_any = np.zeros(len(held), bool)
-        for window in running.windows:
-            in_any |= edges.timestamp[held] > window.lower_bound(time)
-        held = held[in_any]
-        slides = [-(-(edges.timestamp[held] + window.size) // window.slide) for window in running.windows]
+        keys = self.running.keys(running)
+        of_windows = list(zip(running.windows, keys, strict=True))
+        running.count_from([0 if key is None else self.graph.counted.number_of(key) for key in keys])
+        slides = [self.graph.slides(window, key, held) for window, key in of_windows]
+        is_inside = np.zeros(len(held), bool)
+        for (window, key), mine in zip(of_windows, slides, strict=True):
+            is_inside |= mine > self.graph.current_slide(window, key)
+        if self.graph.statics:
+            running.load_static(self.graph.chunk_of(self.graph.static_edges()))
         number = self.running.number_of(running)
-        chunk = self.graph.chunk_of(held)
-        return self.rows_of([(number, delta) for delta in running.load(time, chunk, *slides)])
+        chunk = self.graph.chunk_of(held[is_inside])
+        deltas = running.load(time, chunk, *(mine[is_inside] for mine in slides))
+        return self.rows_of([(number, delta) for delta in deltas])
 
     def remove(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
@@ -317,7 +350,8 @@ class Evaluation:
         time = self.graph.time
         if self._collected_at is None:
             self._collected_at = time
-        shortest = min((window.size for running in self.running for window in running.windows), default=0)
+        lengths = [window.size for running in self.running for window in running.windows if isinstance(window, Window)]
+        shortest = min(lengths, default=0)
         if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
             self.collect()
 

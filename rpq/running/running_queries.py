@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -18,7 +18,7 @@ from rpq.stream.columns import EARLIEST
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import INT64_MAX
+from rpq.stream.window import INT64_MAX, CountWindow, UnboundedWindow
 
 GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
 """Makes the guard of a host, for the name of a query that it serves, and itself."""
@@ -35,6 +35,7 @@ class RunningQueries:
         self._numbers: dict[str, int] = {}  # by name
         self._host_of: dict[str, Any] = {}  # the host of a kind, by its name
         self.may_overrun = False  # whether a query has roots that can go over a budget
+        self._late: set[str] = set()  # queries that started empty in mid-stream
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
 
     def __iter__(self) -> Iterator[RunningQuery]:
@@ -95,11 +96,14 @@ class RunningQueries:
             raise
         running.set_labels(ids, names)
         self._held[question.name] = running
+        if resources.is_late:
+            self._late.add(question.name)
         return running
 
     def remove(self, name: str) -> None:
         """Take a query away."""
         self._held.pop(name).leave()
+        self._late.discard(name)
         self._forget_idle_hosts()
 
     def _hosted_by(self, kind: str) -> str:
@@ -123,7 +127,18 @@ class RunningQueries:
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         read = np.zeros((labels.room, len(windows)), bool)
         read[ids] = self._reads(ids, len(windows))
-        graph.set_windows(windows, read)
+        graph.set_windows(windows, read, [key for running in held for key in self.keys(running)])
+
+    def is_late(self, running: RunningQuery) -> bool:
+        """Whether a query started empty in mid-stream, and holds less than one that did not would."""
+        return running.question.name in self._late
+
+    def keys(self, running: RunningQuery) -> list[Hashable]:
+        """For each window of a query what tells it from others, if it is one of count: those that hold the same are one."""
+        origin = running.question.name if self.is_late(running) else None
+        counts = [window.kind == "count" for window in running.windows]
+        labels = running.question.label_set if any(counts) else None
+        return [(window, labels, origin) if one else None for window, one in zip(running.windows, counts, strict=True)]
 
     def admit_labels(self, labels: np.ndarray, names: Sequence[str], graph: SnapshotGraph) -> None:
         """Tell queries and graph what label ids stand for."""
@@ -163,11 +178,28 @@ def refuse_if_lost(
     if time is None:
         return
     window = question.window
+    if isinstance(window, CountWindow):
+        if (window, question.label_set, None) not in graph.counted.keys:
+            raise RegistrationError(
+                f"query {question.name!r}: which inserts its window of the last {window.size:,} would hold is not known, as "
+                "no query that runs since the first tuple, or began as a copy of one, counts the same labels in a window of "
+                'that size and step; it can be registered with start="empty", which numbers inserts from now on',
+                available_from=None,
+            )
+        return
     lost = [int(graph.horizons.lost[number]) for label, number in labels.ids.items() if question.reads(label)]
     if question.labels is None or any(label not in labels.ids for label in question.labels):
         # One that nothing is known of may be among those that were forgotten.
         lost.append(labels.forgotten)
     latest = max(lost, default=EARLIEST - 1)
+    if isinstance(window, UnboundedWindow):
+        if latest >= EARLIEST:
+            raise RegistrationError(
+                f"query {question.name!r}: its unbounded window would hold edges that were not kept, one with timestamp "
+                f'{told(latest)} among them; it can be registered with start="empty", without what came before',
+                available_from=None,
+            )
+        return
     if latest >= EARLIEST and latest > window.lower_bound(time):
         available = told(window.expiry_slide(latest) * window.slide)
         complete = told(window.expiry_slide(time) * window.slide)

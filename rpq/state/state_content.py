@@ -45,20 +45,31 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryState:
-    """A query, whose window is in the integers of the stream, and what it had `saved`, in JSON values."""
+    """A query, whose window is in the integers of the stream, and what it had `saved`, in JSON values.
+
+    `numbers` are the inserts that its windows of count have numbered, 0 for other windows; `is_late` that it started with
+    an empty one in mid-stream.
+    """
 
     question: Any
     saved: Described
+    numbers: list[int] | None = None
+    is_late: bool = False
 
     def described(self) -> dict[str, Any]:
         """As JSON values."""
-        described: dict[str, Any] = kinds.described(self.question) | self.saved.value
+        numbered = {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
+        described: dict[str, Any] = kinds.described(self.question) | self.saved.value | numbered
         return described
 
     @classmethod
     def read(cls, content: Described) -> QueryState:
         """From what `described` gave. Raises `Damage`."""
-        return cls(question=kinds.read(content), saved=content)
+        question = kinds.read(content)
+        if "numbers" not in content:
+            return cls(question=question, saved=content)
+        numbers = [_count(number) for number in content["numbers"]]
+        return cls(question=question, saved=content, numbers=numbers, is_late=content["late"].flag())
 
 
 @dataclass(frozen=True, kw_only=True)

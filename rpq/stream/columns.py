@@ -69,7 +69,7 @@ def columns_of(data: Any, *, times: StreamTime, latest: int, kind: str | None = 
     are not looked at. Timestamps are integers, or dates and times, which become integers as `times` say; one above
     `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given.
     """
-    given, others = _given(data)
+    given, others = given_columns(data)
     missing = [name for name in _NAMES if name not in given]
     if missing:
         names = [*given, *others]
@@ -201,7 +201,7 @@ def _no_tuple(number: int, row: Any) -> InputError:
 # --- finding the columns -------------------------------------------------------------------------------------
 
 
-def _given(data: Any) -> tuple[dict[str, Any], list[Any]]:
+def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
     """The columns that tuples have, by name, and the names of others."""
     if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
         names = data.schema.names
@@ -222,7 +222,7 @@ def _given(data: Any) -> tuple[dict[str, Any], list[Any]]:
             raise
         except Exception as problem:  # of foreign code
             raise InputError(f"the {type(data).__name__} cannot be read as a table: {problem}") from problem
-        return _given(table)
+        return given_columns(table)
     raise InputError(
         "tuples come as an Arrow table or record batch, a pandas frame or a mapping of columns, "
         f"not {type(data).__name__}; rows are for push_rows"
