@@ -175,6 +175,8 @@ class Evaluation:
 
     def load_static(self, edges: Columns) -> None:
         """Let edges be there for ever; comes before the first tuple. O(edges)."""
+        if not len(edges):
+            return  # vertices of no kind
         chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8))
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         self.awaits_first = bool(self.graph.statics)
