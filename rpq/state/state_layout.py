@@ -263,7 +263,8 @@ def _read_version_1(path: str) -> StateFile:
     version = state["version"].whole()
     if version != 1:
         raise StateFormatError(
-            f"{path} has version {version} of the format; this release reads version 1, 2 and {STATE.version}", reason="version"
+            f"{path} has version {version} of the format; this release reads version 1, 2 and {STATE.version}",
+            reason="version",
         )
     expiries = [f"expiry_{number}" for number, _ in enumerate(state["queries"])]
     if columns != [*_COLUMNS, *expiries]:
