@@ -59,7 +59,8 @@ class RegistrationError(QueryError):
     """The window of a new query reaches back to edges that were not kept.
 
     `available_from` is the stream time from which the query can be registered with all that its window holds, as the
-    timestamps of the stream: an integer, or a date or time.
+    timestamps of the stream: an integer, or a date or time. It is None where time does not help: in an unbounded window an
+    edge that was lost is missing for ever, and what a count window would hold is known only beside one like it.
     """
 
     def __init__(self, message: str, *, available_from: Any) -> None:

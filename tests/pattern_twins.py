@@ -171,9 +171,9 @@ class PatternTwins:
         for group in groups:
             part = found[begin : begin + len(group)]
             assert Counter(part) == Counter(group), (part, group)
-            assert [r.op for r in part if r.query == (part[0].query)] == sorted(
-                (r.op for r in part if r.query == part[0].query), reverse=True
-            )
+            for name in {r.query for r in part}:
+                ops = [r.op for r in part if r.query == name]
+                assert ops == sorted(ops, reverse=True), f"what leaves {name} comes first"
             begin += len(group)
         assert begin == len(found), f"more rows than there should be: {found[begin:]}"
         self.engine._check()

@@ -43,6 +43,7 @@ class _Options:
 class Query(_Options):
     """A persistent regular path query: `expression` over a sliding `window`.
 
+    - `window`: a `Window` of time, a `CountWindow`, or `UnboundedWindow()`
     - `name` tells its rows from those of other queries: any text; by default the text of the expression
     - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
     - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)

@@ -187,18 +187,16 @@ class Evaluation:
         self.midway = True
         self.graph.advance(time)
         before = self.running.rows()
-        deltas = [(number, delta) for number, running in enumerate(self.running) for delta in self._begun(running, time)]
+        static, nothing = self.graph.chunk_of(self.graph.static_edges()), self.graph.chunk_of(_NONE)
+        deltas: list[tuple[int, Delta]] = []
+        for number, running in enumerate(self.running):
+            running.load_static(static)
+            deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
         self.awaits_first = False
         rows = self.rows_of(deltas)
         self.note_overruns(None)
         self.midway = False
         return Applied(rows, self.running.rows() - before, _NONE, None)
-
-    def _begun(self, running: RunningQuery, time: int) -> list[Delta]:
-        """The rows of a query that static edges alone bring."""
-        running.load_static(self.graph.chunk_of(self.graph.static_edges()))
-        nothing = self.graph.chunk_of(np.zeros(0, np.int64))
-        return running.load(time, nothing, *(np.zeros(0, np.int64) for _ in running.windows))
 
     def advance(self, time: int) -> ChunkRows:
         """Move the stream time; the rows."""

@@ -227,6 +227,9 @@ class Saved:
             number = _number_of(state, place)
             inside = mine > _current(window, time, number)
             if isinstance(window, CountWindow):
+                labels = np.unique(self.edges.label[inside]).tolist()
+                if not all(running.question.reads(self.content.labels.names[label]) for label in labels):
+                    raise Damage(f"query {name!r}: a count window holds an edge with a label that it does not read")
                 if (mine[inside] > (number + window.size - 1) // window.step + 1).any():
                     raise Damage(f"query {name!r}: an edge is evicted later than the last insert would be")
                 if _most_of_one_slide(mine[inside]) > window.step:

@@ -86,6 +86,7 @@ class SnapshotGraph:
         self.statics = 0
         """Edges that are static."""
         self._keys: list[Hashable] = []  # a window: what tells a count window from others
+        self._counts: list[list[int]] = []  # a group: the count windows over which its labels are read
         self._groups: dict[bytes, int] = {}  # the windows over which a group's labels are read, as bytes: its number
 
     @property
@@ -161,7 +162,8 @@ class SnapshotGraph:
         self._keys = list(keys)
         counted = {key: window for key, window in zip(keys, windows, strict=True) if isinstance(window, CountWindow)}
         self.counted.settle(counted, self.capacity, self.edges.held)
-        self.counted.set_groups([])
+        self._counts = []
+        self.counted.set_groups(self._counts)
         extents = {"count": BY_COUNT, "unbounded": UNBOUNDED}
         self.horizons = self.horizons._replace(
             size=np.array([one.size if isinstance(one, Window) else extents[one.kind] for one in windows], np.int64),
@@ -205,10 +207,9 @@ class SnapshotGraph:
                 horizon=np.append(self.horizons.horizon, LONG_AGO if member.any() else NEVER),
             )
             if self.counted.keys:
-                width = len(self._keys)
-                members = self.horizons.member.reshape(-1, width)
-                named = [{self._keys[i] for i in np.flatnonzero(row)} for row in members]
-                self.counted.set_groups([[i for i, key in enumerate(self.counted.keys) if key in some] for some in named])
+                mine = {self._keys[window] for window in np.flatnonzero(member)}
+                self._counts.append([place for place, key in enumerate(self.counted.keys) if key in mine])
+                self.counted.set_groups(self._counts)
             if self.time is not None:
                 move_horizons(self._edges_view, self._horizons_view)
         return self._groups[windows]

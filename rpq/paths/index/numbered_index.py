@@ -232,7 +232,7 @@ def _paths_of_kept(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple
 
 @njit(cache=True, nogil=True)
 def _number(forward, inverse, label, delete, edge, leaves, verdicts, window, numbers):
-    """Number the inserts of a chunk; the last number. `window` is size, step (0: unbounded), number so far."""
+    """Number the inserts of a chunk; the last number. `window`: size, step (0 unbounded), the number so far."""
     size, step, number = window[0], window[1], window[2]
     for i in range(len(label)):
         if forward[label[i]] >= 0 or inverse[label[i]] >= 0:
