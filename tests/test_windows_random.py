@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from rpq.patterns import support_choice
 from tests import pattern_strategies
 from tests.pattern_strategies import LABELS, VERTICES
-from tests.pattern_twins import PatternTwins, query_of, questions, streams
+from tests.pattern_twins import PatternTwins, long_streams, query_of, questions, streams
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.reference_patterns import Atom, Pattern, Variable
-from tests.twins import examples
+from tests.twins import examples, tiny
 
 KINDS = ("time", "count", "unbounded")
 
@@ -100,12 +102,25 @@ def test_everything_that_can_happen(data, one, two, tuples, static):
 
 
 @examples(60)
+@given(st.sampled_from(KINDS).flatmap(patterns), patterns("count", "two"), long_streams, statics, st.integers(1, 9))
+def test_with_support_lists_that_come_and_go(question, two, tuples, static, size):
+    """What a query costs is measured in periods so short, and judged so, that choices are made all the time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(support_choice, "SHORTEST", 1)
+        patched.setattr(support_choice, "LOOKS_A_CHANGE", -1)
+        patched.setattr(support_choice, "LOOKS_A_ROW", -1)
+        twins = PatternTwins(question, two, static=static)
+        for begin in range(0, len(tuples), size):
+            twins.push(tuples[begin : begin + size])
+        (host,) = twins.engine._evaluation.running.hosts
+        event(f"supported: {any(map(host.tables.has_supports, host.tables.queries()))}")
+        twins.unregister("two")
+        twins.save_and_restore()
+
+
+@examples(60)
 @given(any_question("q"), streams, statics, st.integers(2, 3))
 def test_shares_divide_the_rows(question, tuples, static, shares):
-    from collections import Counter
-
-    from tests.twins import tiny
-
     query = query_of(question)
     rows_of_all: list = []
     whole = tiny(2)(query)

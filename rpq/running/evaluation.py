@@ -351,6 +351,8 @@ class Evaluation:
         if self._collected_at is None:
             self._collected_at = time
         lengths = [window.size for running in self.running for window in running.windows if isinstance(window, Window)]
+        if len(self.running) and not lengths:
+            return  # time empties no other windows
         shortest = min(lengths, default=0)
         if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
             self.collect()

@@ -9,12 +9,12 @@ of both are netted. An unbounded window is one whose inserts all have the number
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
+from rpq.compiled.views import bound, view
 from rpq.paths.index import layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.index.judging import Judge
@@ -29,6 +29,21 @@ _ABSENT = int(np.iinfo(np.int64).min)
 _NEVER = int(np.iinfo(np.int64).max)
 _NOTHING = Window(size=1, slide=1)
 """Over the number 0 alone: it holds what has it."""
+
+# Fields of `_Numbering.progress`.
+_SIZE = 0
+_STEP = 1  # 0: the window is unbounded
+_NUMBER = 2  # of the last insert
+_TIME = 3  # the stream time
+_VERDICTS = 4  # inserted, refreshed
+_VERDICT_FIELDS = np.array([layout.INSERTED, layout.REFRESHED])
+
+
+class _Numbering(NamedTuple):
+    """What the index knows of numbers."""
+
+    leaves: np.ndarray  # int64 an edge: the slide at which it leaves, in numbers
+    progress: np.ndarray  # int64[6]
 
 
 def index_over(
@@ -58,25 +73,33 @@ class NumberedIndex(DeltaIndex):
         numbers = window.numbers if isinstance(window, CountWindow) else _NOTHING
         # What leaves in silence may come back with the insert, which is no row then.
         super().__init__(program, numbers, explicit=counts, **options)
-        self.number = 0
         self._counts = counts
         self._is_silent = counts and not explicit
-        self._time: int | None = None  # the stream time
+        self._numbering = _Numbering(
+            leaves=np.full(0, _ABSENT, np.int64),
+            progress=np.array([numbers.size, numbers.slide if counts else 0, 0, _ABSENT, 0, 0], np.int64),
+        )
+        self._numbering_view: Any = view(self._numbering)
         self._times = np.zeros(0, np.int64)  # of each tuple of the chunk, the stream time with it
-        self._leaves = np.full(0, _ABSENT, np.int64)  # an edge: the slide at which it leaves, in numbers
-        self._verdicts = np.zeros(2, np.int64)  # inserted, refreshed
+        self._single: tuple[Chunk, Chunk, Any] | None = None  # a chunk of one tuple, which comes again and again
+        self._call: Any = None  # bound when the first chunk comes
         self._net: PathDelta | None = None
         self._overruns: list[Overrun] = []
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return super().nbytes + self._leaves.nbytes
+        return super().nbytes + self._numbering.leaves.nbytes
 
     def live(self) -> tuple[int, int, int]:
         """Cells, answers and edges that are alive now. O(size of the index)."""
         cells, answers, _ = super().live()
-        return cells, answers, int((self._leaves > self._current).sum())
+        return cells, answers, int((self._numbering.leaves > self._current).sum())
+
+    @property
+    def number(self) -> int:
+        """The number of the last insert."""
+        return int(self._numbering.progress[_NUMBER])
 
     @property
     def _current(self) -> int:
@@ -85,47 +108,43 @@ class NumberedIndex(DeltaIndex):
 
     def count_from(self, number: int) -> None:
         """Go on from that insert; the index is empty."""
-        self.number = number
+        self._numbering.progress[_NUMBER] = number
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
         """Let vertex and edge ids up to these numbers be used; the flags are the engine's own arrays."""
         super().make_room(vertices, edges, is_root, is_target)
-        if (more := edges - len(self._leaves)) > 0:
-            self._leaves = np.concatenate([self._leaves, np.full(more, _ABSENT, np.int64)])
+        held = self._numbering.leaves
+        if (more := edges - len(held)) > 0:
+            self._numbering = self._numbering._replace(leaves=np.concatenate([held, np.full(more, _ABSENT, np.int64)]))
+            self._numbering_view = view(self._numbering)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
-        times = np.maximum.accumulate(chunk.timestamp)
-        self._times = times if self._time is None else np.maximum(times, self._time)
-        self._time = int(self._times[-1])
-        numbers = np.empty(len(chunk.timestamp), np.int64)
-        program, step = self.index.program, self.window.slide if self._counts else 0
-        self.number = int(
-            _number(
-                program.forward,
-                program.inverse,
-                chunk.label,
-                chunk.delete,
-                chunk.edge,
-                self._leaves,
-                self._verdicts,
-                np.array([self.window.size, step, self.number], np.int64),
-                numbers,
-            )
-        )
-        numbered = chunk._replace(timestamp=numbers)
-        super().apply(numbered, view(numbered), edges)
+        count = len(chunk.timestamp)
+        if self._single is not None and self._single[0] is chunk:
+            _, numbered, numbered_view = self._single
+        else:
+            numbered = chunk._replace(timestamp=np.empty(count, np.int64))
+            numbered_view = view(numbered)
+            self._single = (chunk, numbered, numbered_view) if count == 1 else None
+        if len(self._times) != count:
+            self._times = np.empty(count, np.int64)
+        arguments = self.view, tuples, numbered_view, self._numbering_view, self._times, count
+        if self._call is None:
+            self._call = bound(_number, *arguments)
+        self._call(*arguments)
+        super().apply(numbered, numbered_view, edges)
         # An insert that comes to an edge which it would evict refreshes it.
-        self.set_verdicts(self._verdicts.tolist())
+        self.set_verdicts(self._numbering.progress[_VERDICTS:])
 
-    def set_verdicts(self, counts: Sequence[int]) -> None:
+    def set_verdicts(self, counts: Sequence[int] | np.ndarray) -> None:
         """Have counted so many inserts of edges that were not there, and of edges that were."""
-        self._verdicts[:] = counts
-        self.state[layout.INSERTED], self.state[layout.REFRESHED] = counts
+        self._numbering.progress[_VERDICTS:] = counts
+        self.state[_VERDICT_FIELDS] = counts
 
     def advance(self, time: int) -> PathDelta:
         """Move the stream time without a tuple: nothing leaves."""
-        self._time = time if self._time is None else max(time, self._time)
+        self._numbering.progress[_TIME] = max(time, self._time)
         self._times = np.zeros(0, np.int64)
         super().advance(self.number)
         return self.delta()
@@ -136,14 +155,15 @@ class NumberedIndex(DeltaIndex):
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
         is_inside = is_read & (mine > self._current)
-        self._leaves[chunk.edge[is_inside]] = mine[is_inside]
+        self._numbering.leaves[chunk.edge[is_inside]] = mine[is_inside]
         self._times = np.zeros(0, np.int64)
         inner = mine if self._counts else np.where(mine == _NEVER, 1, 0)
         return super().load(chunk, inner, quiet=quiet)
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
         """The slides at which edges leave, in numbers; at or below the current one where the window does not hold them."""
-        return self._leaves[edges]
+        found: np.ndarray = self._numbering.leaves[edges]
+        return found
 
     def restore_root(self, root: int) -> bool:
         """Let a root that is set aside answer again; `delta` has its answers. Whether it was; it may go over again."""
@@ -178,8 +198,12 @@ class NumberedIndex(DeltaIndex):
             overrun._replace(time=self._time_of(overrun.place)) for overrun in self.judge.take_overruns()
         ]
 
+    @property
+    def _time(self) -> int:
+        """The stream time."""
+        return int(self._numbering.progress[_TIME])
+
     def _time_of(self, place: int) -> int:
-        assert self._time is not None
         return int(self._times[place]) if 0 <= place < len(self._times) else self._time
 
     def _netted(self, raw: PathDelta) -> PathDelta:
@@ -212,7 +236,7 @@ class NumberedIndex(DeltaIndex):
         )
 
     def _silent(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:
-        """Which rows an eviction alone takes: not those of a root that was set aside then, whose answers leave with a row."""
+        """Which rows an eviction alone takes: not those of a root set aside then, whose answers leave with a row."""
         silent = np.repeat(is_eviction, raw.lengths())
         self._note_overruns()
         if self._overruns:
@@ -231,22 +255,28 @@ def _paths_of_kept(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple
 
 
 @njit(cache=True, nogil=True)
-def _number(forward, inverse, label, delete, edge, leaves, verdicts, window, numbers):
-    """Number the inserts of a chunk; the last number. `window`: size, step (0 unbounded), the number so far."""
-    size, step, number = window[0], window[1], window[2]
-    for i in range(len(label)):
-        if forward[label[i]] >= 0 or inverse[label[i]] >= 0:
-            held = np.int64(edge[i])
-            if delete[i] != 0:
-                if held >= 0:
-                    leaves[held] = _ABSENT
+def _number(index, chunk, numbered, numbering, times, count):
+    """Number the inserts of a chunk: what tuples have in place of their times, and the stream time with each."""
+    forward, inverse = index.program.forward, index.program.inverse
+    progress, leaves = numbering.progress, numbering.leaves
+    size, step, number, time = progress[_SIZE], progress[_STEP], progress[_NUMBER], progress[_TIME]
+    for i in range(count):
+        time = max(time, chunk.timestamp[i])
+        times[i] = time
+        label = np.int64(chunk.label[i])
+        if forward[label] >= 0 or inverse[label] >= 0:
+            edge = np.int64(chunk.edge[i])
+            if chunk.delete[i] != 0:
+                if edge >= 0:
+                    leaves[edge] = _ABSENT
             else:
                 current = number // step if step > 0 else np.int64(_ABSENT)
-                verdicts[1 if leaves[held] > current else 0] += 1
+                progress[_VERDICTS + (1 if leaves[edge] > current else 0)] += 1
                 if step > 0:
                     number += 1
-                    leaves[held] = (number + size - 1) // step + 1
+                    leaves[edge] = (number + size - 1) // step + 1
                 else:
-                    leaves[held] = _NEVER
-        numbers[i] = number
-    return number
+                    leaves[edge] = _NEVER
+        numbered.timestamp[i] = number
+    progress[_NUMBER] = number
+    progress[_TIME] = time
