@@ -355,7 +355,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.midway = False
         self._times, self._asked[query.name] = times, asked
         self._evaluation.note_overruns(None)
-        changes = self._changes([rows], running.rows())
+        changes = self._changes([rows], self._evaluation.running.rows_of(running))
         self._raise_overrun(changes)
         return changes
 
@@ -371,7 +371,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         running = self._evaluation.running.named(name)
         self._evaluation.collect()
-        self._left += running.rows()
+        self._left += self._evaluation.running.rows_of(running)
         self._evaluation.remove(name)
         del self._asked[name]
         self._times = self._times.asked(self._asked.values())

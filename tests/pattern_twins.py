@@ -62,13 +62,17 @@ def query_of(question: PatternQuestion) -> rpq.Query:
         distinct=pattern.distinct,
         matching=pattern.matching,
         paths=pattern.paths,
-        semantics=question.semantics or "implicit",
+        semantics=question.semantics,
+        report=question.report,
     )
 
 
 @st.composite
-def questions(draw: st.DrawFn, name: str = "q", most: int = 4) -> PatternQuestion:
+def questions(
+    draw: st.DrawFn, name: str = "q", most: int = 4, reports: tuple[str, ...] = ("change",)
+) -> PatternQuestion:
     """Patterns of edge atoms over one time window."""
+    report = draw(st.sampled_from(reports))
     pattern = draw(pattern_strategies.patterns(most=most))
     atoms = tuple(a._replace(expression=a.expression if len(a.expression) < 2 else "^a") for a in pattern.atoms)
     return PatternQuestion(
@@ -81,7 +85,8 @@ def questions(draw: st.DrawFn, name: str = "q", most: int = 4) -> PatternQuestio
             paths=pattern.paths,
         ),
         window=Window(size=draw(st.integers(1, 12) | st.integers(12, 60)), slide=draw(st.integers(1, 5))),
-        semantics=draw(st.sampled_from(["implicit", "explicit"])),
+        semantics=draw(st.sampled_from(["implicit", "explicit"] if report == "change" else [None, "explicit"])),
+        report=report,
     )
 
 

@@ -49,6 +49,7 @@ class RunningPattern(RunningQuery):
         if resources.witness:
             raise QueryError(f"query {question.name!r}: the witness of a graph pattern is not evaluated yet")
         self.question = question
+        self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
         self._labels = sorted(question.labels)
         self._host: PatternHost = resources.host

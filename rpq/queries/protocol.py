@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -185,6 +185,10 @@ class RunningQuery(ABC):
     vertex_room: int = 0
     """Vertex ids below can be used."""
 
+    report: Literal["change", "slide", "time"] = "change"
+    """When its rows are told: with every change, or net at boundaries of its window, or of each moment. What it reports
+    is every change in any case, of windows too; `rpq.running.reports` makes the others of that."""
+
     is_divided: bool = False
     """Whether vertices differ in what they may be, so that every new one must be told of by `make_room`."""
 
@@ -225,6 +229,10 @@ class RunningQuery(ABC):
             if chunk is not None:
                 deltas.append(worker.load(chunk, *slides, quiet=quiet))
         return deltas
+
+    def held_vertices(self) -> np.ndarray:
+        """The ids of vertices that it names though no edge of the graph may: nobody else is given them."""
+        return np.zeros(0, np.int32)
 
     def leave(self) -> None:
         """Let go of what is held for this query alone, also by the host."""

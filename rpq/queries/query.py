@@ -32,7 +32,7 @@ class _Options:
     window: Any  # an `AnyWindow`: who asks for its size knows of which kind it is
     name: str = ""
     paths: Literal["walk", "simple"] = "walk"
-    semantics: Literal["implicit", "explicit"] = "implicit"
+    semantics: Literal["implicit", "explicit"] = None  # type: ignore[assignment]  # which one follows from the report
     sources: Collection[Vertex] | None = None
     targets: Collection[Vertex] | None = None
     simple_budget: int = 10_000_000
@@ -46,7 +46,7 @@ class Query(_Options):
     - `window`: a `Window` of time, a `CountWindow`, or `UnboundedWindow()`
     - `name` tells its rows from those of other queries: any text; by default the text of the expression
     - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
-    - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)
+    - `semantics`: "implicit" (pairs that expire leave silently; the default) or "explicit" (they leave with a `-`)
     - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
     - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
     - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable
@@ -70,7 +70,7 @@ class Query(_Options):
             window: AnyWindow,
             name: str = "",
             paths: Literal["walk", "simple"] = "walk",
-            semantics: Literal["implicit", "explicit"] = "implicit",
+            semantics: Literal["implicit", "explicit"] | None = None,
             sources: Collection[Vertex] | None = None,
             targets: Collection[Vertex] | None = None,
             simple_budget: int = 10_000_000,
@@ -103,6 +103,9 @@ class Query(_Options):
             )
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
+        asked: str | None = self.semantics
+        if asked is None:
+            object.__setattr__(self, "semantics", self._usual_semantics)
         if self.semantics not in ("implicit", "explicit"):
             raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
         if self.on_budget not in ("error", "set_aside"):
@@ -116,6 +119,10 @@ class Query(_Options):
         if not isinstance(self.expression, str):
             raise QueryError(f"the expression of a query is text, not {self.expression!r}")
 
+    @property
+    def _usual_semantics(self) -> Literal["implicit", "explicit"]:
+        return "implicit"
+
     def _have_name(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.expression)
@@ -126,7 +133,8 @@ class Query(_Options):
         shown = [repr(self.expression)]
         for option in fields(self):
             value = getattr(self, option.name)
-            if option.name == "expression" or value == (self.expression if option.name == "name" else option.default):
+            usual = {"name": self.expression, "semantics": self._usual_semantics}.get(option.name, option.default)
+            if option.name == "expression" or value == usual:
                 continue
             if option.name in ("sources", "targets"):
                 some = ", ".join(map(repr, sorted(value, key=str)[:_SHOWN]))
@@ -201,6 +209,8 @@ class PatternQuery(Query):
     - `select`: the variables (without `?`) that are columns of its rows; by default all, in order of appearance
     - `distinct`: a solution that several bindings give is one answer; otherwise it comes as often as there are bindings
     - `matching`: with "isomorphism" different variables and constants stand for different vertices
+    - `report`: rows come with every "change" (the default); or net, when the stream time has passed a boundary of the
+      window ("slide") or a moment at which something happened ("time"), and then they are explicit
     - `name`, `window`, `semantics`: as of a path query
 
     Atoms are single edges (a label, or `^` and a label) so far. Raises `QueryError`, and for the text `ExpressionError`.
@@ -223,8 +233,11 @@ class PatternQuery(Query):
             raise QueryError(f"distinct is True or False, not {self.distinct!r}")
         if self.report not in ("change", "slide", "time"):
             raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
-        if self.report != "change":
-            raise QueryError(f"report={self.report!r} is not evaluated yet: rows come with every change")
+        if self.report != "change" and self.semantics == "implicit":
+            raise QueryError(
+                f'report={self.report!r} tells the net difference to the report before, so its rows are explicit: leave '
+                'semantics out, or give semantics="explicit"'
+            )
         if self.on_budget != "error":
             raise QueryError('on_budget="set_aside" is for path queries: an answer to a pattern must not miss a path')
         for ends in ("sources", "targets"):
@@ -234,6 +247,10 @@ class PatternQuery(Query):
         object.__setattr__(self, "select", None if self.select is None else pattern.columns)
         object.__setattr__(self, "_pattern", pattern)
         self._have_name()
+
+    @property
+    def _usual_semantics(self) -> Literal["implicit", "explicit"]:
+        return "implicit" if self.report == "change" else "explicit"
 
     @property
     def pattern(self) -> Pattern:

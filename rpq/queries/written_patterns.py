@@ -21,6 +21,7 @@ def described(query: PatternQuery) -> dict[str, Any]:
         "matching": query.matching,
         "paths": query.paths,
         "semantics": query.semantics,
+        "report": query.report,
     }
 
 
@@ -31,6 +32,8 @@ def read(content: Described) -> PatternQuery:
     if not content["select"].is_none:
         options["select"] = tuple(name.unicode() for name in content["select"])
     options["distinct"] = content["distinct"].flag()
+    if "report" in content:
+        options["report"] = content["report"].unicode()
     try:
         return PatternQuery(content["pattern"].unicode(), window=window, **options)
     except (RpqError, RecursionError) as problem:

@@ -7,6 +7,7 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -92,7 +93,13 @@ class Evaluation:
         outcome = self.graph.resolve(view_of_chunk, count)
         running = self.running
         failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first)
-        deltas = self._deltas(None if failure is None else failure.row - first)
+        before = None if failure is None else failure.row - first
+        deltas = self._deltas(before)
+        if running.reports:
+            try:
+                deltas = self._reported(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+            except MemoryLimitError as problem:
+                failure, deltas = problem, []
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
@@ -128,6 +135,11 @@ class Evaluation:
                 deltas.append((place, worker.delta()))
         if self.running.hosts:
             failure = self._apply_one_in_hosts(deltas) or failure
+        if self.running.reports and failure is None:
+            try:
+                deltas = self._reported(deltas, single.chunk.timestamp)
+            except MemoryLimitError as problem:
+                failure = problem
         counts = _NO_ROWS
         rows: ChunkRows = []
         if deltas and failure is None:
@@ -192,11 +204,23 @@ class Evaluation:
         for number, running in enumerate(self.running):
             running.load_static(static)
             deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
+        if self.running.reports:
+            deltas = self._reported(deltas, np.array([time]))
         self.awaits_first = False
         rows = self.rows_of(deltas)
         self.note_overruns(None)
         self.midway = False
         return Applied(rows, self.running.rows() - before, _NONE, None)
+
+    def _reported(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
+        """Deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
+        reports = self.running.reports
+        told = [(number, delta) for number, delta in deltas if number not in reports]
+        for number, waiting in reports.items():
+            delta = waiting.take([delta for one, delta in deltas if one == number], times)
+            if delta is not None:
+                told.append((number, delta))
+        return sorted(told, key=itemgetter(0))
 
     def advance(self, time: int) -> ChunkRows:
         """Move the stream time; the rows."""
@@ -206,6 +230,8 @@ class Evaluation:
         deltas = [(number, worker.advance(time)) for number, worker in self.running.jobs]
         for host in self.running.hosts:
             deltas += self.running.numbered(host.advance(time))
+        if self.running.reports:
+            deltas = self._reported(deltas, np.array([time]))
         rows = self.rows_of(deltas)
         self.note_overruns(None)
         self._collect_if_quiet()
@@ -243,6 +269,8 @@ class Evaluation:
         """
         added = [self._start(question, is_late) for question in questions]
         self.running.settle(self.labels, self.graph)
+        reports = (self.running.reports_of(running) for running in added)
+        self.guard.add(one for one in reports if one is not None)
         self.guard.add([*(worker for running in added for worker in running.workers), *self.running.hosts])
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
@@ -280,14 +308,14 @@ class Evaluation:
             running.load_static(self.graph.chunk_of(self.graph.static_edges()))
         number = self.running.number_of(running)
         chunk = self.graph.chunk_of(held[is_inside])
-        deltas = running.load(time, chunk, *(mine[is_inside] for mine in slides))
-        return self.rows_of([(number, delta) for delta in deltas])
+        deltas = [(number, delta) for delta in running.load(time, chunk, *(mine[is_inside] for mine in slides))]
+        return self.rows_of(self._reported(deltas, np.array([time])) if self.running.reports else deltas)
 
     def remove(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
         self.running.remove(name)
         self.running.settle(self.labels, self.graph)
-        self.guard.restart(self.running.workers)
+        self.guard.restart([*self.running.workers, *self.running.reports.values()])
         self.collect()
 
     # --- rows ------------------------------------------------------------------------------------------------
@@ -340,6 +368,9 @@ class Evaluation:
             worker.sweep()
         unused = self.graph.collect()
         unused = unused[unused < self.vertices.count]
+        held = self.running.held_vertices()
+        if len(held):
+            unused = np.setdiff1d(unused, held)
         self.vertices.release(unused[self.vertices.names.length[unused] >= 0])
         self.graph.forget_labels(self.labels.forget(self.graph.edges.bearing, self.graph.horizons.lost))
         self._collected_at = self.graph.time

@@ -11,9 +11,10 @@ import numpy as np
 
 from rpq.errors import QueryError, RegistrationError
 from rpq.queries.kinds import kind_of
-from rpq.queries.protocol import Guard, Question, Resources, RunningQuery
+from rpq.queries.protocol import Figures, Guard, Question, Resources, RunningQuery
 from rpq.results.changes import Asked
 from rpq.results.delta import Delta
+from rpq.running.reports import Reports
 from rpq.stream.columns import EARLIEST
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
@@ -21,7 +22,7 @@ from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, CountWindow, UnboundedWindow
 
 GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
-"""Makes the guard of a host, for the name of a query that it serves, and itself."""
+"""Makes the guard of a host, for the name of a query that it serves, and itself; or of what waits for reports."""
 
 
 class RunningQueries:
@@ -33,6 +34,8 @@ class RunningQueries:
         self.jobs: tuple[tuple[int, Any], ...] = ()  # (number of the query, worker)
         self.hosts: tuple[Any, ...] = ()  # what queries of one kind share
         self._numbers: dict[str, int] = {}  # by name
+        self.reports: dict[int, Reports] = {}  # of queries that do not tell every change, by number
+        self._reports_of: dict[str, Reports] = {}  # by name
         self._host_of: dict[str, Any] = {}  # the host of a kind, by its name
         self.may_overrun = False  # whether a query has roots that can go over a budget
         self._late: set[str] = set()  # queries that started empty in mid-stream
@@ -98,12 +101,20 @@ class RunningQueries:
         self._held[question.name] = running
         if resources.is_late:
             self._late.add(question.name)
+        if running.report != "change":
+            self._reports_of[question.name] = Reports(
+                running.report,
+                slide=question.window.slide,
+                columns=len(question.columns),
+                guard=guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],)),
+            )
         return running
 
     def remove(self, name: str) -> None:
         """Take a query away."""
         self._held.pop(name).leave()
         self._late.discard(name)
+        self._reports_of.pop(name, None)
         self._forget_idle_hosts()
 
     def _hosted_by(self, kind: str) -> str:
@@ -121,6 +132,7 @@ class RunningQueries:
         self.jobs = tuple((number, worker) for number, running in enumerate(held) for worker in running.workers)
         self.hosts = tuple(self._host_of.values())
         self._numbers = {name: number for number, name in enumerate(self._held)}
+        self.reports = {self._numbers[name]: reports for name, reports in self._reports_of.items()}
         self.may_overrun = any(running.may_overrun for running in held)
         windows = [window for running in held for window in running.windows]
         self.latest = INT64_MAX - max((window.reach for window in windows), default=0)
@@ -157,7 +169,30 @@ class RunningQueries:
 
     def rows(self) -> np.ndarray:
         """Rows added and removed so far."""
-        return sum((running.rows() for running in self._held.values()), np.zeros(2, np.int64))
+        return sum(map(self.rows_of, self._held.values()), np.zeros(2, np.int64))
+
+    def rows_of(self, running: RunningQuery) -> np.ndarray:
+        """Rows added and removed so far by one query: those that were told."""
+        reports = self.reports_of(running)
+        return running.rows() if reports is None else reports.rows.copy()
+
+    def figures_of(self, running: RunningQuery) -> Figures:
+        """What one query has counted and holds; its rows are those that were told. O(size of the index)."""
+        figures, reports = running.figures(), self.reports_of(running)
+        if reports is None:
+            return figures
+        added, removed = reports.rows.tolist()
+        further = figures.further | {"rows_waiting": reports.waiting}
+        return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
+
+    def reports_of(self, running: RunningQuery) -> Reports | None:
+        """What of a query's rows waits for a report; None where it tells every change."""
+        return self._reports_of.get(running.question.name)
+
+    def held_vertices(self) -> np.ndarray:
+        """The ids of vertices that queries name though no edge of the graph may."""
+        held = [*(running.held_vertices() for running in self), *(reports.vertices() for reports in self.reports.values())]
+        return np.concatenate([np.zeros(0, np.int32), *held])
 
     def _reads(self, labels: np.ndarray, windows: int) -> np.ndarray:
         """Which labels are read over which windows: (label, window), boolean."""

@@ -26,6 +26,7 @@ from rpq.files.destinations import replacing
 from rpq.files.sealed import damaged
 from rpq.queries.protocol import RunningQuery
 from rpq.running.evaluation import Evaluation
+from rpq.running.reports import Reports
 from rpq.state.state_content import Content, Labels, QueryState
 from rpq.state.state_layout import STATE, Edges, read_file, write_file
 from rpq.stream.columns import EARLIEST
@@ -81,9 +82,13 @@ def _edges_of(evaluation: Evaluation, held: np.ndarray) -> Edges:
 def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
     counted, keys = evaluation.graph.counted, evaluation.running.keys(running)
     numbers = [0 if key is None else counted.number_of(key) for key in keys]
+    saved = running.saved(evaluation.name_of)
+    reports = evaluation.running.reports_of(running)
+    if reports is not None:
+        saved["report_state"] = reports.saved(evaluation.vertices)
     return QueryState(
         question=running.question,
-        saved=Described(running.saved(evaluation.name_of)),
+        saved=Described(saved),
         numbers=numbers if any(key is not None for key in keys) else None,
         is_late=evaluation.running.is_late(running),
     )
@@ -145,6 +150,8 @@ class Saved:
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 self._check_slides(running, state, mine)
             entered, fresh = self._enter_edges(evaluation, of_queries)
+            waiting = self._enter_waiting(evaluation)
+            fresh = np.concatenate([fresh, *waiting.values()])
             for host in evaluation.running.hosts:
                 host.make_room(evaluation.vertices, fresh)
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
@@ -152,6 +159,9 @@ class Saved:
                 running.restore(
                     state.saved, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
                 )
+                reports = evaluation.running.reports_of(running)
+                if reports is not None:
+                    reports.restore(state.saved["report_state"], waiting[running.question.name], time=self.content.time)
 
     def _enter_edges(
         self, evaluation: Evaluation, of_queries: list[list[np.ndarray]]
@@ -195,6 +205,27 @@ class Saved:
                     counted.fill(key, number, entered[is_held], inside[is_held], held)
                 elif known[key][0] != number or (known[key][1] != inside).any():
                     raise Damage(f"query {running.question.name!r} counts otherwise than one that counts the same")
+
+    def _enter_waiting(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
+        """Let vertices have ids that wait in the rows of reports; those of each query that has reports, by its name."""
+        found: dict[str, np.ndarray] = {}
+        vertices = evaluation.vertices
+        for running, state in zip(evaluation.running, self.content.queries, strict=True):
+            if evaluation.running.reports_of(running) is None:
+                continue
+            names = Reports.saved_names(state.saved["report_state"])
+            kind = int if self.content.kind == "int64" else str
+            if any(not isinstance(name, kind) for name in names) or (names and self.content.kind is None):
+                raise Damage(f"a row that waits has a vertex that is not of kind {self.content.kind}")
+            try:
+                column = pa.array(names, pa.int64() if kind is int else pa.string())
+            except (OverflowError, pa.ArrowException) as problem:
+                raise Damage(f"a row that waits has a vertex that none can be: {problem}") from problem
+            found[running.question.name] = vertices.intern(column, np.ones(len(column), np.uint8))[0]
+            if len(np.unique(found[running.question.name])) < len(names):
+                raise Damage("a vertex of rows that wait is there twice")
+        evaluation.graph.make_room(0, vertices.count)
+        return found
 
     def _load(
         self, running: RunningQuery, state: QueryState, slides: list[np.ndarray], entered: np.ndarray, evaluation: Evaluation
