@@ -20,6 +20,7 @@ from rpq.errors import (
     MemoryLimitError,
     QueryError,
     RegistrationError,
+    RowLimitError,
     RpqError,
     StateFormatError,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "Query",
     "QueryError",
     "RegistrationError",
+    "RowLimitError",
     "RpqError",
     "SetAside",
     "StateFormatError",

@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
-from rpq.errors import InputError, MemoryLimitError, QueryError, RpqError
+from rpq.errors import InputError, LimitError, QueryError, RpqError
 from rpq.paths import path_query
 from rpq.paths.path import Path
 from rpq.patterns import pattern_query
 from rpq.queries import kinds
 from rpq.queries.query import Query, Vertex
+from rpq.queries.row_guard import MOST_ROWS
 from rpq.results import html
 from rpq.results.answers import Answers
 from rpq.results.changes import Changes
@@ -46,7 +47,8 @@ class Engine:
     - To go on later: `save`, `restore`
 
     `threads` divide the roots of each query. `memory_limit` (bytes, by default 70 % of the machine's memory)
-    ends a push with a `MemoryLimitError` before the engine grows past it. With `witness` every row that adds a pair
+    ends a push with a `MemoryLimitError` before the engine grows past it, `max_rows` with a `RowLimitError` where one event
+    (a tuple, a boundary) would bring more rows to one query; None: no limit. With `witness` every row that adds a pair
     carries a path. `share` (number, of how many) makes it answer only for a part of the roots: several engines over the
     same tuples divide the work.
 
@@ -72,6 +74,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         *queries: Query,
         threads: int = 1,
         memory_limit: int | None = None,
+        max_rows: int | None = MOST_ROWS,
         witness: bool = False,
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         share: tuple[int, int] = (0, 1),
@@ -81,10 +84,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
         if not 0 <= share[0] < share[1]:
             raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {share}")
+        if max_rows is not None and (isinstance(max_rows, bool) or not hasattr(max_rows, "__index__") or max_rows < 0):
+            raise QueryError(f"max_rows is a whole number of rows, or None for no limit, not {max_rows!r}")
         self._turn = threading.Lock()
         self._evaluation = Evaluation(
             threads=int(threads),
             memory_limit=default_limit() if memory_limit is None else memory_limit,
+            max_rows=max_rows,
             witness=witness,
             share=share,
             capacity=_capacity,
@@ -119,7 +125,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may
         also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool).
         With `collect=False` changes are counted and not kept. Raises `InputError` at the first tuple that is
-        not well-formed and `MemoryLimitError`; `changes` of the error are those of the tuples before it.
+        not well-formed, `MemoryLimitError` and `RowLimitError`; `changes` of the error are those of the tuples before it.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -148,10 +154,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         rows: list[ChunkRows] = []
         late = [np.zeros(0, np.int64)]
         counts = np.zeros(2, np.int64)
-        failure: MemoryLimitError | None = None
+        failure: LimitError | None = None
         row = 0
         if self._evaluation.awaits_first and len(tuples):
-            begun = self._evaluation.begin(int(tuples.timestamp[0]))
+            try:
+                begun = self._evaluation.begin(int(tuples.timestamp[0]), row=0)
+            except LimitError as error:
+                error.changes = self._changes([], np.zeros(2, np.int64))
+                raise
             rows.append(begun.rows)
             counts += begun.counts
         while row < len(tuples) and failure is None:
@@ -162,6 +172,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             late.append(applied.late_rows)
             failure = applied.failure
             row += count
+        if failure is not None and failure.row == 0:
+            rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
         changes = self._changes(rows, counts, np.concatenate(late))
         self._stopwatch.stop(started)
         if failure is not None:
@@ -291,8 +303,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         time, self._times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
         before = self._evaluation.running.rows()
-        rows = [self._evaluation.begin(time).rows] if self._evaluation.awaits_first else []
-        rows.append(self._evaluation.advance(time))
+        try:
+            rows = [self._evaluation.begin(time, row=None).rows] if self._evaluation.awaits_first else []
+            rows.append(self._evaluation.advance(time))
+        except LimitError as error:
+            error.changes = self._changes([], np.zeros(2, np.int64))
+            raise
         self._stopwatch.stop(started)
         changes = self._changes(rows, self._evaluation.running.rows() - before)
         self._raise_overrun(changes)
@@ -348,7 +364,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if time is not None:
             try:
                 rows = self._evaluation.load(running, time=time, empty=start == "empty")
-            except MemoryLimitError:
+            except LimitError:
                 self._evaluation.remove(query.name)
                 self._evaluation.midway = False
                 raise
@@ -520,7 +536,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @classmethod
     def restore(
-        cls, path: str | os.PathLike[str], *, threads: int = 1, memory_limit: int | None = None, witness: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        threads: int = 1,
+        memory_limit: int | None = None,
+        max_rows: int | None = MOST_ROWS,
+        witness: bool = False,
     ) -> Engine:
         """An engine that goes on as the one saved to `path` would have.
 
@@ -540,7 +562,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         saved = read_state(os.fspath(path))
         saved = read_state(os.fspath(path))
-        engine = cls(threads=threads, memory_limit=memory_limit, witness=witness, share=saved.content.share)
+        engine = cls(
+            threads=threads, memory_limit=memory_limit, max_rows=max_rows, witness=witness, share=saved.content.share
+        )
         saved.fill(engine._evaluation)
         engine._times, engine._asked = saved.times()
         engine.extra = saved.content.extra
@@ -562,8 +586,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _usable(self) -> None:
         if self._evaluation.midway:
             raise RpqError(
-                "this engine failed in the middle of a tuple (it met its memory limit, was interrupted, or met an error) "
-                "and takes no more of them; go on from a saved state with Engine.restore"
+                "this engine failed in the middle of a tuple (it met its limit on memory or rows, was interrupted, or met "
+                "an error) and takes no more of them; go on from a saved state with Engine.restore"
             )
 
     def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,6 +49,10 @@ class Member(Protocol):
         """Assert the invariants."""
 
 
+class _EnoughError(Exception):
+    """There are more answers than are wanted."""
+
+
 class PatternHost:
     """Relations and plans of all pattern queries. A job of the crew, like a worker; not thread-safe."""
 
@@ -72,12 +77,17 @@ class PatternHost:
         self._live = LivePatterns(
             self.store,
             self.tables,
-            lambda live: self._sink.take(live.output),
+            self._take,
             values=256 * capacity,
             runs=16 * capacity,
             guard=self._ask_for_memory,
         )
+        self._rows = resources.rows
+        self._event = (0, 0)  # order and time of the one whose rows were delivered last
+        self._most_rows = 0  # that it can have brought to one part so far
+        self._most_answers: int | None = None
         self._parts: dict[int, tuple[str, Place]] = {}
+        self._told: set[int] = set()  # parts whose rows are the rows of their query
         self._numbers = 0
         self._origins = 0
 
@@ -92,9 +102,14 @@ class PatternHost:
         """That number was given in a saved engine."""
         self._origins = max(self._origins, origin)
 
-    def add_part(self, name: str, place: Place, part: Part, *, explicit: bool) -> int:
-        """Let changes of a part of a query's pattern be enumerated from now on; its number."""
+    def add_part(self, name: str, place: Place, part: Part, *, explicit: bool, told: bool) -> int:
+        """Let changes of a part of a query's pattern be enumerated from now on; its number.
+
+        `told`: its rows are those that the query tells, so the guard on rows counts them as they are found.
+        """
         self._numbers += 1
+        if told:
+            self._told.add(self._numbers)
         self.tables.add(self._numbers, part, explicit=explicit)
         self._parts[self._numbers] = name, place
         return self._numbers
@@ -103,16 +118,49 @@ class PatternHost:
         """Enumerate changes of a part no more."""
         self.tables.remove(number)
         del self._parts[number]
+        self._told.discard(number)
 
-    def rows_of_part(self, number: int) -> PartRows:
-        """All rows of a part that there are now. O(edges, and what joining them costs)."""
+    def rows_of_part(self, number: int, *, most: int | None = None) -> PartRows:
+        """All rows of a part that there are now; where they are more than `most`, only some more than that.
+
+        O(edges, and what joining them costs).
+        """
         sink, self._sink, self._live.guard = self._sink, Delivered(), None
+        self._most_answers = most
         try:
-            self._live.answers(number)
+            with suppress(_EnoughError):
+                self._live.answers(number)
             nothing = PartRows(np.zeros((0, tables.RUN), np.int64), np.zeros(0, np.int32))
             return self._sink.by_part().get(number, nothing)
         finally:
-            self._sink, self._live.guard = sink, self._ask_for_memory
+            self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
+
+    def _take(self, live: LivePatterns) -> None:
+        """Keep what was delivered. Raises `RowLimitError` where one event has brought too many rows already."""
+        order, time = live.output.runs[tables.RUN_ORDER], live.output.runs[tables.RUN_TIME]
+        last = (int(live.output.state[tables.RUNS]) - 1) * tables.RUN
+        event = int(live.output.runs[last + tables.RUN_ORDER]), int(live.output.runs[last + tables.RUN_TIME])
+        self._sink.take(live.output)
+        if self._sink is not self._delivered:
+            if self._most_answers is not None and self._sink.row_count > self._most_answers:
+                raise _EnoughError
+            return
+        if event != self._event or event != (order, time):
+            self._most_rows = 0
+        self._event = event
+        self._most_rows += int(live.output.state[tables.VALUES])
+        if self._rows.limit is not None and self._most_rows > self._rows.limit:
+            self._count_event(*event)
+
+    def _count_event(self, order: int, time: int) -> None:
+        """Count the rows that an event has brought so far. Raises `RowLimitError` where they are too many."""
+        assert self._rows.limit is not None
+        counts = self._delivered.rows_of_event(order, time, None if self.division.is_whole else self.is_own)
+        told = {part: rows for part, rows in counts.items() if part in self._told}
+        self._most_rows = max(told.values(), default=0)
+        if self._most_rows > self._rows.limit:
+            part = max(told, key=told.__getitem__)
+            raise self._rows.error(self._parts[part][0], told[part], place=order // 2)
 
     # --- as a job of the crew --------------------------------------------------------------------------------
 
@@ -133,8 +181,9 @@ class PatternHost:
             self.members[name].resolve()
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `MemoryLimitError`."""
+        """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `LimitError`."""
         self._delivered.clear()
+        self._event = -1, 0
         self._live.apply_view(tuples, len(chunk.timestamp))
         self.tuples += len(chunk.timestamp)
         self.is_delete = chunk.delete
@@ -155,8 +204,9 @@ class PatternHost:
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> list[tuple[str, Delta]]:
-        """Move the stream time without a tuple; the rows."""
+        """Move the stream time without a tuple; the rows. Raises `LimitError`."""
         self._delivered.clear()
+        self._event = -1, 0
         self._live.advance(time)
         return self.deltas()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ class RunningPattern(RunningQuery):
         self._solutions = Solutions(distinct=question.distinct)
         self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
         self._parts: dict[int, list[tuple[int, Part]]] = {}  # of a meaning: the numbers that the host gave
+        self._most_rows = resources.rows.limit if question.report == "change" else None
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
         self._origin = self._host.new_origin() if resources.is_late else 0
@@ -163,9 +165,10 @@ class RunningPattern(RunningQuery):
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
         # What expires silently has to be known where it is counted, or may come back in the same event.
         explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
+        is_told = self._is_direct and not self._is_netted and self._most_rows is not None
         name = self.question.name
         self._parts[number] = [
-            (self._host.add_part(name, Place(number, place), part, explicit=explicit), part)
+            (self._host.add_part(name, Place(number, place), part, explicit=explicit, told=is_told), part)
             for place, part in enumerate(parts)
         ]
         self._count_solutions(number)
@@ -223,7 +226,9 @@ class RunningPattern(RunningQuery):
             self._count_solutions(number)
         if quiet or chunk is None:
             return []
-        ids = self._own(self._ids_of_answers())
+        # Where the row guard would refuse them, not all are found; of a share it is told which are its own first.
+        most = self._most_rows if self._host.division.is_whole else None
+        ids = self._own(self._ids_of_answers(most=most))
         return [self._told(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
 
     def _fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
@@ -289,16 +294,23 @@ class RunningPattern(RunningQuery):
         changes.sort(key=lambda change: change[:3])  # what leaves first, in an event of both kinds
         told: list[Row] = []
         events: list[tuple[int, int, int, int]] = []
+        begin, most = 0, None if self._is_netted else self._most_rows
         for order, time, sign, place, rows in changes:
             before = len(told)
+            if not events or events[-1][:2] != (order, time):
+                begin = before
             is_silent = sign < 0 and order % 2 == 0 and self.question.semantics == "implicit"
             for row, count in self._solutions.change(place.meaning, place.part, rows, sign):
                 if not is_silent and self._is_own(row):
-                    told += [row] * count
+                    told += [row] * (count if most is None else min(count, most + 1))
+                    if most is not None and len(told) - begin > most:
+                        break
             if len(told) > before:
                 if events and events[-1][:3] == (order, time, sign):
                     events.pop()
                 events.append((order, time, sign, len(told)))
+            if most is not None and len(told) - begin > most:
+                break  # the guard refuses this event, and what comes behind it
         orders, times, signs, ends = np.array(events, np.int64).reshape(-1, 4).T
         found_rows = self._as_ids(told), times, ends, signs.astype(np.int8), orders
         return self._told(*(self._net(*found_rows) if self._is_netted else found_rows))
@@ -323,13 +335,15 @@ class RunningPattern(RunningQuery):
     def _own(self, ids: np.ndarray) -> np.ndarray:
         return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, 0]]]
 
-    def _ids_of_answers(self) -> np.ndarray:
+    def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
+        """The answer; where it has more than `most` rows, only some more than that."""
         if not self._is_direct:
-            return self._as_ids(row for row, count in self._solutions.answers() for _ in range(count))
+            rows = (row for row, count in self._solutions.answers() for _ in range(count))
+            return self._as_ids(rows if most is None else islice(rows, most + 1))
         if not self._parts:
             return self._as_ids([])
         ((number, _),) = self._parts[0]
-        return self._host.rows_of_part(number).values.reshape(-1, len(self.question.columns))
+        return self._host.rows_of_part(number, most=most).values.reshape(-1, len(self.question.columns))
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None

@@ -23,6 +23,7 @@ import pyarrow as pa
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Described
 from rpq.queries.label_set import LabelSet
+from rpq.queries.row_guard import RowGuard
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
@@ -76,6 +77,7 @@ class Resources:
     witness: bool
     capacity: int
     guard: Guard
+    rows: RowGuard = field(default_factory=lambda: RowGuard(None))
     host: Any = None  # what the kind's `host` made, for all its queries in the engine
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
 

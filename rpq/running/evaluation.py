@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.views import view
-from rpq.errors import MemoryLimitError
+from rpq.errors import LimitError, MemoryLimitError
 from rpq.queries.protocol import Question, Resources, RunningQuery
 from rpq.queries.query import Vertex
+from rpq.queries.row_guard import RowGuard
 from rpq.results.block import Block, FewRows
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta
@@ -46,14 +47,29 @@ class Applied(NamedTuple):
     rows: ChunkRows
     counts: np.ndarray
     late_rows: np.ndarray
-    failure: MemoryLimitError | None
+    failure: LimitError | None
+
+
+class Excess(NamedTuple):
+    """A query to which a tuple of the chunk, `place`, brings too many rows in one event."""
+
+    query: str
+    number: int
+    place: int
 
 
 class Evaluation:
     """Vertex names, snapshot graph, labels and running queries of one stream."""
 
     def __init__(
-        self, *, threads: int, memory_limit: int, witness: bool, share: tuple[int, int], capacity: int
+        self,
+        *,
+        threads: int,
+        memory_limit: int,
+        max_rows: int | None,
+        witness: bool,
+        share: tuple[int, int],
+        capacity: int,
     ) -> None:
         self.witness = witness
         self.share = share
@@ -66,6 +82,7 @@ class Evaluation:
         self.awaits_first = False  # whether there are static edges, and no tuple has come
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
+        self.row_guard = RowGuard(max_rows)
         self._crew = Crew(threads)
         self._single = SingleTuple()
         self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
@@ -85,7 +102,7 @@ class Evaluation:
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
-        self.guard.row = first
+        self.guard.row = self.row_guard.row = first
         chunk = self.intake.chunk(tuples, first, count, self.graph.wanted)
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
@@ -93,13 +110,17 @@ class Evaluation:
         outcome = self.graph.resolve(view_of_chunk, count)
         running = self.running
         failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first)
-        before = None if failure is None else failure.row - first
+        before = None if failure is None or failure.row is None else failure.row - first
         deltas = self._deltas(before)
         if running.reports:
             try:
                 deltas = self._reported(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
             except MemoryLimitError as problem:
                 failure, deltas = problem, []
+        excess = self._excess(deltas)
+        if excess is not None:
+            failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
+            deltas = [(number, delta.before(2 * excess.place)) for number, delta in deltas]
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
@@ -112,7 +133,7 @@ class Evaluation:
         self, source: Vertex, target: Vertex, label: str, timestamp: int, delete: bool, *, collect: bool
     ) -> Applied:
         """Apply one tuple, all of whose values are as they should be: what `apply` does, at a small part of its cost."""
-        self.guard.row = 0
+        self.guard.row = self.row_guard.row = 0
         intake = self.intake
         number = self.labels.ids.get(label, -1)
         if number < 0:
@@ -125,11 +146,11 @@ class Evaluation:
         self.midway = True
         self.graph.resolve_one(single.view, single.outcome)
         deltas = []
-        failure = None
+        failure: LimitError | None = None
         for place, worker in self.running.jobs:
             try:
                 worker.apply(single.chunk, single.view, self.graph.edges)
-            except MemoryLimitError as problem:
+            except LimitError as problem:
                 failure = failure or problem
             if worker.has_rows:
                 deltas.append((place, worker.delta()))
@@ -140,6 +161,8 @@ class Evaluation:
                 deltas = self._reported(deltas, single.chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
+        if failure is None and (excess := self._excess(deltas)) is not None:
+            failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
         counts = _NO_ROWS
         rows: ChunkRows = []
         if deltas and failure is None:
@@ -160,13 +183,13 @@ class Evaluation:
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
-    def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> MemoryLimitError | None:
+    def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> LimitError | None:
         """Let the hosts apply the single tuple; `deltas` gets what they report."""
         single = self._single
         for host in self.running.hosts:
             try:
                 host.apply(single.chunk, single.view, self.graph.edges)
-            except MemoryLimitError as failure:
+            except LimitError as failure:
                 return failure
             if host.has_rows:
                 deltas += self.running.numbered(host.deltas())
@@ -193,9 +216,12 @@ class Evaluation:
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         self.awaits_first = bool(self.graph.statics)
 
-    def begin(self, time: int) -> Applied:
-        """Let static edges come in at the time of the first tuple, before it: what they bring is an event of its own."""
-        self.guard.row = 0
+    def begin(self, time: int, *, row: int | None) -> Applied:
+        """Let static edges come in at the time of the first tuple, before it: what they bring is an event of its own.
+
+        `row` is None where a time comes and no tuple. Raises `LimitError`.
+        """
+        self.guard.row, self.row_guard.row = 0, row
         self.midway = True
         self.graph.advance(time)
         before = self.running.rows()
@@ -206,6 +232,8 @@ class Evaluation:
             deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
         if self.running.reports:
             deltas = self._reported(deltas, np.array([time]))
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.error(excess.query, excess.number, place=0)
         self.awaits_first = False
         rows = self.rows_of(deltas)
         self.note_overruns(None)
@@ -222,9 +250,30 @@ class Evaluation:
                 told.append((number, delta))
         return sorted(told, key=itemgetter(0))
 
+    def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
+        """The first event that brings too many rows to a query. O(deltas), and O(events) where all rows are too many."""
+        limit = self.row_guard.limit
+        if limit is None or sum(len(delta) for _, delta in deltas) <= limit:
+            return None
+        found: list[tuple[int, int, Excess]] = []
+        for number, name in enumerate(self.running.asked.names):
+            mine = [delta for one, delta in deltas if one == number]
+            if sum(map(len, mine)) <= limit:
+                continue
+            orders, times, lengths = (
+                np.concatenate(arrays)
+                for arrays in ([d.orders for d in mine], [d.times for d in mine], [d.lengths() for d in mine])
+            )
+            moments, event = np.unique(np.stack([orders, times]), axis=1, return_inverse=True)
+            rows = np.bincount(event, lengths).astype(np.int64)
+            for first in np.flatnonzero(rows > limit)[:1].tolist():
+                order, time = moments[:, first].tolist()
+                found.append((order, time, Excess(name, int(rows[first]), order // 2)))
+        return min(found)[2] if found else None
+
     def advance(self, time: int) -> ChunkRows:
         """Move the stream time; the rows."""
-        self.guard.row = 0
+        self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         self.graph.advance(time)
         deltas = [(number, worker.advance(time)) for number, worker in self.running.jobs]
@@ -232,6 +281,8 @@ class Evaluation:
             deltas += self.running.numbered(host.advance(time))
         if self.running.reports:
             deltas = self._reported(deltas, np.array([time]))
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.error(excess.query, excess.number, place=excess.place)
         rows = self.rows_of(deltas)
         self.note_overruns(None)
         self._collect_if_quiet()
@@ -289,6 +340,7 @@ class Evaluation:
             witness=self.witness,
             capacity=self._capacity,
             guard=self.guard.of(lambda: question.name, lambda: running.workers),
+            rows=self.row_guard,
             is_late=is_late,
         )
         running = self.running.start(question, resources, self.labels, self.guard.of)
@@ -309,7 +361,10 @@ class Evaluation:
         number = self.running.number_of(running)
         chunk = self.graph.chunk_of(held[is_inside])
         deltas = [(number, delta) for delta in running.load(time, chunk, *(mine[is_inside] for mine in slides))]
-        return self.rows_of(self._reported(deltas, np.array([time])) if self.running.reports else deltas)
+        deltas = self._reported(deltas, np.array([time])) if self.running.reports else deltas
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.refusal(excess.query, excess.number)
+        return self.rows_of(deltas)
 
     def remove(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""

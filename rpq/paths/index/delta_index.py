@@ -7,7 +7,7 @@ The layout is explained in `layout.py`, the memory is that of `growth.py`; inser
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -60,6 +60,11 @@ class PathDelta(Delta):
 
     def as_lists(self) -> list[tuple[int, ...]]:
         return [(pair >> 32, pair & _TARGET) for pair in self.pairs.tolist()]
+
+    def _first(self, events: int, rows: int) -> Self:
+        first = super()._first(events, rows)
+        first.pairs, first.path_ends = self.pairs[:rows], self.path_ends[:rows]
+        return first
 
 
 def rows_of_pairs(pairs: np.ndarray) -> IdRows:
