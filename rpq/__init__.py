@@ -1,7 +1,8 @@
 """Persistent regular path queries over streaming graphs.
 
 - Ask: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads many from a file
-- Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`
+- Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
+  `Witness` with `AtomWitness` and `Step`
 - Look: `Statistics`; `warm_up` compiles the kernels ahead of time
 - Errors: `RpqError` and those derived from it
 
@@ -29,6 +30,7 @@ from rpq.stream.window import CountWindow, UnboundedWindow, Window
 if TYPE_CHECKING:
     from rpq.engine import Engine
     from rpq.paths.path import Path
+    from rpq.patterns.witnessed import AtomWitness, Step, Witness
     from rpq.queries.query import Query
     from rpq.queries.query_file import read_queries
     from rpq.results.answers import Answers
@@ -40,6 +42,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answers",
+    "AtomWitness",
     "Change",
     "Changes",
     "ConflictBudgetError",
@@ -57,14 +60,17 @@ __all__ = [
     "SetAside",
     "StateFormatError",
     "Statistics",
+    "Step",
     "UnboundedWindow",
     "Window",
+    "Witness",
     "read_queries",
     "warm_up",
 ]
 
 _LAZY = {
     "Answers": "rpq.results.answers",
+    "AtomWitness": "rpq.patterns.witnessed",
     "Change": "rpq.results.changes",
     "Changes": "rpq.results.changes",
     "Engine": "rpq.engine",
@@ -72,6 +78,8 @@ _LAZY = {
     "Query": "rpq.queries.query",
     "SetAside": "rpq.results.changes",
     "Statistics": "rpq.running.statistics",
+    "Step": "rpq.patterns.witnessed",
+    "Witness": "rpq.patterns.witnessed",
     "read_queries": "rpq.queries.query_file",
     "warm_up": "rpq.warmup",
 }

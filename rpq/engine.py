@@ -14,7 +14,9 @@ from rpq.errors import InputError, LimitError, QueryError, RpqError
 from rpq.paths import path_query
 from rpq.paths.path import Path
 from rpq.patterns import pattern_query
+from rpq.patterns.witnessed import Witness
 from rpq.queries import kinds
+from rpq.queries.protocol import RunningQuery
 from rpq.queries.query import Query, Vertex
 from rpq.queries.row_guard import MOST_ROWS
 from rpq.results import html
@@ -463,11 +465,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return Answers(running.question.columns, columns_of_names(running.answers(), self._evaluation.vertices))
 
     @alone
-    def witness(self, source: Vertex, target: Vertex, query: str | None = None) -> Path | None:
-        """A path that makes (source, target) an answer, one that will last longest; None if it is no answer.
+    def witness(
+        self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
+    ) -> Path | Witness | None:
+        """What makes an answer, given by the values of its columns, one; None if it is none.
 
-        The first call builds the index anew to keep supports, if it does not yet. O(length × degree)
-        in most cases.
+        Of a path query a `Path` from source to target, one that will last longest: the first call builds the index anew to
+        keep supports, if it does not yet; O(length × degree) in most cases. Of a pattern a `Witness`: a binding, and
+        what makes each atom hold; O(atoms), and O(edges) where the columns leave variables out.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -475,19 +480,42 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         3
         >>> engine.witness("x", "z")
         Path(vertices=('x', 'y', 'z'), labels=('a', 'a'))
+        >>> changes = engine.register(rpq.Query("?u a ?v . ?v a ?w", window=rpq.Window(size=10, slide=1), name="pattern"))
+        >>> print(engine.witness("x", "y", "z", query="pattern"))
+        ?u = x, ?v = y, ?w = z
+        ?u a ?v: x -a-> y @1
+        ?v a ?w: y -a-> z @2
         """
         self._usable()
         evaluation = self._evaluation
-        running = evaluation.running.named(query)
+        answer += tuple(end for end in (source, target) if end is not None)
+        running, answer = self._asked_about(answer, query)
         if not running.has_witnesses:
-            raise QueryError(f"query {running.question.name!r}: the witness of a graph pattern is not evaluated yet")
-        answer = evaluation.vertices.id_of(source), evaluation.vertices.id_of(target)
-        if min(answer) < 0:
+            raise QueryError(f"query {running.question.name!r} is of a kind whose answers have no witness")
+        ids = tuple(map(evaluation.vertices.id_of, answer))
+        if min(ids) < 0:
             return None
         evaluation.midway = True
-        path: Path | None = running.witness(answer, evaluation.graph.edges, evaluation.vertices, evaluation.labels.names)
+        found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.names)
         evaluation.midway = False
-        return path
+        return found.told(self._times.told) if isinstance(found, Witness) else found
+
+    def _asked_about(self, answer: tuple[Any, ...], query: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
+        """The query whose answer this is, and the answer; the name may be the last of the values."""
+        queries = self._evaluation.running
+        last = answer[-1] if answer else None
+        if query is None and isinstance(last, str) and last in queries:
+            named = queries.named(last)
+            if len(named.question.columns) == len(answer) - 1 and (len(queries) > 1 or queries.named(None) is named):
+                return named, answer[:-1]
+        running = queries.named(query)
+        columns = running.question.columns
+        if len(answer) != len(columns):
+            raise QueryError(
+                f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
+                f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
+            )
+        return running, answer
 
     @alone
     def statistics(self, query: str | None = None) -> Statistics:

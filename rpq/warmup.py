@@ -158,6 +158,7 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
     for part in host.tables.queries():
         host.tables.support(part, False)
     engine.answers("chain")
+    engine.witness(*next(iter(engine.answers("chain")), (x, y, z)), query="chain")
     engine.statistics()
     if state:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:

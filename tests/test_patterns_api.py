@@ -232,20 +232,6 @@ def test_too_many_literals():
         rpq.Engine(rpq.Query(pattern, window=W))
 
 
-def test_witnesses_are_refused_and_the_engine_goes_on():
-    with pytest.raises(rpq.QueryError, match="witness of a graph pattern is not evaluated yet"):
-        rpq.Engine(rpq.Query(CHAIN, window=W), witness=True)
-    engine = rpq.Engine(rpq.Query("a", window=W), witness=True)
-    engine.insert("x", "y", "a", 1)
-    with pytest.raises(rpq.QueryError, match="witness"):
-        engine.register(rpq.Query("?x a ?y", window=W))
-    engine = rpq.Engine(rpq.Query("?x a ?y", window=W))
-    engine.insert("x", "y", "a", 1)
-    with pytest.raises(rpq.QueryError, match="witness"):
-        engine.witness("x", "y")
-    assert engine.insert("x", "z", "a", 1).added == 1
-
-
 def test_the_memory_limit_ends_a_push_with_the_rows_before():
     query = rpq.Query(CHAIN, window=rpq.Window(size=10**6, slide=1))
     tuples = [(n % 50, 50 + n % 7, "a", n) if n % 2 else (50 + n % 7, n, "b", n) for n in range(60_000)]

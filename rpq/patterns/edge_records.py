@@ -188,6 +188,13 @@ def drop_all(relations, relation):
 
 
 @njit(cache=True, nogil=True)
+def find_edges(relations, relation, source, target, found):
+    """Write the edges, 0 where the relation has them not."""
+    for i in range(len(source)):
+        found[i] = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
+
+
+@njit(cache=True, nogil=True)
 def find_expiries(relations, relation, source, target, found, absent):
     """Write the slides at which edges expire, `absent` where the relation has them not."""
     for i in range(len(source)):

@@ -135,6 +135,20 @@ class PatternHost:
         finally:
             self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
 
+    def rows_without_plans(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
+        """All rows of a part that no query has, or the `first` that is found. O(edges, and what joining them costs)."""
+        number = self._numbers = self._numbers + 1
+        self.tables.add(number, part, explicit=False)
+        state = self._live.output.state
+        room = int(state[tables.VALUE_ROOM])
+        try:
+            if first:
+                state[tables.VALUE_ROOM] = len(part.columns)
+            return self.rows_of_part(number, most=0 if first else None).rows(len(part.columns))
+        finally:
+            state[tables.VALUE_ROOM] = room
+            self.tables.remove(number)
+
     def _take(self, live: LivePatterns) -> None:
         """Keep what was delivered. Raises `RowLimitError` where one event has brought too many rows already."""
         order, time = live.output.runs[tables.RUN_ORDER], live.output.runs[tables.RUN_TIME]

@@ -12,17 +12,19 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.errors import QueryError
 from rpq.files.described import Damage, Described
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows, events_of
 from rpq.patterns.meanings import Meaning, meanings_of, variable
 from rpq.patterns.pattern_host import PatternHost, Place
+from rpq.patterns.pattern_witness import witness_of
 from rpq.patterns.plan import Part, Plan, condition_part, plan_pattern
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Product, Row, Solutions
+from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery, Worker
@@ -30,7 +32,7 @@ from rpq.queries.query import PatternQuery
 from rpq.results.delta import Delta, IdRows
 from rpq.results.netting import ends_of_kept, net_rows
 from rpq.stream.chunk import Chunk
-from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 
 _NOT_HELD = int(np.iinfo(np.int64).min)
@@ -44,11 +46,9 @@ class RunningPattern(RunningQuery):
 
     question: PatternQuery
     workers: Sequence[Worker] = ()
-    has_witnesses = False
+    witnesses_are_of_now = True
 
     def __init__(self, question: PatternQuery, resources: Resources) -> None:
-        if resources.witness:
-            raise QueryError(f"query {question.name!r}: the witness of a graph pattern is not evaluated yet")
         self.question = question
         self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
@@ -357,6 +357,30 @@ class RunningPattern(RunningQuery):
 
     def answers(self) -> list[IdRows]:
         return [self._id_rows(self._own(self._ids_of_answers()))]
+
+    def witness(
+        self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
+    ) -> Witness | None:
+        if not self._is_own(answer):
+            return None
+        known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
+        content = {content.label: content for content in self._joined}
+        return witness_of(
+            [(self._meanings[number], [part for _, part in parts]) for number, parts in self._parts.items()],
+            known,
+            question=self.question,
+            host=self._host,
+            relation_of=lambda label: self._host.relations[content[label]],
+            vertices=vertices,
+        )
+
+    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+        is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
+        texts = []
+        for row, added in zip(delta.as_lists(), is_added, strict=True):
+            found = self.witness(row, edges, vertices, labels) if added else None
+            texts.append("" if found is None else found.to_json())
+        return pa.array(texts, pa.string())
 
     def rows(self) -> np.ndarray:
         return self._rows.copy()

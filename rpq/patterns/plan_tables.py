@@ -79,7 +79,8 @@ class PlanTables:
     def cheapest_seed(self, query: int) -> tuple[int, int]:
         """The seed of a query with the fewest edges in its relation, and that relation."""
         held = self.store.relations.relation.reshape(-1, tables.RELATION_FIELDS)[:, tables.EDGES_HELD]
-        relation = min((atom.relation for atom in self._parts[query][0].atoms), key=held.__getitem__)
+        part, _ = self._parts[query]
+        relation = min((part.atoms[seed.atom].relation for seed in part.seeds), key=held.__getitem__)
         seed = int(self.store.relations.relation[relation * tables.RELATION_FIELDS + tables.SEED])
         while self.plans.seed[seed * tables.SEED_FIELDS + tables.QUERY] != query:
             seed = int(self.plans.seed[seed * tables.SEED_FIELDS + tables.NEXT_SEED])

@@ -14,7 +14,7 @@ from rpq.compiled.views import view
 from rpq.errors import RpqError
 from rpq.patterns import tables
 from rpq.patterns.adjacency import clear_header
-from rpq.patterns.edge_records import drop_all, enter_edges, enter_static, fill_side, find_expiries
+from rpq.patterns.edge_records import drop_all, enter_edges, enter_static, fill_side, find_edges, find_expiries
 from rpq.patterns.edge_table import enter_all
 from rpq.patterns.tables import BITS, NONE, Relations
 from rpq.patterns.wheel import NEVER, SLOTS_A_WINDOW
@@ -169,6 +169,20 @@ class RelationStore:
         found = np.empty(len(source), np.int64)
         find_expiries(view(self.relations), relation, source, target, found, absent)
         return found
+
+    def holds(self, relation: int, source: int, target: int) -> bool:
+        """Whether an edge is in a relation."""
+        return self._edge(relation, source, target) != 0
+
+    def time_of(self, relation: int, source: int, target: int) -> int | None:
+        """The timestamp of an edge of a relation; None for a static one that the window does not hold."""
+        time = int(self.relations.long[self._edge(relation, source, target) * tables.EDGE_LONG + tables.TIME])
+        return None if time == tables.ABSENT_FROM_WINDOW else time
+
+    def _edge(self, relation: int, source: int, target: int) -> int:
+        found = np.zeros(1, np.int64)
+        find_edges(view(self.relations), relation, np.array([source]), np.array([target]), found)
+        return int(found[0])
 
     def edges_held(self, relation: int) -> int:
         """Edges that a relation's window holds."""

@@ -38,6 +38,9 @@ COUNTS = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
 """What becomes of a tuple, for one query: the names under which it is counted."""
 
 
+_NO_WITNESS = "has_witnesses says that there are none"
+
+
 class Question(Protocol):
     """What a user asks."""
 
@@ -259,15 +262,18 @@ class RunningQuery(ABC):
         """What was counted, and what is held. O(size of the index)."""
 
     has_witnesses: bool = True
-    """Whether `witness` and `witnesses` can be asked."""
+    """Whether `witness` and `witnesses` can be asked; nobody asks others."""
+
+    witnesses_are_of_now: bool = False
+    """Whether `witnesses` looks for them in what holds when it is asked: after each tuple, then."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
         """What makes an answer, given as ids, one; None if it is none."""
-        raise NotImplementedError("queries of this kind have no witness")
+        raise NotImplementedError(_NO_WITNESS)
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
         """The witnesses of the rows of a delta, as texts; empty for rows that leave."""
-        raise NotImplementedError("queries of this kind have no witness")
+        raise NotImplementedError(_NO_WITNESS)
 
     # --- roots that are set aside ----------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.errors import LimitError, MemoryLimitError
@@ -98,6 +99,8 @@ class Evaluation:
     @property
     def chunk_size(self) -> int:
         """Tuples between two chances to collect: about half a window."""
+        if self.witness and any(running.witnesses_are_of_now for running in self.running):
+            return 1
         return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.held // 2)))
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
@@ -384,7 +387,7 @@ class Evaluation:
         if self.witness:
             running = list(self.running)
             held = self.graph.edges, self.vertices, self.labels.names
-            witnesses = [running[number].witnesses(delta, *held) for number, delta in deltas]
+            witnesses = [_witnesses_of(running[number], delta, *held) for number, delta in deltas]
         return blocks_of(deltas, self.running.asked.columns, self.vertices, witnesses)
 
     def name_of(self, vertex: int) -> Vertex:
@@ -450,3 +453,8 @@ class Evaluation:
         self.graph._check()
         for worker in self.running.workers:
             worker._check()
+
+
+def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:
+    """The witnesses of rows, empty where the kind of the query has none."""
+    return running.witnesses(delta, *held) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
