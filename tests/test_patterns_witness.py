@@ -51,7 +51,8 @@ def test_variables_that_are_no_columns_have_some_value():
     engine.push_rows([("x", "y", "a", 1), ("x", "v", "a", 1), ("v", "n", "b", 2), ("n", "w", "a", 3), ("y", "m", "b", 3)])
     witness = engine.witness("w", "x")
     assert dict(witness.binding) == {"?w": "w", "?x": "x", "?y": "v", "_:n": "n"}
-    assert [str(atom) for atom in witness.atoms] == ["?x a ?y: x -a-> v @1", "?y b _:n: v -b-> n @2", "_:n a ?w: n -a-> w @3"]
+    atoms = ["?x a ?y: x -a-> v @1", "?y b _:n: v -b-> n @2", "_:n a ?w: n -a-> w @3"]
+    assert [str(atom) for atom in witness.atoms] == atoms
     assert engine.witness("x", "w") is None
     assert engine.insert("x", "z", "a", 4).rows() == [] and engine._check() is None
 
@@ -72,16 +73,16 @@ def test_rows_that_enter_carry_theirs():
     stream = [("x", "y", "a", 1), ("y", "z", "b", 2), ("y", "z", "b", 3, "-"), ("y", "w", "b", 4), ("q", "q", "a", 30)]
     changes = engine.push_rows(stream)
     table = changes.to_arrow("pattern", witness=True)
-    assert table.column_names == ["query", "x", "timestamp", "op", "witness"]
-    assert [json.loads(text) if text else text for text in table["witness"].to_pylist()] == [
+    assert table.column_names == ["query", "x", "timestamp", "op", "path"]
+    assert [json.loads(text) if text else text for text in table["path"].to_pylist()] == [
         [["x", "a", 1, "y"], ["y", "b", 2, "z"]],
         "",
         [["x", "a", 1, "y"], ["y", "b", 4, "w"]],
         "",
     ]
     assert changes.to_arrow("path", witness=True)["path"].to_pylist()[0] == '["x", "a", "y", "b", "z"]'
-    late = engine.register(rpq.Query("?witness a ?y", window=W, name="late"))
-    with pytest.raises(rpq.QueryError, match=r"rename the variable \?witness"):
+    late = engine.register(rpq.Query("?path a ?y", window=W, name="late"))
+    with pytest.raises(rpq.QueryError, match=r"rename the variable \?path"):
         late.to_arrow("late", witness=True)
 
 
@@ -108,7 +109,7 @@ def test_kinds_without_witnesses_say_so(monkeypatch):
     with pytest.raises(rpq.QueryError, match="of a kind whose answers have no witness"):
         engine.witness("x", "y")
     engine = rpq.Engine(rpq.Query("?x a ?y", window=W), witness=True)
-    assert engine.insert("x", "y", "a", 1).to_arrow(witness=True)["witness"].to_pylist() == [""]
+    assert engine.insert("x", "y", "a", 1).to_arrow(witness=True)["path"].to_pylist() == [""]
 
 
 # --- against the oracle -----------------------------------------------------------------------------------------------
@@ -145,5 +146,5 @@ def test_every_row_that_enters_has_one(question, tuples):
     changes = engine.push_rows(tuples)
     assert Counter(changes.rows()) == Counter(plain.push_rows(tuples).rows())
     table = changes.to_arrow(witness=True)
-    for text, op in zip(table["witness"].to_pylist(), table["op"].to_pylist(), strict=True):
+    for text, op in zip(table["path"].to_pylist(), table["op"].to_pylist(), strict=True):
         assert (len(json.loads(text)) == len(question.pattern.atoms)) if op == "+" else text == ""

@@ -146,9 +146,9 @@ class Changes:
     def to_arrow(self, query: str | None = None, *, witness: bool = False) -> pa.Table:
         """A table with the columns query, source, target, timestamp, op; vertices and timestamps have the type of the input.
 
-        With the name of a `query` its rows alone. With `witness` there is a column more for `+` rows, empty for `-`: for
-        path queries `path`, the JSON of `Path`, for patterns `witness`, the JSON of `Witness` with times as integers in the
-        unit of the stream; the engine must have been made with `witness=True`.
+        With the name of a `query` its rows alone. With `witness` there is a column `path`, the JSON of `Path` for `+`,
+        empty for `-` (of a pattern the JSON of `Witness`, with times as integers in the unit of the stream); the engine
+        must have been made with `witness=True`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -165,10 +165,9 @@ class Changes:
             found = (block.of(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
             blocks = list(found)
         if witness:
-            column = "path" if tuple(schema.names[1:-2]) == _PAIR else "witness"
-            if column in schema.names:
-                raise QueryError(f"a column is called {column} already: rename the variable ?{column}, or select others")
-            schema = schema.append(pa.field(column, pa.string()))
+            if "path" in schema.names:
+                raise QueryError("the column of witnesses is called path: rename the variable ?path, or select others")
+            schema = schema.append(pa.field("path", pa.string()))
         return pa.Table.from_batches([self._batch(block, schema, witness) for block in blocks], schema)
 
     def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:
