@@ -3,7 +3,8 @@
 - Ask: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads many from a file
 - Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
   `Witness` with `AtomWitness` and `Step`
-- Look: `Statistics`; `warm_up` compiles the kernels ahead of time
+- Look: `Statistics`; `explain` says how a pattern is evaluated, an `Explanation`
+- `warm_up` compiles the kernels ahead of time
 - Errors: `RpqError` and those derived from it
 
 Importing this package compiles nothing and loads neither numba nor Arrow; first use does.
@@ -30,6 +31,7 @@ from rpq.stream.window import CountWindow, UnboundedWindow, Window
 if TYPE_CHECKING:
     from rpq.engine import Engine
     from rpq.paths.path import Path
+    from rpq.patterns.explained import Explanation, explain
     from rpq.patterns.witnessed import AtomWitness, Step, Witness
     from rpq.queries.query import Query
     from rpq.queries.query_file import read_queries
@@ -48,6 +50,7 @@ __all__ = [
     "ConflictBudgetError",
     "CountWindow",
     "Engine",
+    "Explanation",
     "ExpressionError",
     "InputError",
     "MemoryLimitError",
@@ -64,6 +67,7 @@ __all__ = [
     "UnboundedWindow",
     "Window",
     "Witness",
+    "explain",
     "read_queries",
     "warm_up",
 ]
@@ -74,12 +78,14 @@ _LAZY = {
     "Change": "rpq.results.changes",
     "Changes": "rpq.results.changes",
     "Engine": "rpq.engine",
+    "Explanation": "rpq.patterns.explained",
     "Path": "rpq.paths.path",
     "Query": "rpq.queries.query",
     "SetAside": "rpq.results.changes",
     "Statistics": "rpq.running.statistics",
     "Step": "rpq.patterns.witnessed",
     "Witness": "rpq.patterns.witnessed",
+    "explain": "rpq.patterns.explained",
     "read_queries": "rpq.queries.query_file",
     "warm_up": "rpq.warmup",
 }

@@ -14,6 +14,7 @@ from rpq.errors import InputError, LimitError, QueryError, RpqError
 from rpq.paths import path_query
 from rpq.paths.path import Path
 from rpq.patterns import pattern_query
+from rpq.patterns.explained import Explanation
 from rpq.patterns.witnessed import Witness
 from rpq.queries import kinds
 from rpq.queries.protocol import RunningQuery
@@ -516,6 +517,26 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
             )
         return running, answer
+
+    @alone
+    def explain(self, query: str | None = None) -> Explanation:
+        """How a pattern that runs is evaluated, what each step took so far, and what it shares with other queries.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> engine.explain().meanings[0].parts[0].seeds[0].rows
+        1
+        """
+        self._usable()
+        running = self._evaluation.running.named(query)
+        explanation: Explanation | None = running.explain()
+        if explanation is None:
+            raise QueryError(
+                f"query {running.question.name!r} is no graph pattern: of a path query, query.dfa has the automaton"
+            )
+        return explanation
 
     @alone
     def statistics(self, query: str | None = None) -> Statistics:

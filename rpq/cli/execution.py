@@ -96,6 +96,7 @@ def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
             identity,
             threads=settings.threads,
             memory_limit=settings.memory_limit,
+            max_rows=settings.max_rows,
             witness=settings.witness,
         )
     except RpqError as error:
@@ -104,7 +105,11 @@ def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
 
 def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query]) -> rpq.Engine:
     return rpq.Engine(
-        *queries, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness
+        *queries,
+        threads=settings.threads,
+        memory_limit=settings.memory_limit,
+        max_rows=settings.max_rows,
+        witness=settings.witness,
     )
 
 

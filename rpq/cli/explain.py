@@ -1,4 +1,4 @@
-"""`rpq explain`: what an expression means to the engine, as text and as a drawing."""
+"""`rpq explain`: what an expression or a pattern means to the engine, as text and as a drawing."""
 
 from __future__ import annotations
 
@@ -13,29 +13,36 @@ if TYPE_CHECKING:
     from rpq.queries.query_file import AskedQuery
 
 
-@click.command("explain", short_help="Show how a path expression is understood.")
+@click.command("explain", short_help="Show how a path expression or a graph pattern is understood.")
 @click.argument("expression", required=False)
 @click.option("--queries", metavar="FILE", help="In place of EXPRESSION: a file of queries, as of rpq run --queries.")
 @click.option(
     "--dot",
     metavar="FILE",
-    help="Write the automaton in Graphviz's language here; - writes that alone to standard output.",
+    help="Write automaton or pattern in Graphviz's language here; - writes that alone to standard output.",
 )
-@click.option("--svg", type=WrittenFile(), metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
-@click.option("--png", type=WrittenFile(), metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
+@click.option("--svg", type=WrittenFile(), metavar="FILE", help="Draw automaton or pattern (needs Graphviz or matplotlib).")
+@click.option("--png", type=WrittenFile(), metavar="FILE", help="Draw automaton or pattern (needs Graphviz or matplotlib).")
 def explain(expression: str | None, queries: str | None, dot: str | None, svg: str | None, png: str | None) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
+
+    Of a graph pattern, ?x a2q ?y . ?y c2q ?z, show the atoms, the relations that they read, and in which order variables are
+    bound when an edge of each changes.
 
     An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
     """
     from rpq import automata
     from rpq.cli.named_files import check_files
+    from rpq.queries.query import is_pattern
 
     if queries is not None:
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None])
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
+    if is_pattern(expression):
+        _explain_pattern(expression, dot, svg, png)
+        return
     try:
         tree = automata.parse(expression)
         dfa = automata.compile(expression)
@@ -56,6 +63,40 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
 
             try:
                 _write(path, draw(dfa, kind))
+            except CannotDraw as error:
+                raise click.ClickException(str(error)) from error
+
+
+def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None) -> None:
+    """Show a graph pattern, and draw it where that is asked for."""
+    from rpq import automata
+    from rpq.cli.named_files import check_files
+    from rpq.errors import QueryError
+    from rpq.patterns.explained import explain_pattern
+    from rpq.queries.pattern import Pattern
+
+    try:
+        explanation = explain_pattern(Pattern.read(text, None), text)
+    except automata.ExpressionError as error:
+        raise click.UsageError(f"the pattern is not understood\n{error}") from error
+    except QueryError as error:
+        raise click.UsageError(str(error)) from error
+    check_files(written=[("--dot", dot), ("--svg", svg), ("--png", png)])
+    if dot == "-":
+        click.echo(explanation.to_dot(), nl=False)
+    else:
+        click.echo(str(explanation))
+        if dot is None:
+            click.echo(f"\nthe pattern in Graphviz's language\n\n{explanation.to_dot()}", nl=False)
+        else:
+            _write(dot, explanation.to_dot().encode())
+    for path, kind in ((svg, "svg"), (png, "png")):
+        if path is not None:
+            from rpq.cli.drawing import CannotDraw
+            from rpq.cli.pattern_drawing import draw_pattern
+
+            try:
+                _write(path, draw_pattern(explanation, kind))
             except CannotDraw as error:
                 raise click.ClickException(str(error)) from error
 
@@ -104,6 +145,7 @@ def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str]
     return "\n".join(
         [
             f"expression   {tree}",
+            "language     a path expression",
             *(options or []),
             "",
             *outline(tree),

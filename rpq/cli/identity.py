@@ -30,7 +30,7 @@ _OF_QUERIES = (
 def identity_of(asked: Asked, queries: Sequence[Query]) -> dict[str, Any]:
     """What a run is as JSON values by option name; `queries` are those that are asked, with vertices as texts.
 
-    Not part of it: `--limit`, `--threads`, `--memory-limit`, `--stats`, `--quiet`.
+    Not part of it: `--limit`, `--threads`, `--memory-limit`, `--max-rows`, `--stats`, `--quiet`.
     """
     if not asked.entries:
         (query,) = queries

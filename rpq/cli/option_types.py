@@ -35,3 +35,20 @@ class ByteSize(click.ParamType):  # type: ignore[type-arg]
         if size <= 0:
             self.fail(f"{value!r} is no size: expected a number of bytes such as 500M or 4G", param, ctx)
         return size
+
+
+class CountOrNone(click.ParamType):  # type: ignore[type-arg]
+    """A whole number from 1 on, or none."""
+
+    name = "count"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "N|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "none" or not isinstance(value, str):
+            return None if value == "none" else int(value)
+        digits = value.replace(",", "").replace("_", "")
+        if not digits.isdecimal() or not int(digits):
+            self.fail(f"{value!r} is no whole number from 1 on, nor none", param, ctx)
+        return int(digits)

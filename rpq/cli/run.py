@@ -9,7 +9,7 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.asked import expression_asked
-from rpq.cli.option_types import ByteSize, WrittenFile
+from rpq.cli.option_types import ByteSize, CountOrNone, WrittenFile
 from rpq.cli.settings import RunSettings
 from rpq.cli.several import SeveralValuesCommand
 
@@ -82,6 +82,13 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
     "--memory-limit",
     type=ByteSize(),
     help="Bytes that the engine may use: 500M, 4G.  [default: a part of the machine's]",
+)
+@click.option(
+    "--max-rows",
+    type=CountOrNone(),
+    default="10000000",
+    show_default=True,
+    help="Rows that one tuple or boundary may bring to one query; none for no limit.",
 )
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Read the first N tuples only.")
 @shared.drop_self_loops

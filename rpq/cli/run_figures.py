@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
+from rpq.queries.query import PatternQuery
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -41,6 +42,12 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def explanations_of(engine: Engine) -> list[dict[str, Any]]:
+    """How each pattern was evaluated, with what was counted at each step."""
+    patterns = [query for query in engine.queries if isinstance(query, PatternQuery)]
+    return [{"name": query.name, **engine.explain(query.name).to_dict()} for query in patterns]
 
 
 def peak_memory_bytes() -> int:

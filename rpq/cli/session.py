@@ -20,10 +20,10 @@ from rpq import __version__
 from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
 from rpq.cli.interrupts import Interrupted, Interrupts
 from rpq.cli.progress import ProgressLine, Reading
-from rpq.cli.run_figures import figures_of_engine, peak_memory_bytes
+from rpq.cli.run_figures import explanations_of, figures_of_engine, peak_memory_bytes
 from rpq.cli.run_outputs import Outputs
 from rpq.cli.settings import RunSettings
-from rpq.errors import ConflictBudgetError, InputError, MemoryLimitError
+from rpq.errors import ConflictBudgetError, InputError, LimitError
 from rpq.readers.deletions import Deletions
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Session:
             except BrokenPipeError:
                 self._clean = False
                 self.is_output_gone = True
-            except (InputError, MemoryLimitError, ConflictBudgetError, OSError) as error:
+            except (InputError, LimitError, ConflictBudgetError, OSError) as error:
                 self._clean = self._clean and not isinstance(error, OSError)
                 self._fail(error)
             if self._settings.checkpoint and self._clean:
@@ -152,6 +152,7 @@ class Session:
             "compile_seconds": compile_seconds,
             "tuples_per_second": figures["tuples"] / engine_seconds if engine_seconds else 0.0,
             "peak_memory_bytes": peak_memory_bytes(),
+            **({"patterns": explained} if (explained := explanations_of(self.engine)) else {}),
             "version": __version__,
         }
 
@@ -194,7 +195,7 @@ class Session:
         while True:
             try:
                 changes = self.engine.push(tuples, collect=self._outputs.rows is not None)
-            except (InputError, MemoryLimitError, ConflictBudgetError) as error:
+            except (InputError, LimitError, ConflictBudgetError) as error:
                 before: Changes | None = getattr(error, "changes", None)
                 if before is not None:
                     self._write(tuples, before)
@@ -238,7 +239,7 @@ class Session:
         """The first messages about lines and tuples that were left out."""
         return [*self._reader.rejections, *self._first_rejections]
 
-    def _placed(self, tuples: pa.RecordBatch, error: InputError | MemoryLimitError | ConflictBudgetError) -> str:
+    def _placed(self, tuples: pa.RecordBatch, error: InputError | LimitError | ConflictBudgetError) -> str:
         """The message, with the tuple that it is about instead of its number in the slice."""
         text = str(error)
         if error.row is None or error.row >= tuples.num_rows:

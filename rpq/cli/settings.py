@@ -23,6 +23,7 @@ class RunSettings(QueryOptions):
     witness: bool = False
     threads: int = 1
     memory_limit: int | None = None
+    max_rows: int | None = 10_000_000
     limit: int | None = None
     drop_self_loops: bool = False
     deletes: float = 0.0

@@ -37,6 +37,7 @@ def summary_text(figures: dict[str, Any]) -> str:
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
         ("filtered", _filtered(figures)),
         ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
+        ("waiting", _waiting(figures)),
         ("answers", f"{figures['answers_live']:,} now"),
         (
             "window",
@@ -63,6 +64,12 @@ def summary_text(figures: dict[str, Any]) -> str:
         ),
     ]
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def _waiting(figures: dict[str, Any]) -> str:
+    """How many rows no report has told yet."""
+    waiting = figures.get("rows_waiting")
+    return f"{waiting:,} rows, which the next report tells, once the time has passed it" if waiting else ""
 
 
 def _filtered(figures: dict[str, Any]) -> str:

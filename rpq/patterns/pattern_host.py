@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ from rpq.patterns.live_patterns import LivePatterns
 from rpq.patterns.plan import Part
 from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
-from rpq.patterns.shared_relations import SharedRelations
+from rpq.patterns.shared_relations import Content, SharedRelations
 from rpq.queries.division import Division
 from rpq.queries.protocol import Resources
 from rpq.results.delta import Delta
@@ -38,6 +38,10 @@ class Member(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes held by it alone."""
+
+    @property
+    def contents(self) -> Collection[Content]:
+        """What its relations hold."""
 
     def resolve(self) -> None:
         """Constants have other ids: put plans in, or take them out."""
@@ -134,6 +138,10 @@ class PatternHost:
             return self._sink.by_part().get(number, nothing)
         finally:
             self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
+
+    def why_supports(self, number: int) -> str:
+        """Whether support lists are kept for a part, and why."""
+        return self._live.choice.why(number)
 
     def rows_without_plans(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
         """All rows of a part that no query has, or the `first` that is found. O(edges, and what joining them costs)."""

@@ -18,10 +18,12 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.described import Damage, Described
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows, events_of
+from rpq.patterns.explained import Explanation
 from rpq.patterns.meanings import Meaning, meanings_of, variable
 from rpq.patterns.pattern_host import PatternHost, Place
 from rpq.patterns.pattern_witness import witness_of
 from rpq.patterns.plan import Part, Plan, condition_part, plan_pattern
+from rpq.patterns.running_explained import explain_running
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Product, Row, Solutions
 from rpq.patterns.witnessed import Witness
@@ -119,9 +121,14 @@ class RunningPattern(RunningQuery):
         """For each label the relation that atoms read."""
         return [self._content(label, loopless=self.question.paths == "simple") for label in self._labels]
 
+    @property
+    def contents(self) -> set[Content]:
+        """What its relations hold."""
+        return {*self._held, *self._joined}
+
     def _enter(self) -> None:
         """Take relations and put plans in."""
-        for content in {*self._held, *self._joined}:
+        for content in self.contents:
             self._host.relations.take(content)
         self._counted_before = self._counted()
         self.resolve()
@@ -136,7 +143,7 @@ class RunningPattern(RunningQuery):
         for meaning in [*self._parts]:
             self._take_out(meaning)
         self._ids.clear()
-        for content in {*self._held, *self._joined}:
+        for content in self.contents:
             self._host.relations.release(content)
 
     def resolve(self) -> None:
@@ -234,7 +241,7 @@ class RunningPattern(RunningQuery):
     def _fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
         """Let the relations that are empty have the edges that are theirs; others have them, as `is_checked`."""
         store = self._host.store
-        for content in {*self._held, *self._joined}:
+        for content in self.contents:
             mine = chunk.label == self._host.relations.label_id(content.label)
             if content.loopless:
                 mine &= chunk.source != chunk.target
@@ -357,6 +364,10 @@ class RunningPattern(RunningQuery):
 
     def answers(self) -> list[IdRows]:
         return [self._id_rows(self._own(self._ids_of_answers()))]
+
+    def explain(self) -> Explanation:
+        meanings = [(meaning, self._parts.get(number)) for number, meaning in enumerate(self._meanings)]
+        return explain_running(self.question, self._host, meanings, self._joined)
 
     def witness(
         self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]

@@ -275,6 +275,10 @@ class RunningQuery(ABC):
         """The witnesses of the rows of a delta, as texts; empty for rows that leave."""
         raise NotImplementedError(_NO_WITNESS)
 
+    def explain(self) -> Any:
+        """How it is evaluated, and what that took so far; None where the kind has nothing to tell beside its question."""
+        return None
+
     # --- roots that are set aside ----------------------------------------------------------------------------
 
     @property

@@ -82,7 +82,7 @@ class Query(_Options):
         ) -> None: ...
 
     def __new__(cls, expression: Any = None, **options: Any) -> Query:
-        if cls is Query and isinstance(expression, str) and _is_pattern(expression):
+        if cls is Query and isinstance(expression, str) and is_pattern(expression):
             return super().__new__(PatternQuery)
         if cls is Query and (option := next((one for one in _OF_PATTERNS if one in options), None)):
             raise QueryError(f"{option} is an option of graph patterns (?x a ?y . ?y b ?z); {expression!r} is a path")
@@ -306,7 +306,7 @@ class PatternQuery(Query):
 _OF_PATTERNS = ("select", "distinct", "matching", "report")
 
 
-def _is_pattern(text: str) -> bool:
+def is_pattern(text: str) -> bool:
     """Whether a text is to be read as a pattern: it looks like one, and is no path expression."""
     if not looks_like_a_pattern(text):
         return False
