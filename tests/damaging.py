@@ -50,6 +50,7 @@ def states(folder: Path) -> list[Path]:
         ("share", _share),
         ("times", _times),
         ("windows", _windows),
+        ("reports", _reports),
         ("empty", rpq.Engine),
     ):
         made.append(folder / name)
@@ -79,6 +80,15 @@ def _texts() -> rpq.Engine:
     names = [f"v{number}" for number in range(9)] + ["ü", "", "007", "日本", "x" * 40]
     query = rpq.Query("(a|^b)+", window=rpq.Window(size=50, slide=1), sources=names[3:], targets=[*names, 5])
     return _feed(rpq.Engine(query), 2, 120, names)
+
+
+def _reports() -> rpq.Engine:
+    window = rpq.Window(size=40, slide=50)
+    slide = rpq.Query("?x a ?y . ?y b ?z", window=window, report="slide", name="slide")
+    time = rpq.Query("?x a ?y", window=rpq.Window(size=7, slide=2), report="time", distinct=True, select=["y"], name="time")
+    engine = _feed(rpq.Engine(slide, time), 5, 120, [f"v{number}" for number in range(7)])
+    assert engine.statistics("slide").rows_waiting
+    return engine
 
 
 def _simple() -> rpq.Engine:
