@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 import rpq
 from tests import reference_patterns
 from tests.pattern_twins import PatternTwins, long_streams, query_of, questions, streams
+from tests.reference_pattern_stream import Window
 from tests.reference_patterns import witness_fault
+from tests.test_windows_random import statics
 from tests.twins import examples, tiny
 
 W = rpq.Window(size=10, slide=1)
@@ -115,10 +117,13 @@ def test_kinds_without_witnesses_say_so(monkeypatch):
 # --- against the oracle -----------------------------------------------------------------------------------------------
 
 
-@examples(100)
-@given(questions(most=5), long_streams, st.booleans(), st.sampled_from((2, 16)))
-def test_every_answer_has_one(question, tuples, restored, capacity):
-    twins = PatternTwins(replace(question, window=replace(question.window, size=60)), capacity=capacity)
+WINDOWS = [Window(size=60, slide=2), Window(kind="count", size=25, slide=2), Window(kind="unbounded")]
+
+
+@examples(120)
+@given(questions(most=5), st.sampled_from(WINDOWS), long_streams, statics, st.booleans(), st.sampled_from((2, 16)))
+def test_every_answer_has_one(question, window, tuples, static, restored, capacity):
+    twins = PatternTwins(replace(question, window=window), capacity=capacity, static=static)
     twins.push(tuples)
     if restored:
         twins.save_and_restore()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import rpq
 from tests.pattern_twins import by_event, query_of, questions, rows_of, streams
 from tests.reference_pattern_stream import PatternReference, RegistrationRefused, TooManyRows
+from tests.test_windows_random import KINDS, patterns, statics
 from tests.twins import examples, tiny
 
 W = rpq.Window(size=100, slide=1)
@@ -132,26 +133,38 @@ def test_what_is_no_limit():
 # --- against the oracle -----------------------------------------------------------------------------------------------
 
 
-@examples(150)
+def asked(name: str) -> st.SearchStrategy:
+    """Patterns with reports, or over windows of any kind."""
+    several = [questions(name, 2), questions(name, 2, reports=("slide", "time")), *(patterns(kind, name) for kind in KINDS)]
+    return st.one_of(several)
+
+
+@examples(200)
 @given(
-    questions("one", 2, reports=("change", "change", "slide", "time")),
-    questions("two", 2),
+    asked("one"),
+    asked("two"),
     streams,
+    statics,
     st.integers(0, 6),
     st.integers(1, 9),
     st.sampled_from((2, 16)),
     st.integers(0, 30),
 )
-def test_against_the_oracle(one, two, tuples, limit, size, capacity, ahead):
+def test_against_the_oracle(one, two, tuples, static, limit, size, capacity, ahead):
     """Both stop at the same tuple or moment, or neither does; and what is delivered by then is the same."""
-    reference = PatternReference(one, two, row_limit=limit)
+    reference = PatternReference(one, two, static=static, row_limit=limit)
     engine = tiny(capacity)(query_of(one), query_of(two), max_rows=limit)
+    if static:
+        engine.load_static([(source, target, label) for source, label, target in static])
     for begin in range(0, len(tuples), size):
         wanted, stopped = [], None
         for place, one_tuple in enumerate(tuples[begin : begin + size]):
             try:
+                if reference.time is None:  # what static edges bring comes before what the tuple does, but with it
+                    wanted += reference.advance(one_tuple[3])
                 wanted += reference.push(*one_tuple)
             except TooManyRows as refused:
+                wanted = [] if place == begin == 0 else wanted
                 stopped = place, refused
                 break
         if stopped is None:
@@ -170,6 +183,7 @@ def test_against_the_oracle(one, two, tuples, limit, size, capacity, ahead):
     except TooManyRows:
         with pytest.raises(rpq.RowLimitError) as caught:
             engine.advance(engine.time + ahead)
+        assert caught.value.row is None and caught.value.changes.rows() == []
         event("stopped by the time")
         return
     engine.advance(engine.time + ahead)

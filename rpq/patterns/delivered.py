@@ -86,7 +86,8 @@ class Delivered:
                 if is_own is not None:
                     end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else len(values)
                     first = int(runs[run, RUN_VALUES])
-                    rows = int(is_own[values[first : end : (end - first) // rows]].sum())
+                    if end > first:  # a part without columns belongs to every share
+                        rows = int(is_own[values[first : end : (end - first) // rows]].sum())
                 found[part] = found.get(part, 0) + rows
         return found
 

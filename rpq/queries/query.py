@@ -233,6 +233,11 @@ class PatternQuery(Query):
             raise QueryError(f"distinct is True or False, not {self.distinct!r}")
         if self.report not in ("change", "slide", "time"):
             raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
+        if self.report != "change" and self.window.kind != "time":
+            raise QueryError(
+                f"report={self.report!r} tells at boundaries of a window of time, as rpq.Window(size=…, slide=…), "
+                f"not of {self.window!r}"
+            )
         if self.report != "change" and self.semantics == "implicit":
             raise QueryError(
                 f'report={self.report!r} tells the net difference to the report before, so its rows are explicit: leave '

@@ -19,7 +19,7 @@ from rpq.stream.columns import EARLIEST
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import INT64_MAX, CountWindow, UnboundedWindow
+from rpq.stream.window import INT64_MAX, CountWindow, UnboundedWindow, Window
 
 GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
 """Makes the guard of a host, for the name of a query that it serves, and itself; or of what waits for reports."""
@@ -101,7 +101,7 @@ class RunningQueries:
         self._held[question.name] = running
         if resources.is_late:
             self._late.add(question.name)
-        if running.report != "change":
+        if running.report != "change" and isinstance(question.window, Window):
             self._reports_of[question.name] = Reports(
                 running.report,
                 slide=question.window.slide,
