@@ -164,7 +164,7 @@ class Evaluation:
                 deltas = self._reported(deltas, single.chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
-        if failure is None and (excess := self._excess(deltas)) is not None:
+        if deltas and failure is None and (excess := self._excess(deltas)) is not None:
             failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
         counts = _NO_ROWS
         rows: ChunkRows = []
