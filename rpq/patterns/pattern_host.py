@@ -87,8 +87,7 @@ class PatternHost:
             guard=self._ask_for_memory,
         )
         self._rows = resources.rows
-        self._event = (0, 0)  # order and time of the one whose rows were delivered last
-        self._most_rows = 0  # that it can have brought to one part so far
+        self._most_rows = 0  # that one event can have brought to one part so far
         self._most_answers: int | None = None
         self._parts: dict[int, tuple[str, Place]] = {}
         self._told: set[int] = set()  # parts whose rows are the rows of their query
@@ -159,23 +158,19 @@ class PatternHost:
 
     def _take(self, live: LivePatterns) -> None:
         """Keep what was delivered. Raises `RowLimitError` where one event has brought too many rows already."""
-        order, time = live.output.runs[tables.RUN_ORDER], live.output.runs[tables.RUN_TIME]
-        last = (int(live.output.state[tables.RUNS]) - 1) * tables.RUN
-        event = int(live.output.runs[last + tables.RUN_ORDER]), int(live.output.runs[last + tables.RUN_TIME])
-        self._sink.take(live.output)
+        output = live.output
+        self._sink.take(output)
         if self._sink is not self._delivered:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
             return
-        if event != self._event or event != (order, time):
-            self._most_rows = 0
-        self._event = event
-        self._most_rows += int(live.output.state[tables.VALUES])
+        self._most_rows += output.state.item(tables.VALUES)
         if self._rows.limit is not None and self._most_rows > self._rows.limit:
-            self._count_event(*event)
+            last = (output.state.item(tables.RUNS) - 1) * tables.RUN
+            self._count_event(output.runs.item(last + tables.RUN_ORDER), output.runs.item(last + tables.RUN_TIME))
 
     def _count_event(self, order: int, time: int) -> None:
-        """Count the rows that an event has brought so far. Raises `RowLimitError` where they are too many."""
+        """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
         assert self._rows.limit is not None
         counts = self._delivered.rows_of_event(order, time, None if self.division.is_whole else self.is_own)
         told = {part: rows for part, rows in counts.items() if part in self._told}
@@ -205,7 +200,7 @@ class PatternHost:
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `LimitError`."""
         self._delivered.clear()
-        self._event = -1, 0
+        self._most_rows = 0
         self._live.apply_view(tuples, len(chunk.timestamp))
         self.tuples += len(chunk.timestamp)
         self.is_delete = chunk.delete
@@ -228,7 +223,7 @@ class PatternHost:
     def advance(self, time: int) -> list[tuple[str, Delta]]:
         """Move the stream time without a tuple; the rows. Raises `LimitError`."""
         self._delivered.clear()
-        self._event = -1, 0
+        self._most_rows = 0
         self._live.advance(time)
         return self.deltas()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from rpq.errors import RowLimitError
 
 MOST_ROWS = 10_000_000
@@ -16,6 +18,7 @@ class RowGuard:
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
+        self.most = sys.maxsize if limit is None else limit
         self.row: int | None = 0
         """Of the push, at which the chunk begins; None while time alone moves."""
 

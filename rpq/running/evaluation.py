@@ -164,12 +164,13 @@ class Evaluation:
                 deltas = self._reported(deltas, single.chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
-        if deltas and failure is None and (excess := self._excess(deltas)) is not None:
+        total = sum([len(delta) for _, delta in deltas])
+        if total > self.row_guard.most and failure is None and (excess := self._excess(deltas)) is not None:
             failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
         counts = _NO_ROWS
         rows: ChunkRows = []
         if deltas and failure is None:
-            if collect and not self.witness and sum(len(delta) for _, delta in deltas) <= FEW:
+            if collect and not self.witness and total <= FEW:
                 rows = few_rows_of(deltas, self.vertices)
                 removed = sum(rows.removed)
                 counts = np.array([len(rows.removed) - removed, removed])
@@ -255,8 +256,8 @@ class Evaluation:
 
     def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
         """The first event that brings too many rows to a query. O(deltas), and O(events) where all rows are too many."""
-        limit = self.row_guard.limit
-        if limit is None or sum(len(delta) for _, delta in deltas) <= limit:
+        limit = self.row_guard.most
+        if sum([len(delta) for _, delta in deltas]) <= limit:
             return None
         found: list[tuple[int, int, Excess]] = []
         for number, name in enumerate(self.running.asked.names):
