@@ -120,11 +120,12 @@ def test_what_a_run_counted_and_shares():
         engine.explain("path")
 
 
-def test_rows_are_counted_whatever_becomes_of_plans_and_support_lists(monkeypatch):
+@pytest.mark.parametrize("pattern", ["?x a ?y . ?y b ?z . ?z a ?w", "?x a ?y . ?y b ?x", "?x a ?y . ?y b ?z . ?z a ?x"])
+def test_rows_are_counted_whatever_becomes_of_plans_and_support_lists(pattern, monkeypatch):
     for name, value in (("SHORTEST", 8), ("LOOKS_A_CHANGE", -1), ("LOOKS_A_ROW", -1), ("ENTRY", 0)):
         monkeypatch.setattr(support_choice, name, value)
     drawn = random.Random(3)
-    engine = tiny(2)(library.Query("?x a ?y . ?y b ?z . ?z a ?w", window=W, name="chain"))
+    engine = tiny(2)(library.Query(pattern, window=W, name="chain"))
     rows, told = 0, set()
     for step in range(60):
         tuples = [(drawn.randrange(6), drawn.randrange(6), drawn.choice("ab"), step, drawn.choice("++-")) for _ in range(9)]
@@ -138,4 +139,4 @@ def test_rows_are_counted_whatever_becomes_of_plans_and_support_lists(monkeypatc
         (part,) = engine.explain("chain").meanings[0].parts
         assert sum(seed.rows for seed in part.seeds) == rows
         told.add(part.support_lists.split(",")[0].split(":")[0])
-    assert {"on trial", "kept"} <= told <= {"not yet", "none", "on trial", "kept", "tried"}, told
+    assert len(told) > 1 and told <= {"not yet", "none", "on trial", "kept", "tried"}, told
