@@ -59,7 +59,7 @@ def execute(settings: RunSettings) -> int:
         engine=resumed.engine if resumed else _new_engine(settings, queries),
         reader=opened.reader,
         batches=begun.batches,
-        open_outputs=lambda position: _open_outputs(asked, position),
+        open_outputs=lambda position: _open_outputs(asked, queries, position),
         deletions=_deletions(settings, queries),
         identity=identity,
         position=resumed.position if resumed else None,
@@ -113,10 +113,10 @@ def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query]) -> rpq.Engi
     )
 
 
-def _open_outputs(asked: Asked, position: Position | None) -> Outputs:
+def _open_outputs(asked: Asked, queries: Sequence[rpq.Query], position: Position | None) -> Outputs:
     """Open the outputs; those who read them while the run lasts may follow where the input does not end, or is resumed."""
     settings = asked.settings
-    return open_outputs(asked, position, grows=settings.checkpoint is not None or not are_regular(settings.inputs))
+    return open_outputs(asked, queries, position, grows=settings.checkpoint is not None or not are_regular(settings.inputs))
 
 
 def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions | None:
@@ -124,7 +124,7 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
     if not settings.deletes:
         return None
     longest = max((query.window for query in queries), key=lambda window: window.size)
-    asking = list({id(query.dfa): query for query in queries}.values())  # thousands may ask for a few expressions
+    asking = list({query.expression: query for query in queries}.values())  # thousands may ask for a few expressions
     return Deletions(
         size=longest.size,
         slide=longest.slide,

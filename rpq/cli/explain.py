@@ -33,14 +33,14 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     """
     from rpq import automata
     from rpq.cli.named_files import check_files
-    from rpq.queries.query import is_pattern
+    from rpq.queries.language import language_of
 
     if queries is not None:
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None])
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
-    if is_pattern(expression):
+    if language_of(expression) == "pattern":
         _explain_pattern(expression, dot, svg, png)
         return
     try:

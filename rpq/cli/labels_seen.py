@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from rpq.queries.query import compiled
 from rpq.readers.column_names import did_you_mean
 
 if TYPE_CHECKING:
+    from rpq.queries.query import Query
     from rpq.readers import Batch
 
 SHOWN = 20
@@ -22,14 +22,14 @@ HINTS = 1000
 
 
 class LabelsSeen:
-    """Watches the tuples of a run for the labels of its expressions.
+    """Watches the tuples of a run for the labels of its queries.
 
-    O(rows) with a small constant a batch, nothing once all labels have been seen.  Memory: the labels of the expressions,
+    O(rows) with a small constant a batch, nothing once all labels have been seen.  Memory: the labels of the queries,
     and `HINTS` of the input.
     """
 
-    def __init__(self, expressions: Iterable[str]) -> None:
-        self._unseen = {label: None for text in expressions for label in sorted(compiled(text).labels)}
+    def __init__(self, queries: Iterable[Query]) -> None:
+        self._unseen = {label: None for query in queries for label in sorted(query.named_labels)}
         self._others: dict[str, None] = {}
         self._is_empty = True
 
@@ -43,7 +43,7 @@ class LabelsSeen:
 
     @property
     def never_seen(self) -> list[str]:
-        """The labels that no tuple had so far, by expression."""
+        """The labels that no tuple had so far, by query."""
         return list(self._unseen)
 
     def warnings(self) -> list[str]:

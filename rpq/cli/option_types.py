@@ -22,6 +22,15 @@ class WrittenFile(click.ParamType):  # type: ignore[type-arg]  # generic in the 
         return STANDARD_OUTPUT if value == STANDARD_STREAM else str(value)
 
 
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Names with commas between them: `x,z`."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
+
+
 class ByteSize(click.ParamType):  # type: ignore[type-arg]
     """A number of bytes: `4000000`, `500M`, `4G`, `4GiB`; the letters are powers of 1024."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rpq.cli.option_types import WrittenFile
+from rpq.cli.option_types import Names, WrittenFile
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -93,6 +93,27 @@ semantics = click.option(
 sources_and_targets = together(
     click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),
     click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices."),
+)
+
+
+language = click.option(
+    "--language",
+    type=click.Choice(["path", "pattern", "sparql"]),
+    help="What EXPRESSION is: a path expression, a graph pattern, SPARQL.  [default: what it looks like]",
+)
+of_patterns = together(
+    click.option("--select", type=Names(), metavar="X,Y...", help="Of a pattern: its columns.  [default: all variables]"),
+    click.option("--distinct", is_flag=True, help="Of a pattern: an answer that comes of several bindings is one."),
+    click.option(
+        "--matching",
+        type=click.Choice(["homomorphism", "isomorphism"]),
+        help="Of a pattern: whether two variables may stand for one vertex, or not.  [default: homomorphism]",
+    ),
+    click.option(
+        "--report",
+        type=click.Choice(["change", "slide", "time"]),
+        help="Of a pattern: rows at every change, or the net change of every slide or moment.  [default: change]",
+    ),
 )
 
 

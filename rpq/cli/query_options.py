@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from rpq.queries.language import OF_PATHS, OF_PATTERNS
+
 if TYPE_CHECKING:
+    from rpq.queries.language import Language
     from rpq.queries.query import Query
+
+
+OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in OF_PATTERNS}}
+"""The options of the command by a query's words for them, where they go with one kind of queries."""
+
+NOUN = {"path": "expression", "pattern": "pattern"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +33,17 @@ class QueryOptions:
     semantics: Literal["implicit", "explicit"] = "implicit"
     sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    language: Language | None = None
+    select: tuple[str, ...] | None = None
+    distinct: bool = False
+    matching: Literal["homomorphism", "isomorphism"] | None = None
+    report: Literal["change", "slide", "time"] | None = None
+
+    @property
+    def of_one_kind(self) -> dict[str, Any]:
+        """The options that are given and go with path queries alone, or with patterns alone, by the query's words for them."""
+        names = (*OF_PATHS, *OF_PATTERNS)
+        return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
     def lengths(self, *, unit: str | None) -> dict[str, int]:
         """Window and slide, as far as they are given, in the stream's unit; a usage error for what is no length."""
@@ -44,37 +64,63 @@ class QueryOptions:
         """The queries that expressions ask, over a stream with this time unit and integers or texts as vertices."""
         import rpq
         from rpq.errors import QueryError
+        from rpq.queries.query import query_in
 
         lengths = self.lengths(unit=unit)
         try:
             window = rpq.Window(size=lengths["window"], slide=lengths["slide"])
-            sources = _vertices("--source", self.sources, integers)
-            targets = _vertices("--target", self.targets, integers)
+            ends = {
+                name: _vertices(OPTION_OF[name], given, integers)
+                for name in OF_PATHS
+                if (given := getattr(self, name)) != ()
+            }
             return [
-                rpq.Query(
+                query_in(
+                    self.language,
                     expression,
                     window=window,
                     paths=self.paths,
                     simple_budget=self.simple_budget,
                     on_budget=self.on_budget,
                     semantics=self.semantics,
-                    sources=sources,
-                    targets=targets,
+                    **{**self.of_one_kind, **ends},
                 )
                 for expression in expressions
             ]
         except (QueryError, ValueError) as error:
             raise click.UsageError(str(error)) from error
 
+    def refuse_misspelt(self, text: str) -> None:
+        """Raise a usage error that points to what is not understood of a query, or names an option that does not go with it."""
+        from rpq import automata
+        from rpq.errors import QueryError
+        from rpq.queries.language import language_of, unfit
+        from rpq.queries.pattern import Pattern
+        from rpq.queries.query import NO_SPARQL
 
-def refuse_misspelt(expression: str) -> None:
-    """Raise a usage error that points to what is not understood of an expression."""
-    from rpq import automata
-
-    try:
-        automata.parse(expression)
-    except automata.ExpressionError as error:
-        raise click.UsageError(f"the expression is not understood\n{error}") from error
+        language = self.language or language_of(text)
+        if language == "sparql":
+            raise click.UsageError(NO_SPARQL)
+        try:
+            if language == "path":
+                automata.parse(text)
+            else:
+                Pattern.read(text, None)
+        except automata.ExpressionError as error:
+            raise click.UsageError(f"the {NOUN[language]} is not understood\n{error}") from error
+        except QueryError as error:
+            raise click.UsageError(str(error)) from error
+        if misfit := unfit(language, text, self.of_one_kind):
+            raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
+        if self.select is not None:
+            try:
+                Pattern.read(text, self.select)
+            except QueryError as error:
+                raise click.UsageError(f"--{error}") from error
+        if language == "pattern" and self.on_budget != "error":
+            raise click.UsageError(
+                f"--on-budget {self.on_budget} is an option of path queries: an answer to a pattern must not miss a path"
+            )
 
 
 def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> frozenset[int | str] | None:

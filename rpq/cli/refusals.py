@@ -7,7 +7,7 @@ import click
 from rpq.cli.asked import Asked
 from rpq.cli.named_files import check_files
 from rpq.cli.outputs.sinks import SinkError, check_suffix, rows_beside
-from rpq.cli.run_outputs import output_names, output_options
+from rpq.cli.run_outputs import output_names, output_options, refuse_other_columns
 from rpq.files.destinations import is_regular
 from rpq.readers import formats
 
@@ -23,6 +23,7 @@ def refuse(asked: Asked) -> None:
         )
     if settings.witness and not outputs:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
+    refuse_other_columns(asked)
     _refuse_files(asked)
     if settings.format != "edges" and settings.format not in formats():
         raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
@@ -43,7 +44,7 @@ def _refuse_files(asked: Asked) -> None:
         if is_parquet and settings.checkpoint is not None:
             written.append((f"the rows of {option} in", rows_beside(path)))
     inputs = [("--input", path) for path in settings.inputs]
-    check_files(written=written, read=[*inputs, ("--queries", settings.queries_file)])
+    check_files(written=written, read=[*inputs, ("--queries", settings.queries_file), ("--query-file", settings.query_file)])
     for option, path in written:
         if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
             raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")

@@ -50,12 +50,14 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
 @click.argument("expression", required=False)
 @click.option("--query", metavar="NAME", help="In place of EXPRESSION: a query by its name, such as Q2.")
 @click.option("--dataset", help="Over whose labels the --query is asked: stackoverflow, ldbc, yago, …")
+@click.option("--query-file", metavar="FILE", help="In place of EXPRESSION: a file with one query as text.")
 @click.option(
     "--queries",
     "queries_file",
     metavar="FILE",
     help="In place of EXPRESSION: many queries, .toml or .jsonl; see below.",
 )
+@shared.language
 @shared.several_inputs("Files to read; - is standard input.")
 @shared.format_of(shared.FORMATS)
 @click.option(
@@ -74,6 +76,7 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
 @shared.paths
 @shared.budget_of_simple_paths
 @shared.semantics
+@shared.of_patterns
 @click.option("--output", metavar="FILE", help="Where rows go: a name as below, or - for standard output.")
 @click.option("--witness", is_flag=True, help="Add a column with a path for every + row.")
 @shared.sources_and_targets
@@ -115,13 +118,17 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
 def run(expression: str | None, query: str | None, dataset: str | None, **options: Any) -> None:
     """Run the query EXPRESSION over a stream of edges.
 
-    Rows (source, target, timestamp, op) tell when a pair of vertices begins (+) and ceases (-) to be joined by a path
-    in the window that spells a word of the expression.  Without --output they are only counted.
+    It is a path expression such as a2q/c2a*: rows (source, target, timestamp, op) tell when a pair of vertices begins (+)
+    and ceases (-) to be joined by a path in the window that spells a word of it.  Or it is a graph pattern such as
+    ?x a2q ?y . ?y c2q ?z: rows (x, y, z, timestamp, op) tell the same of the vertices that its edges join.  Without
+    --output rows are only counted.
     """
     from rpq.cli.execution import execute
 
     try:
-        asked = expression_asked(expression, query, dataset, queries_file=options["queries_file"])
+        asked = expression_asked(
+            expression, query, dataset, queries_file=options["queries_file"], query_file=options["query_file"]
+        )
         status = execute(RunSettings(expression=asked, **options))
     except KeyboardInterrupt:
         status = 130

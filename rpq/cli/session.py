@@ -217,7 +217,8 @@ class Session:
         if self._outputs.late is not None:
             self._outputs.late.write(tuples, np.asarray(changes.late_rows))
         if self._outputs.rows is not None and len(changes):
-            self._outputs.rows.write(changes.to_arrow(witness=True) if self._settings.witness else changes.to_arrow())
+            for rows in changes.tables(witness=self._settings.witness):
+                self._outputs.rows.write(rows)
         for report in changes.set_aside[: MESSAGES - len(self.set_aside)]:
             query = f"query {report.query!r}: " if self._settings.queries_file else ""
             where = "at a boundary" if report.row is None else f"at the tuple {' '.join(map(str, _row(tuples, report.row)))}"

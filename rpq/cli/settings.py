@@ -12,6 +12,7 @@ class RunSettings(QueryOptions):
     """There is an `expression`, with a window and a slide, or else a file of `queries`, for which these are defaults."""
 
     expression: str | None = None
+    query_file: str | None = None
     queries_file: str | None = None
     inputs: tuple[str, ...]
     format: str

@@ -27,7 +27,7 @@ class SeveralValuesCommand(click.Command):
     `instead_of_argument` are the options that take the place of its argument.
     """
 
-    instead_of_argument = frozenset({"--query", "--queries"})
+    instead_of_argument = frozenset({"--query", "--query-file", "--queries"})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         has_argument = any(name.partition("=")[0] in self.instead_of_argument for name in args)

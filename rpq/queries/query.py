@@ -1,7 +1,6 @@
 """What a user asks: a path expression or a graph pattern, a window, and how paths and answers are to be understood.
 
-`Query(text)` makes the one that the text is: what parses as a path expression is a path query; what does not, and has a
-`?` before a letter, `_:`, or a dot before a blank in it, is a `PatternQuery`.
+`Query(text)` makes the one that the text is, as `rpq.queries.language` tells: a path query, or a `PatternQuery`.
 """
 
 from __future__ import annotations
@@ -15,11 +14,20 @@ from weakref import WeakValueDictionary
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
 from rpq.queries.label_set import LabelSet
-from rpq.queries.pattern import Pattern, looks_like_a_pattern
+from rpq.queries.language import Language, language_of, unfit
+from rpq.queries.pattern import Pattern
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
 _SHOWN = 5  # vertices of `sources` and `targets` in a repr
+
+PAIR = ("source", "target")
+"""The columns of path queries."""
+
+NO_SPARQL = (
+    "SPARQL is not evaluated yet: write a pattern (?x a2q ?y . ?y c2q ?z), or a path expression (a2q/c2a*); if the text is "
+    "a pattern whose first name is a keyword of SPARQL, write that name in angle brackets"
+)
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of the queries that there are: thousands of queries often ask for a few expressions."""
@@ -82,10 +90,15 @@ class Query(_Options):
         ) -> None: ...
 
     def __new__(cls, expression: Any = None, **options: Any) -> Query:
-        if cls is Query and isinstance(expression, str) and is_pattern(expression):
+        if cls is not Query or not isinstance(expression, str):
+            return super().__new__(cls)
+        language = language_of(expression)
+        if language == "sparql":
+            raise QueryError(NO_SPARQL)
+        if language == "pattern":
             return super().__new__(PatternQuery)
-        if cls is Query and (option := next((one for one in _OF_PATTERNS if one in options), None)):
-            raise QueryError(f"{option} is an option of graph patterns (?x a ?y . ?y b ?z); {expression!r} is a path")
+        if misfit := unfit(language, expression, options):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -161,7 +174,7 @@ class Query(_Options):
         >>> Query("a", window=Window(size=1, slide=1)).columns
         ('source', 'target')
         """
-        return ("source", "target")
+        return PAIR
 
     @property
     def labels(self) -> frozenset[str] | None:
@@ -173,6 +186,15 @@ class Query(_Options):
         True
         """
         return None if any(symbol.label is None for symbol in self.dfa.symbols) else self.dfa.labels
+
+    @property
+    def named_labels(self) -> frozenset[str]:
+        """The labels that its text names, whether it reads their edges or those of all others.
+
+        >>> sorted(Query("a/!(b)", window=Window(size=1, slide=1)).named_labels)
+        ['a', 'b']
+        """
+        return self.dfa.labels
 
     def reads(self, label: str) -> bool:
         """Whether edges of a label can be steps of an answer's path.
@@ -290,6 +312,15 @@ class PatternQuery(Query):
         """
         return self.pattern.labels
 
+    @property
+    def named_labels(self) -> frozenset[str]:
+        """The labels that its text names.
+
+        >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).named_labels)
+        ['a', 'b']
+        """
+        return self.pattern.labels
+
     def reads(self, label: str) -> bool:
         """Whether an atom has this label.
 
@@ -308,18 +339,23 @@ class PatternQuery(Query):
         return LabelSet.of(self.pattern.labels, self.reads)
 
 
-_OF_PATTERNS = ("select", "distinct", "matching", "report")
+def query_in(language: Language | None, text: str, **options: Any) -> Query:
+    """The query that a text asks in a notation; None: in the one that it is in. Raises `QueryError`.
 
-
-def is_pattern(text: str) -> bool:
-    """Whether a text is to be read as a pattern: it looks like one, and is no path expression."""
-    if not looks_like_a_pattern(text):
-        return False
-    try:
-        automata.parse(text)
-    except automata.ExpressionError:
-        return True
-    return False
+    >>> query_in("path", "?x a ?y", window=Window(size=1, slide=1))
+    Traceback (most recent call last):
+    ...
+    rpq.errors.ExpressionError: column 1: unexpected '?'; expected a name, '(', '!' or '^'
+      ?x a ?y
+      ^
+    """
+    if language == "sparql":
+        raise QueryError(NO_SPARQL)
+    if language == "pattern":
+        return PatternQuery(text, **options)
+    if language == "path":
+        compiled(text)  # what is a path expression is never taken for anything else
+    return Query(text, **options)
 
 
 def compiled(expression: str) -> automata.DFA:

@@ -7,10 +7,14 @@ slide = "1d"
 
 [[query]]
 name = "experts"               # by default the text of the expression
-query = "a2q/c2a*"             # the one field that every query has
+query = "a2q/c2a*"             # the one field that every query has: a path expression, or a pattern
 semantics = "explicit"
 sources = ["u1", "u2"]
 output = "experts.parquet"     # for `rpq run`
+
+[[query]]
+query = "?x a2q ?y . ?y c2q ?z"
+select = ["x", "z"]            # of patterns alone, as distinct, matching and report
 ```
 
 The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window": "30d", "slide": "1d", …}`.
@@ -33,7 +37,9 @@ from typing import Any, Literal
 
 from rpq import automata
 from rpq.errors import QueryError
-from rpq.queries.query import Query, Vertex, compiled
+from rpq.queries.language import LANGUAGES, OF_PATHS, OF_PATTERNS, Language, language_of, unfit
+from rpq.queries.pattern import Pattern
+from rpq.queries.query import NO_SPARQL, PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS, DurationError, parse_duration
 from rpq.stream.window import Window
 
@@ -41,10 +47,13 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "paths": ("walk", "simple"),
     "semantics": ("implicit", "explicit"),
     "on_budget": ("error", "set_aside"),
+    "matching": ("homomorphism", "isomorphism"),
+    "report": ("change", "slide", "time"),
+    "language": LANGUAGES,
 }
-"""The fields that are one of some words; the first is the default."""
+"""The fields that are one of some words."""
 
-DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "output")
+DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "select", "distinct", "output")
 """The fields that many queries may have in common."""
 
 FIELDS = ("name", "query", *DEFAULT_FIELDS)
@@ -93,14 +102,17 @@ class AskedQuery:
     """A query as a file asks it; `query` gives what it means over a stream.
 
     `window` and `slide` are None where neither the file nor the defaults say them; `sources` and `targets` where there
-    is no restriction.  `place` is where the query stands, `places` where the file says the fields that it says.
+    is no restriction, and all that only patterns have where it is not said.  `columns` are those of its rows, `dfa` is
+    None for a pattern.  `place` is where the query stands, `places` where the file says the fields that it says.
     """
 
     place: Place
     places: Mapping[str, Place]
     name: str
     expression: str
-    dfa: automata.DFA
+    language: Language
+    columns: tuple[str, ...]
+    dfa: automata.DFA | None
     window: int | str | None = None
     slide: int | str | None = None
     paths: Literal["walk", "simple"] = "walk"
@@ -109,6 +121,10 @@ class AskedQuery:
     on_budget: Literal["error", "set_aside"] = "error"
     sources: tuple[Vertex, ...] | None = None
     targets: tuple[Vertex, ...] | None = None
+    select: tuple[str, ...] | None = None
+    distinct: bool | None = None
+    matching: Literal["homomorphism", "isomorphism"] | None = None
+    report: Literal["change", "slide", "time"] | None = None
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
@@ -126,7 +142,9 @@ class AskedQuery:
         """
         try:
             size, slide = (self._length(field, unit, durations) for field in ("window", "slide"))
-            return Query(
+            ends = {field: self._vertices(field, integers) for field in OF_PATHS if getattr(self, field) is not None}
+            return query_in(
+                self.language,
                 self.expression,
                 name=self.name,
                 window=Window(size=size, slide=slide),
@@ -134,8 +152,8 @@ class AskedQuery:
                 semantics=self.semantics,
                 simple_budget=self.simple_budget,
                 on_budget=self.on_budget,
-                sources=self._vertices("sources", integers),
-                targets=self._vertices("targets", integers),
+                **ends,
+                **{field: value for field in OF_PATTERNS if (value := getattr(self, field)) is not None},
             )
         except QueryFileError:
             raise
@@ -231,10 +249,42 @@ def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, P
     """One query; `common` is what it need not say, of which the file says what is in `places`."""
     own = _fields(entry, place, FIELDS)
     if "query" not in own:
-        raise place.error("has no field query: the expression, such as 'a/b*'")
-    expression, dfa = own.pop("query")
-    values = {"name": expression} | common | own
-    return AskedQuery(place=place, places=places | dict.fromkeys(own, place), expression=expression, dfa=dfa, **values)
+        raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")
+    text = own.pop("query")
+    values = {"name": text} | common | own
+    places = places | dict.fromkeys(own, place)
+    language, columns, dfa = _understood(text, values, place, places)
+    values["language"] = language
+    return AskedQuery(place=place, places=places, expression=text, columns=columns, dfa=dfa, **values)
+
+
+def _understood(
+    text: str, values: Mapping[str, Any], place: Place, places: Mapping[str, Place]
+) -> tuple[Language, tuple[str, ...], automata.DFA | None]:
+    """The notation of a text, the columns of its rows and, of a path expression, its automaton."""
+    language = values.get("language") or language_of(text)
+    if language == "sparql":
+        raise place.error(NO_SPARQL, field="query")
+    try:
+        dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, None))
+    except automata.ExpressionError as error:
+        what = "expression" if language == "path" else "pattern"
+        raise place.error(f"the {what} is not understood\n{error}", field="query") from error
+    except QueryError as error:
+        raise place.error(str(error), field="query") from error
+    if misfit := unfit(language, text, values):
+        raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
+    if pattern is None:
+        return language, PAIR, dfa
+    if values.get("on_budget") == "set_aside":
+        where = places.get("on_budget", place)
+        raise where.error("'set_aside' is of path queries: an answer to a pattern must not miss a path", field="on_budget")
+    if values.get("select") is None:
+        return language, pattern.columns, None
+    try:
+        return language, Pattern.read(text, values["select"]).columns, None
+    except QueryError as error:
+        raise places.get("select", place).error(str(error).removeprefix("select: "), field="select") from error
 
 
 def _toml(file: str, content: bytes) -> dict[str, Any]:
@@ -303,7 +353,7 @@ def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _checked(field: str, value: Any, place: Place) -> Any:
-    """The value of a field as an `AskedQuery` holds it (of `query`: with its automaton)."""
+    """The value of a field as an `AskedQuery` holds it."""
     if field in CHOICES:
         if not isinstance(value, str) or value not in CHOICES[field]:
             hint = _did_you_mean(value, CHOICES[field]) if isinstance(value, str) else ""
@@ -317,16 +367,18 @@ def _checked(field: str, value: Any, place: Place) -> Any:
             if isinstance(vertex, bool) or not isinstance(vertex, (int, str)):
                 raise place.error(f"vertices are texts or integers, not {_shown(vertex)}", field=field)
         return tuple(value)
+    elif field == "select":
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise place.error(f"expected a list of variables without ?, not {_shown(value)}", field=field)
+        return tuple(value)
+    elif field == "distinct":
+        if not isinstance(value, bool):
+            raise place.error(f"expected true or false, not {_shown(value)}", field=field)
     elif field == "simple_budget":
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise place.error(f"expected a positive number of nodes, not {_shown(value)}", field=field)
     elif not isinstance(value, str) or not value or (field == "output" and "\0" in value):
         raise place.error(f"expected a text, not {_shown(value)}", field=field)
-    elif field == "query":
-        try:
-            return value, compiled(value)
-        except automata.ExpressionError as error:
-            raise place.error(f"the expression is not understood\n{error}", field=field) from error
     return value
 
 
