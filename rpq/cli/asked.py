@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli.settings import RunSettings
+from rpq.stream.window_text import kind_of_text
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -29,7 +30,7 @@ class Asked:
 
         if not self.entries:
             return self.settings.queries([str(self.settings.expression)], unit=unit, integers=integers)
-        self.settings.lengths(unit=unit)  # what is wrong with the options is told of them, not of each query
+        self.settings.refuse_windows(unit=unit)  # what is wrong with the options is told of them, not of each query
         try:
             return [entry.query(unit=unit, integers=integers) for entry in self.entries]
         except QueryFileError as error:
@@ -94,9 +95,10 @@ def asked_of(settings: RunSettings) -> Asked:
     """Read what is asked; a usage error if anything is wrong with it, whatever the input is."""
     if settings.queries_file is not None:
         return Asked(settings=settings, entries=tuple(entries_of(settings.queries_file, settings)))
-    for option in ("window", "slide"):
-        if getattr(settings, option) is None:
-            raise click.UsageError(f"Missing option '--{option}'.")
+    if settings.window is None:
+        raise click.UsageError("Missing option '--window'.")
+    if settings.slide is None and kind_of_text(settings.window) == "time":
+        raise click.UsageError("Missing option '--slide'.")
     settings.refuse_misspelt(str(settings.expression))
     return Asked(settings=settings)
 

@@ -75,7 +75,7 @@ def execute(settings: RunSettings) -> int:
 
     figures = session.figures(compile_seconds=compile_seconds) | {"labels_never_seen": begun.labels_seen.never_seen}
     if asked.entries:
-        no_single = dict.fromkeys(("window", "slide", "paths", "semantics"))
+        no_single = dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         figures |= no_single | {"queries": figures_of_queries(session.engine, asked)}
     tell(session, figures, settings, warnings=begun.labels_seen.warnings())
     return session.exit_code
@@ -123,7 +123,10 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
     """What makes up deletes, of edges that any query uses, in the longest of their windows."""
     if not settings.deletes:
         return None
-    longest = max((query.window for query in queries), key=lambda window: window.size)
+    windows = [query.window for query in queries]
+    if any(window.kind != "time" for window in windows):
+        raise click.UsageError("--deletes are of edges in windows of time; count windows and unbounded ones have none made up")
+    longest = max(windows, key=lambda window: window.size)
     asking = list({query.expression: query for query in queries}.values())  # thousands may ask for a few expressions
     return Deletions(
         size=longest.size,

@@ -114,7 +114,10 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
     asked = entries_of(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
-    graphs = "".join(query.dfa.to_dot() for query in asked)
+    if pattern := next((query for query in asked if query.dfa is None), None):
+        raise click.UsageError(f"{pattern.place}: is a graph pattern, which is not explained yet")
+    automata_of = {query.name: query.dfa for query in asked if query.dfa is not None}
+    graphs = "".join(dfa.to_dot() for dfa in automata_of.values())
     if dot == "-":
         click.echo(graphs, nl=False)
         return
@@ -122,7 +125,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
         if number:
             click.echo()
         click.echo(f"query        {printable(query.name)}")
-        click.echo(describe(automata.parse(query.expression), query.dfa, options=_options(query)))
+        click.echo(describe(automata.parse(query.expression), automata_of[query.name], options=_options(query)))
     if dot is not None:
         _write(dot, graphs.encode())
 

@@ -13,6 +13,8 @@ from rpq.queries.language import OF_PATHS, OF_PATTERNS
 if TYPE_CHECKING:
     from rpq.queries.language import Language
     from rpq.queries.query import Query
+    from rpq.stream.window import AnyWindow
+    from rpq.stream.window_text import WindowTextError
 
 
 OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in OF_PATTERNS}}
@@ -45,30 +47,37 @@ class QueryOptions:
         names = (*OF_PATHS, *OF_PATTERNS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
-    def lengths(self, *, unit: str | None) -> dict[str, int]:
-        """Window and slide, as far as they are given, in the stream's unit; a usage error for what is no length."""
-        from rpq.stream.durations import DurationError, parse_duration
+    def over(self, *, unit: str | None) -> AnyWindow:
+        """The window in the stream's unit; a usage error for what is none."""
+        from rpq.stream.window_text import WindowTextError, window_of
 
-        lengths = {}
-        for name, text in (("window", self.window), ("slide", self.slide)):
-            if text is None:
-                continue
-            try:
-                lengths[name] = parse_duration(text, unit=unit)
-            except DurationError as error:
-                hint = "" if unit else "; --time-unit says the unit of the timestamps"
-                raise click.UsageError(f"--{name}: {error}{hint}") from error
-        return lengths
+        try:
+            return window_of(self.window, self.slide, unit=unit)
+        except WindowTextError as error:
+            raise _bad_window(error, unit) from error
+
+    def refuse_windows(self, *, unit: str | None) -> None:
+        """Refuse what is no window, or no part of one, as far as the options say it: queries may say the rest."""
+        from rpq.stream.window_text import WindowTextError, kind_of_text, length_of
+
+        if self.window is not None and (self.slide is not None or kind_of_text(self.window) != "time"):
+            self.over(unit=unit)
+            return
+        try:
+            if self.window is not None:
+                length_of(self.window, unit=unit, field="window")
+            if self.slide is not None:
+                length_of(self.slide, unit=unit, field="slide")
+        except WindowTextError as error:
+            raise _bad_window(error, unit) from error
 
     def queries(self, expressions: Iterable[str], *, unit: str | None, integers: bool) -> list[Query]:
         """The queries that expressions ask, over a stream with this time unit and integers or texts as vertices."""
-        import rpq
         from rpq.errors import QueryError
         from rpq.queries.query import query_in
 
-        lengths = self.lengths(unit=unit)
+        window = self.over(unit=unit)
         try:
-            window = rpq.Window(size=lengths["window"], slide=lengths["slide"])
             ends = {
                 name: _vertices(OPTION_OF[name], given, integers)
                 for name in OF_PATHS
@@ -121,6 +130,13 @@ class QueryOptions:
             raise click.UsageError(
                 f"--on-budget {self.on_budget} is an option of path queries: an answer to a pattern must not miss a path"
             )
+
+
+def _bad_window(error: WindowTextError, unit: str | None) -> click.UsageError:
+    if error.is_missing:
+        return click.UsageError(f"Missing option '--{error.field}'.")
+    hint = "; --time-unit says the unit of the timestamps" if unit is None and "has a unit" in str(error) else ""
+    return click.UsageError(f"--{error.field}: {error}{hint}")
 
 
 def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> frozenset[int | str] | None:

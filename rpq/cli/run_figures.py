@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
 from rpq.queries.query import PatternQuery
+from rpq.stream.window_text import told
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -29,14 +30,16 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
     found = []
     for query in engine.queries:
         known = asdict(engine.statistics(query.name))
+        window, slide = told(query.window)
         found.append(
             {
                 "name": query.name,
                 "expression": query.expression,
-                "window": query.window.size,
-                "slide": query.window.slide,
+                "window": window,
+                "slide": slide,
                 "paths": query.paths,
                 "semantics": query.semantics,
+                "columns": list(query.columns),
                 "output": outputs[query.name],
                 **{name: value for name, value in known.items() if name not in _IN_COMMON},
             }

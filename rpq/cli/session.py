@@ -25,6 +25,7 @@ from rpq.cli.run_outputs import Outputs
 from rpq.cli.settings import RunSettings
 from rpq.errors import ConflictBudgetError, InputError, LimitError
 from rpq.readers.deletions import Deletions
+from rpq.stream.window_text import told
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -87,7 +88,8 @@ class Session:
         self._slice = FIRST_SLICE
         self._clean = True  # the engine, the outputs and the counts stand at the same tuple
         self._saved_slide: int | None = None
-        self._slide_length = min(query.window.slide for query in engine.queries)
+        lengths = [query.window.slide for query in engine.queries if query.window.kind == "time"]
+        self._slide_length = min(lengths, default=None)
         self._next_save = 0.0
         self.ended = "end of input"
         self.exit_code = 0
@@ -128,16 +130,18 @@ class Session:
         """What summary and `--stats` say of a run; window and slide are those of the first query."""
         figures = figures_of_engine(self.engine)
         engine_seconds = figures["engine_seconds"]
-        settings, window = self._settings, self.engine.queries[0].window
+        settings, query = self._settings, self.engine.queries[0]
+        window, slide = told(query.window)
         return {
             "expression": settings.expression,
             "inputs": list(settings.inputs),
             "format": settings.format,
-            "window": window.size,
-            "slide": window.slide,
+            "window": window,
+            "slide": slide,
             "time_unit": settings.time_unit or self._reader.time_unit,
             "paths": settings.paths,
             "semantics": settings.semantics,
+            "columns": list(query.columns),
             "threads": settings.threads,
             "deletes": settings.deletes,
             "seed": settings.seed,
@@ -279,8 +283,9 @@ class Session:
         self._clean = True
 
     def _slide(self) -> int | None:
+        """The number of the slide at which the run stands; where no window slides with time, of the tuple."""
         now = self.engine.time
-        return None if now is None else now // self._slide_length
+        return None if now is None else self._tuples if self._slide_length is None else now // self._slide_length
 
     def _is_time_to_save(self) -> bool:
         return self._slide() != self._saved_slide and time.perf_counter() >= self._next_save

@@ -2,7 +2,7 @@
 
 ```toml
 [defaults]                     # for the queries that do not say it themselves
-window = "30d"
+window = "30d"                 # or "count:1000" with slide = 10 (or none), or "unbounded" without
 slide = "1d"
 
 [[query]]
@@ -40,8 +40,9 @@ from rpq.errors import QueryError
 from rpq.queries.language import LANGUAGES, OF_PATHS, OF_PATTERNS, Language, language_of, unfit
 from rpq.queries.pattern import Pattern
 from rpq.queries.query import NO_SPARQL, PAIR, Query, Vertex, compiled, query_in
-from rpq.stream.durations import TIME_UNITS, DurationError, parse_duration
-from rpq.stream.window import Window
+from rpq.stream.durations import TIME_UNITS
+from rpq.stream.window import AnyWindow
+from rpq.stream.window_text import WindowTextError, kind_of_text, length_of, window_of
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "paths": ("walk", "simple"),
@@ -141,13 +142,12 @@ class AskedQuery:
         Without a unit, windows that are `durations` stay that where these are wanted, and are else refused.
         """
         try:
-            size, slide = (self._length(field, unit, durations) for field in ("window", "slide"))
             ends = {field: self._vertices(field, integers) for field in OF_PATHS if getattr(self, field) is not None}
             return query_in(
                 self.language,
                 self.expression,
                 name=self.name,
-                window=Window(size=size, slide=slide),
+                window=self._window(unit, durations),
                 paths=self.paths,
                 semantics=self.semantics,
                 simple_budget=self.simple_budget,
@@ -160,19 +160,18 @@ class AskedQuery:
         except QueryError as error:
             raise self.place.error(str(error)) from error
 
-    def _length(self, field: str, unit: str | None, durations: bool) -> int | str:
-        value: int | str | None = getattr(self, field)
-        if value is None:
-            raise self.place.error("is missing: give it to this query, or to all that have none", field=field)
-        if isinstance(value, int) or (unit is None and durations and not value.strip().isdigit()):
-            return value
+    def _window(self, unit: str | None, durations: bool) -> AnyWindow:
+        slide = self.slide
+        if self.window is not None and kind_of_text(self.window) == "unbounded":
+            # That which queries have in common is for those that slide.
+            slide = slide if self.places.get("slide") == self.places.get("window") else None
         try:
-            length = parse_duration(value, unit=unit)
-        except DurationError as error:
-            raise self.error(field, str(error)) from error
-        if length <= 0:
-            raise self.error(field, f"a length of time is positive, not {value!r}")
-        return length
+            return window_of(self.window, slide, unit=unit, durations=durations)
+        except WindowTextError as error:
+            if error.is_missing:
+                message = "is missing: give it to this query, or to all that have none"
+                raise self.place.error(message, field=error.field) from error
+            raise self.error(error.field, str(error)) from error
 
     def _vertices(self, field: str, integers: bool | None) -> frozenset[Vertex] | None:
         vertices = getattr(self, field)
@@ -383,15 +382,17 @@ def _checked(field: str, value: Any, place: Place) -> Any:
 
 
 def _check_length(field: str, value: Any, place: Place) -> None:
-    """Refuse what is no length of time in any unit."""
+    """Refuse what is no window, or no length of time in any unit."""
     if isinstance(value, str):
         faults = []
         for unit in TIME_UNITS:
             try:
-                if parse_duration(value, unit=unit) > 0:
-                    return
-                faults.append(f"a length of time is positive, not {value!r}")
-            except DurationError as error:
+                if field == "window" and kind_of_text(value) != "time":
+                    window_of(value, None, unit=unit)
+                else:
+                    length_of(value, unit=unit, field="window")
+                return
+            except WindowTextError as error:
                 faults.append(str(error))
         raise place.error(faults[0], field=field)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:

@@ -38,6 +38,9 @@ PAIR = ("source", "target")
 LAST_COLUMNS = ("timestamp", "op")
 """The columns of every output, behind those of the query."""
 
+COLUMNS = (*PAIR, *LAST_COLUMNS)
+"""The columns of an output of path queries."""
+
 QUERY_COLUMN = "query"
 """The first column of outputs of several queries."""
 
