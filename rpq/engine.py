@@ -122,11 +122,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     # --- tuples ----------------------------------------------------------------------------------------------
 
     @alone
-    def push(self, data: Any = None, *, collect: bool = True, **columns: Any) -> Changes:
+    def push(self, data: Any = None, *, collect: bool = True, stream: Any = None, **columns: Any) -> Changes:
         """Apply tuples in the order given; the answer changes.
 
         `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may
-        also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool).
+        also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and
+        stream, text or null. `stream` as one text says that all of these tuples are of that stream. All queries read the
+        merged stream, in which the names play no part: one edge, and a delete removes it, whichever stream brought it.
         With `collect=False` changes are counted and not kept. Raises `InputError` at the first tuple that is
         not well-formed, `MemoryLimitError` and `RowLimitError`; `changes` of the error are those of the tuples before it.
 
@@ -136,18 +138,26 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 2 added, 0 removed: ('a+', 'x', 'y', 1, '+'), ('a+', 'x', 'z', 2, '+')>
         """
         if data is None:
+            if stream is not None and not isinstance(stream, str):
+                columns["stream"], stream = stream, None
             data = columns
         elif columns:
             raise InputError("tuples come as one table or as columns by keyword, not as both")
-        tuple_ = only_tuple(data)
-        return self._push(data, collect=collect) if tuple_ is None else self._push_one(data, *tuple_, collect=collect)
+        tuple_ = only_tuple(data) if stream is None else None
+        if tuple_ is not None:
+            return self._push_one(data, *tuple_, collect=collect)
+        return self._push(data, collect=collect, stream=stream)
 
-    def _push(self, data: Any, *, collect: bool) -> Changes:
+    def _push(self, data: Any, *, collect: bool, stream: Any = None) -> Changes:
         started = self._stopwatch.start()
         self._usable()
         try:
             tuples = columns_of(
-                data, times=self._times, latest=self._evaluation.running.latest, kind=self._evaluation.vertices.kind
+                data,
+                times=self._times,
+                latest=self._evaluation.running.latest,
+                kind=self._evaluation.vertices.kind,
+                stream=stream,
             )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))

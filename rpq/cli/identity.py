@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
 from rpq.cli.named_files import output_key
+from rpq.cli.named_inputs import NamedInput
 from rpq.cli.settings import RunSettings
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query import PatternQuery
@@ -24,7 +26,7 @@ SHOWN = 10
 
 _OF_QUERIES = (
     *("--window", "--slide", "--paths", "--semantics", "--simple-budget", "--on-budget"),
-    *("--source", "--target", "--output", "--language", *(f"--{name}" for name in OF_PATTERNS)),
+    *("--source", "--target", "--output"),
 )
 """Options that only say what the queries of a file do not say themselves: what matters is what comes of it."""
 
@@ -48,7 +50,10 @@ def identity_of(asked: Asked, queries: Sequence[Query]) -> dict[str, Any]:
 def _of_options(settings: RunSettings) -> dict[str, Any]:
     return {
         "EXPRESSION": settings.expression,
-        "--input": [path if path == "-" else os.path.abspath(path) for path in settings.inputs],
+        "--input": [
+            str(NamedInput(path if path == "-" else os.path.abspath(path), stream))
+            for path, stream in zip_longest(settings.inputs, settings.streams)
+        ],
         "--format": settings.format,
         "--columns": settings.columns,
         "--label": settings.label,

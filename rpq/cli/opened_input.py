@@ -85,6 +85,7 @@ def _open(settings: RunSettings) -> Reader:
         columns=columns,
         where=parse_where(settings.where) if settings.where is not None else None,
         time_unit=settings.time_unit,
+        streams=settings.streams,
     )
 
 

@@ -9,6 +9,7 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.asked import expression_asked
+from rpq.cli.named_inputs import named_inputs
 from rpq.cli.option_types import ByteSize, CountOrNone, WrittenFile
 from rpq.cli.settings import RunSettings
 from rpq.cli.several import SeveralValuesCommand
@@ -58,12 +59,12 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
     help="In place of EXPRESSION: many queries, .toml or .jsonl; see below.",
 )
 @shared.language
-@shared.several_inputs("Files to read; - is standard input.")
+@shared.several_inputs("Files to read; - is standard input, NAME=FILE belongs to the stream NAME.")
 @shared.format_of(shared.FORMATS)
 @click.option(
     "--columns",
     metavar="COLUMN=NAME,...",
-    help="Names that the input has for source, target, label, timestamp, op.",
+    help="Names that the input has for source, target, label, timestamp, op, stream.",
 )
 @click.option("--label", metavar="LABEL", help="The label of all edges, where the input has no column for it.")
 @click.option(
@@ -129,7 +130,8 @@ def run(expression: str | None, query: str | None, dataset: str | None, **option
         asked = expression_asked(
             expression, query, dataset, queries_file=options["queries_file"], query_file=options["query_file"]
         )
-        status = execute(RunSettings(expression=asked, **options))
+        inputs, streams = named_inputs(options.pop("inputs"))
+        status = execute(RunSettings(expression=asked, inputs=inputs, streams=streams, **options))
     except KeyboardInterrupt:
         status = 130
     if status:

@@ -9,12 +9,16 @@ from rpq.cli.query_options import QueryOptions
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(QueryOptions):
-    """There is an `expression`, with a window and a slide, or else a file of `queries`, for which these are defaults."""
+    """There is an `expression`, with a window and a slide, or else a file of `queries`, for which these are defaults.
+
+    `streams` are those that the inputs belong to, each a name or None.
+    """
 
     expression: str | None = None
     query_file: str | None = None
     queries_file: str | None = None
     inputs: tuple[str, ...]
+    streams: tuple[str | None, ...] = ()
     format: str
     time_unit: str | None = None
     columns: str | None = None

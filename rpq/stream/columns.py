@@ -25,6 +25,7 @@ from rpq.stream.values import (
     kind_of,
     moments_of_numpy,
     shown,
+    streams_of,
     texts_of,
     timestamps_of,
     vertices_of,
@@ -46,7 +47,8 @@ class Columns:
     """Well-formed tuples, and the error that ended them, if any.
 
     `source` and `target` are int64 or string arrays, `label` a dictionary array of strings, `timestamp` int64 and
-    `delete` uint8. `error` describes the first tuple that is not well-formed; the columns end before it. `times` is what
+    `delete` uint8; `stream` is None where no tuple is given one, else a string array, null for those that belong to none
+    but the merged stream. `error` describes the first tuple that is not well-formed; the columns end before it. `times` is what
     is known of the stream's time once they were applied.
     """
 
@@ -57,19 +59,27 @@ class Columns:
     delete: np.ndarray
     error: InputError | None
     times: StreamTime
+    stream: pa.Array | None = None  # text, or a dictionary of texts
 
     def __len__(self) -> int:
         return len(self.timestamp)
 
 
-def columns_of(data: Any, *, times: StreamTime, latest: int, kind: str | None = None) -> Columns:
+def columns_of(
+    data: Any, *, times: StreamTime, latest: int, kind: str | None = None, stream: str | None = None
+) -> Columns:
     """The tuples of a table, record batch, pandas frame or mapping of columns.
 
-    Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool); others
-    are not looked at. Timestamps are integers, or dates and times, which become integers as `times` say; one above
-    `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given.
+    Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream
+    (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times` say; one above
+    `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given. All tuples are of
+    `stream`, if that is.
     """
     given, others = given_columns(data)
+    if stream is not None:
+        if "stream" in given:
+            raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
+        check_stream(stream)
     missing = [name for name in _NAMES if name not in given]
     if missing:
         names = [*given, *others]
@@ -90,6 +100,7 @@ def columns_of(data: Any, *, times: StreamTime, latest: int, kind: str | None = 
     label = _labels(read["label"], problems)
     timestamp, times = _timestamps(read["timestamp"], times, latest, problems)
     delete = _deletes(read, count, problems)
+    streams = _streams(read["stream"], problems) if "stream" in read else None
     error = min(problems, key=lambda problem: problem.row or 0) if problems else None
     end = count if error is None else error.row
     # Where the first tuple is bad already, a column may be of no type.
@@ -103,7 +114,26 @@ def columns_of(data: Any, *, times: StreamTime, latest: int, kind: str | None = 
             )
     if error is not None:
         source, target, label, timestamp, delete = source[:end], target[:end], label[:end], timestamp[:end], delete[:end]
-    return Columns(source=source, target=target, label=label, timestamp=timestamp, delete=delete, error=error, times=times)
+        streams = None if streams is None else streams[:end]
+    if stream:
+        streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), pa.array([stream], _TEXT))
+    return Columns(
+        source=source,
+        target=target,
+        label=label,
+        timestamp=timestamp,
+        delete=delete,
+        error=error,
+        times=times,
+        stream=streams,
+    )
+
+
+def check_stream(stream: Any) -> None:
+    """Refuse what is no name of a stream. Raises `InputError`."""
+    misfit = streams_of([stream])[1]
+    if misfit is not None or stream is None:
+        raise InputError(f"a stream is named by text: {misfit.reason if misfit else 'nothing is given'}", column="stream")
 
 
 def only_tuple(data: Any) -> tuple[Any, ...] | None:
@@ -415,6 +445,21 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
     if array.type != _TEXT:
         raise InputError(f"column 'label' is of type {array.type}; labels are text", column="label")
     return _filled(array, "label", "", problems).dictionary_encode()
+
+
+def _streams(column: Any, problems: list[InputError]) -> pa.Array:
+    """The names of streams; an empty one is none."""
+    if isinstance(column, list):
+        return _to_end(streams_of(column), len(column), "stream", problems)
+    if pa.types.is_dictionary(column.type):
+        if column.dictionary.type == _TEXT and "" not in column.dictionary.to_pylist():
+            return column
+        column = column.dictionary_decode()
+    if column.null_count == len(column):
+        return pa.nulls(len(column), _TEXT)
+    if column.type != _TEXT:
+        raise InputError(f"column 'stream' is of type {column.type}; {MEANT['stream']}", column="stream")
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, _TEXT), column)
 
 
 def _timestamps(column: Any, times: StreamTime, latest: int, problems: list[InputError]) -> tuple[np.ndarray, StreamTime]:

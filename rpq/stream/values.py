@@ -21,6 +21,7 @@ MEANT = {
     "timestamp": "timestamps are integers of 64 bits, or all of them dates or times",
     "op": "'+' inserts and '-' deletes",
     "delete": "it is true or false",
+    "stream": "the names of streams are text, or null",
 }
 MISSING = "nothing is given; a value is needed"
 
@@ -98,6 +99,20 @@ def texts_of(values: list[Any], name: str) -> tuple[pa.Array, Misfit | None]:
         return plain, None
     good, misfit = _taken(values, lambda value: _text(value, name), name)
     return pa.array(good, pa.string()), misfit
+
+
+def streams_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
+    """An array of string; what is missing or empty is null: of no stream but the merged one."""
+    good: list[str | None] = []
+    for row, value in enumerate(values):
+        if isinstance(value, pa.Scalar):
+            value = value.as_py()
+        try:
+            is_none = value is None or _is_missing(value) or (isinstance(value, float) and value != value)
+            good.append(None if is_none else _text(value, "stream") or None)
+        except _Unfit as unfit:
+            return pa.array(good, pa.string()), Misfit(row, str(unfit))
+    return pa.array(good, pa.string()), None
 
 
 def deletes_of_ops(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
