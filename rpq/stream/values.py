@@ -33,14 +33,26 @@ _STEPS_BELOW = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 
 
 class Misfit(NamedTuple):
-    """The first value of a column that does not fit: its row, and what is wrong with it."""
+    """The first value of a column that does not fit: its row, and what is wrong with it.
+
+    `is_of_other_kind` tells a time among numbers, or a number among times, that would fit without these.
+    """
 
     row: int
     reason: str
+    is_of_other_kind: bool = False
 
 
 class _Unfit(Exception):
     """A value that does not fit, and why."""
+
+    is_of_other_kind = False
+
+
+class _OfOtherKind(_Unfit):
+    """A time among numbers, or a number among times."""
+
+    is_of_other_kind = True
 
 
 class _Moment(NamedTuple):
@@ -156,7 +168,7 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
         first[:] = first or [known]
         if isinstance(known, int) != isinstance(first[0], int):
             before = "integers" if isinstance(first[0], int) else "dates or times"
-            raise _Unfit(f"{shown(value)} follows {before}; {MEANT['timestamp']}")
+            raise _OfOtherKind(f"{shown(value)} follows {before}; {MEANT['timestamp']}")
         if isinstance(known, _Moment) and isinstance(first[0], _Moment) and (known.zone is None) != (first[0].zone is None):
             raise _Unfit(
                 f"{shown(value)} has {'no' if known.zone is None else 'a'} time zone, unlike those before: give all of them "
@@ -221,7 +233,7 @@ def _taken(values: list[Any], take: Callable[[Any], Any], name: str) -> tuple[li
                 raise _Unfit(MISSING)
             good.append(take(value))
         except _Unfit as unfit:
-            return good, Misfit(row, str(unfit))
+            return good, Misfit(row, str(unfit), unfit.is_of_other_kind)
     return good, None
 
 
