@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli.settings import RunSettings
-from rpq.stream.window_text import kind_of_text
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -95,10 +94,7 @@ def asked_of(settings: RunSettings) -> Asked:
     """Read what is asked; a usage error if anything is wrong with it, whatever the input is."""
     if settings.queries_file is not None:
         return Asked(settings=settings, entries=tuple(entries_of(settings.queries_file, settings)))
-    if settings.window is None:
-        raise click.UsageError("Missing option '--window'.")
-    if settings.slide is None and kind_of_text(settings.window) == "time":
-        raise click.UsageError("Missing option '--slide'.")
+    settings.refuse_missing()
     settings.refuse_misspelt(str(settings.expression))
     return Asked(settings=settings)
 

@@ -17,6 +17,7 @@ from rpq.cli.checkpoint import Position, Resumed, read_checkpoint
 from rpq.cli.compiling import compile_kernels
 from rpq.cli.identity import identity_of
 from rpq.cli.interrupts import Interrupts
+from rpq.cli.labels_seen import LabelsSeen
 from rpq.cli.opened_input import are_regular, opened_input
 from rpq.cli.progress import ProgressLine
 from rpq.cli.refusals import refuse
@@ -24,8 +25,9 @@ from rpq.cli.run_figures import figures_of_queries
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
 from rpq.cli.session import Session
 from rpq.cli.settings import RunSettings
+from rpq.cli.static_input import load_static
 from rpq.cli.told import tell
-from rpq.errors import RpqError
+from rpq.errors import InputError, RpqError
 from rpq.readers.deletions import Deletions
 
 
@@ -54,9 +56,11 @@ def execute(settings: RunSettings) -> int:
     )
 
     resumed = _resumed(settings, identity)
+    engine = resumed.engine if resumed else _new_engine(settings, queries)
+    static_edges = _load_static(settings, engine, begun.labels_seen, is_there=resumed is not None)
     session = Session(
         settings,
-        engine=resumed.engine if resumed else _new_engine(settings, queries),
+        engine=engine,
         reader=opened.reader,
         batches=begun.batches,
         open_outputs=lambda position: _open_outputs(asked, queries, position),
@@ -74,6 +78,7 @@ def execute(settings: RunSettings) -> int:
         _let_go_of_standard_output()
 
     figures = session.figures(compile_seconds=compile_seconds) | {"labels_never_seen": begun.labels_seen.never_seen}
+    figures |= {"static_edges": static_edges} if settings.static else {}
     if asked.entries:
         no_single = dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         figures |= no_single | {"queries": figures_of_queries(session.engine, asked)}
@@ -111,6 +116,16 @@ def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query]) -> rpq.Engi
         max_rows=settings.max_rows,
         witness=settings.witness,
     )
+
+
+def _load_static(settings: RunSettings, engine: rpq.Engine, labels_seen: LabelsSeen, *, is_there: bool) -> int | None:
+    """Load the edges without time; how many, None where they are in the engine already."""
+    if is_there or not settings.static:
+        return None
+    try:
+        return load_static(settings, engine, labels_seen)
+    except InputError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _open_outputs(asked: Asked, queries: Sequence[rpq.Query], position: Position | None) -> Outputs:

@@ -14,6 +14,7 @@ from rpq.cli.asked import Asked
 from rpq.cli.named_files import output_key
 from rpq.cli.named_inputs import NamedInput
 from rpq.cli.settings import RunSettings
+from rpq.cli.static_input import digests
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query import PatternQuery
 from rpq.stream.window_text import told
@@ -38,7 +39,7 @@ def identity_of(asked: Asked, queries: Sequence[Query]) -> dict[str, Any]:
     """
     if not asked.entries:
         (query,) = queries
-        of_query = {**_of_window(query), **_of_pattern(query)}
+        of_query = {**_of_window(query), "semantics": query.semantics, **_of_pattern(query)}
         return _of_options(asked.settings) | {f"--{name}": value for name, value in of_query.items()}
     by_name = {
         query.name: {**_of_query(query), "output": entry.output and output_key(entry.output)}
@@ -63,7 +64,7 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
         "--paths": settings.paths,
         "--simple-budget": settings.simple_budget,
         "--on-budget": settings.on_budget,
-        "--semantics": settings.semantics,
+        "--semantics": None,
         "--output": settings.output and os.path.abspath(settings.output),
         "--witness": settings.witness,
         "--source": sorted(settings.sources),
@@ -73,7 +74,14 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
         "--seed": settings.seed if settings.deletes else 0,
         "--late": settings.late and os.path.abspath(settings.late),
         "--on-error": settings.on_error,
+        **(_of_static(settings) if settings.static else {}),
     }
+
+
+def _of_static(settings: RunSettings) -> dict[str, Any]:
+    """Which edges without time there are; their content matters to checkpoints alone."""
+    known = digests(settings.static) if settings.checkpoint is not None else []
+    return {"--static": known, "--static-format": settings.static_format}
 
 
 def _of_query(query: Query) -> dict[str, Any]:

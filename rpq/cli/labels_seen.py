@@ -37,8 +37,7 @@ class LabelsSeen:
         """Pass batches on, having looked at their labels."""
         for batch in batches:
             self._is_empty = False
-            if self._unseen:
-                self._look_at(batch.columns.column("label"))
+            self.look_at(batch.columns.column("label"))
             yield batch
 
     @property
@@ -55,7 +54,10 @@ class LabelsSeen:
         messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in labels[:SHOWN]]
         return [*messages, f"no tuple has {len(labels) - SHOWN:,} more of the labels"] if len(labels) > SHOWN else messages
 
-    def _look_at(self, labels: pa.Array) -> None:
+    def look_at(self, labels: pa.Array) -> None:
+        """See the labels of some edges."""
+        if not self._unseen:
+            return
         if not pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_encode()
         names = labels.dictionary

@@ -48,11 +48,15 @@ def on_error(help: str, *, default: str = "stop") -> Option:
 drop_self_loops = click.option("--drop-self-loops", is_flag=True, help="Leave out edges from a vertex to itself.")
 
 
-def window_and_slide(sizes: str, *, required: bool = False) -> Option:
+def window_and_slide(sizes: str) -> Option:
     """`--window` and `--slide`; `sizes` says what a size may be."""
     return together(
-        click.option("--window", required=required, metavar="W", help=f"Size of the window: {sizes}."),
-        click.option("--slide", required=required, metavar="S", help="How far the window moves at once; as --window."),
+        click.option(
+            "--window", metavar="W", help=f"Size of the window: {sizes}; count:N for the last N inserts, or unbounded."
+        ),
+        click.option(
+            "--slide", metavar="S", help="How far the window moves at once; as --window, of count:N a number of inserts."
+        ),
     )
 
 
@@ -86,9 +90,7 @@ budget_of_simple_paths = together(
 semantics = click.option(
     "--semantics",
     type=click.Choice(["implicit", "explicit"]),
-    default="implicit",
-    show_default=True,
-    help="Whether pairs leave silently, or with a - row, when they expire.",
+    help="Whether answers leave silently, or with a - row, when they expire.  [default: implicit]",
 )
 sources_and_targets = together(
     click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),

@@ -32,7 +32,7 @@ class QueryOptions:
     paths: Literal["walk", "simple"] = "walk"
     simple_budget: int = 10_000_000
     on_budget: Literal["error", "set_aside"] = "error"
-    semantics: Literal["implicit", "explicit"] = "implicit"
+    semantics: Literal["implicit", "explicit"] | None = None
     sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     language: Language | None = None
@@ -46,6 +46,15 @@ class QueryOptions:
         """The options that are given and go with path queries alone, or with patterns alone, by the query's words for them."""
         names = (*OF_PATHS, *OF_PATTERNS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
+
+    def refuse_missing(self) -> None:
+        """Raise a usage error where there is no window, or no slide for one of time."""
+        from rpq.stream.window_text import kind_of_text
+
+        if self.window is None:
+            raise click.UsageError("Missing option '--window'.")
+        if self.slide is None and kind_of_text(self.window) == "time":
+            raise click.UsageError("Missing option '--slide'.")
 
     def over(self, *, unit: str | None) -> AnyWindow:
         """The window in the stream's unit; a usage error for what is none."""
@@ -91,7 +100,7 @@ class QueryOptions:
                     paths=self.paths,
                     simple_budget=self.simple_budget,
                     on_budget=self.on_budget,
-                    semantics=self.semantics,
+                    **({} if self.semantics is None else {"semantics": self.semantics}),
                     **{**self.of_one_kind, **ends},
                 )
                 for expression in expressions

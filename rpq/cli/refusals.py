@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from rpq.cli.asked import Asked
@@ -25,6 +27,12 @@ def refuse(asked: Asked) -> None:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
     refuse_other_columns(asked)
     _refuse_files(asked)
+    for path in settings.static:
+        if not (os.path.isfile(path) or os.path.isdir(path)):
+            what = "is no file or folder" if os.path.exists(path) or path == "-" else "there is no such file"
+            raise click.UsageError(f"--static {path}: {what}; edges without time are read as a whole before the first tuple")
+    if settings.static and settings.static_format not in formats():
+        raise click.UsageError(f"unknown format {settings.static_format!r}: expected one of {', '.join(formats())}")
     if settings.format != "edges" and settings.format not in formats():
         raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
 
@@ -43,7 +51,7 @@ def _refuse_files(asked: Asked) -> None:
             raise click.UsageError(str(error)) from error
         if is_parquet and settings.checkpoint is not None:
             written.append((f"the rows of {option} in", rows_beside(path)))
-    inputs = [("--input", path) for path in settings.inputs]
+    inputs = [("--input", path) for path in settings.inputs] + [("--static", path) for path in settings.static]
     check_files(written=written, read=[*inputs, ("--queries", settings.queries_file), ("--query-file", settings.query_file)])
     for option, path in written:
         if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):

@@ -15,7 +15,7 @@ from rpq.cli.settings import RunSettings
 from rpq.cli.several import SeveralValuesCommand
 
 EPILOG = """\b
---input, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
+--input, --static, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
 after -- (then it may start with a -):
   rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
   rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
@@ -61,6 +61,10 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
 @shared.language
 @shared.several_inputs("Files to read; - is standard input, NAME=FILE belongs to the stream NAME.")
 @shared.format_of(shared.FORMATS)
+@click.option(
+    "--static", multiple=True, metavar="FILE...", help="Edges without time, there from the beginning: source, target, label."
+)
+@click.option("--static-format", default="edges", show_default=True, help="Their format; times in it are not looked at.")
 @click.option(
     "--columns",
     metavar="COLUMN=NAME,...",

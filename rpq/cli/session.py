@@ -140,7 +140,7 @@ class Session:
             "slide": slide,
             "time_unit": settings.time_unit or self._reader.time_unit,
             "paths": settings.paths,
-            "semantics": settings.semantics,
+            "semantics": query.semantics,
             "columns": list(query.columns),
             "threads": settings.threads,
             "deletes": settings.deletes,

@@ -20,6 +20,8 @@ class RunSettings(QueryOptions):
     inputs: tuple[str, ...]
     streams: tuple[str | None, ...] = ()
     format: str
+    static: tuple[str, ...] = ()
+    static_format: str = "edges"
     time_unit: str | None = None
     columns: str | None = None
     label: str | None = None

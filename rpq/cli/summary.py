@@ -34,6 +34,7 @@ def summary_text(figures: dict[str, Any]) -> str:
         *queries,
         ("ended", figures["ended"]),
         ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
+        ("static", f"{figures['static_edges']:,} edges without time" if figures.get("static_edges") else ""),
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
         ("filtered", _filtered(figures)),
         ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),

@@ -117,7 +117,7 @@ class AskedQuery:
     window: int | str | None = None
     slide: int | str | None = None
     paths: Literal["walk", "simple"] = "walk"
-    semantics: Literal["implicit", "explicit"] = "implicit"
+    semantics: Literal["implicit", "explicit"] | None = None
     simple_budget: int = 10_000_000
     on_budget: Literal["error", "set_aside"] = "error"
     sources: tuple[Vertex, ...] | None = None
@@ -149,11 +149,10 @@ class AskedQuery:
                 name=self.name,
                 window=self._window(unit, durations),
                 paths=self.paths,
-                semantics=self.semantics,
                 simple_budget=self.simple_budget,
                 on_budget=self.on_budget,
                 **ends,
-                **{field: value for field in OF_PATTERNS if (value := getattr(self, field)) is not None},
+                **{field: value for field in ("semantics", *OF_PATTERNS) if (value := getattr(self, field)) is not None},
             )
         except QueryFileError:
             raise
