@@ -9,7 +9,6 @@ from rpq.cli.progress import compiling_notice, notice_after
 from rpq.queries.query import PatternQuery, Query
 
 
-
 def compile_kernels(
     queries: Sequence[Query],
     *,

@@ -140,7 +140,7 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
         return None
     windows = [query.window for query in queries]
     if any(window.kind != "time" for window in windows):
-        raise click.UsageError("--deletes are of edges in windows of time; count windows and unbounded ones have none made up")
+        raise click.UsageError("--deletes are of edges in windows of time, not of count windows and unbounded ones")
     longest = max(windows, key=lambda window: window.size)
     asking = list({query.expression: query for query in queries}.values())  # thousands may ask for a few expressions
     return Deletions(

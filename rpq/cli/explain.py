@@ -138,7 +138,8 @@ def _options(query: AskedQuery) -> list[str]:
         if vertices is not None
     ]
     window = None if query.window is None else f"{query.window}, slide {query.slide or 'not given'}"
-    asked = [("window", window), ("paths", query.paths), ("semantics", query.semantics or "implicit"), *ends, ("output", query.output)]
+    semantics = query.semantics or "implicit"
+    asked = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("output", query.output)]
     return [f"{name:<13}{value}" for name, value in asked if value is not None]
 
 

@@ -43,7 +43,7 @@ class QueryOptions:
 
     @property
     def of_one_kind(self) -> dict[str, Any]:
-        """The options that are given and go with path queries alone, or with patterns alone, by the query's words for them."""
+        """The options that are given and go with path queries alone or with patterns alone, by their names in a query."""
         names = (*OF_PATHS, *OF_PATTERNS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
@@ -109,7 +109,7 @@ class QueryOptions:
             raise click.UsageError(str(error)) from error
 
     def refuse_misspelt(self, text: str) -> None:
-        """Raise a usage error that points to what is not understood of a query, or names an option that does not go with it."""
+        """Raise a usage error that points to what is not understood of a query, or names an option that does not fit it."""
         from rpq import automata
         from rpq.errors import QueryError
         from rpq.queries.language import language_of, unfit

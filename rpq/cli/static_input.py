@@ -45,7 +45,8 @@ def _edges_of(path: str, format: str) -> Iterator[pa.RecordBatch]:
     for batch in open_reader(format, [path], columns=columns):
         names = batch.columns.schema.names
         if "delete" in names and pc.any(batch.columns.column("delete")).as_py():
-            raise InputError(f"{path}: deletes an edge; edges without time are there from the beginning to the end", file=path)
+            message = "deletes an edge; edges without time are there from the beginning to the end"
+            raise InputError(f"{path}: {message}", file=path)
         yield pa.RecordBatch.from_arrays([batch.columns.column(name) for name in _NAMES], _NAMES)
 
 

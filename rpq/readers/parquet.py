@@ -2,9 +2,9 @@
 
 Columns, by name: `source` and `target` (both text, or both integers, which become int64), `label` (text), `timestamp`
 (an integer, or an Arrow timestamp, which becomes the int64 of its unit as Parquet stores it: seconds are stored as
-milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or
-`-`) and `stream` (text, null or empty for none), or under the names that were given for them.  Text may be dictionary-encoded or a view.  Further columns are not
-read, unless a condition names them.
+milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or `-`) and `stream` (text, null or empty
+for none), or under the names that were given for them.  Text may be dictionary-encoded or a view.  Further columns are
+not read, unless a condition names them.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
 def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.Array]:
     """The columns of rows of ids, of which there are some; all have the same columns."""
     order = rows[0].order
-    places, used = _renumbered(np.concatenate([some.values for some in rows]), vertices.count)
+    places, used = _renumbered(np.concatenate([some.arranged(order) for some in rows]), vertices.count)
     names = vertices.names_of(used)
     return [names.take(pa.array(np.ascontiguousarray(places[:, place]))) for place in order]
 
@@ -83,11 +83,12 @@ def _block_of(
 ) -> Block:
     """The rows of deltas with the same columns, one delta after the other."""
     lengths = np.concatenate([delta.lengths() for _, delta in deltas])
-    places, used = _renumbered(np.concatenate([delta.ids.values for _, delta in deltas]), vertices.count)
+    order = deltas[0][1].ids.order  # other queries may have found their columns in another one
+    places, used = _renumbered(np.concatenate([delta.ids.arranged(order) for _, delta in deltas]), vertices.count)
     return Block(
         columns=columns,
         query=np.repeat(np.array([n for n, _ in deltas], np.int32), [len(delta) for _, delta in deltas]),
-        ids=IdRows(places, deltas[0][1].ids.order),
+        ids=IdRows(places, order),
         timestamp=np.repeat(np.concatenate([delta.times for _, delta in deltas]), lengths),
         removed=np.repeat(np.concatenate([delta.kinds < 0 for _, delta in deltas]).astype(np.uint8), lengths),
         names=vertices.names_of(used),

@@ -10,7 +10,7 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.stream.column_problems import NUMBER, cast, filled, problem, signed, to_end
 from rpq.stream.stream_time import StreamTime
-from rpq.stream.values import MISSING, shown, timestamps_of
+from rpq.stream.values import MISSING, kind_of_timestamp, shown, timestamps_of
 
 EARLIEST = -(2**63) + 1
 """The smallest timestamp; the one below it means "never" inside the engine."""
@@ -19,17 +19,18 @@ _COARSER = {"ns": "us", "us": "ms", "ms": "s", "s": "s"}
 
 
 def timestamps_as_integers(
-    column: Any, times: StreamTime, latest: int, problems: list[InputError], *, end: int | None = None
+    column: Any, times: StreamTime, latest: int, problems: list[InputError], *, end: int | None = None, alike: bool = False
 ) -> tuple[np.ndarray, StreamTime]:
     """Timestamps as integers, and what is known of the stream's time with them.
 
-    `end` is where tuples end for other reasons: nothing is learnt of what follows. What is wrong is added to `problems`; a
-    column that does not go with the stream at all is an `InputError`.
+    `end` is where tuples end for other reasons: nothing is learnt of what follows. Values of a list that are `alike` are
+    not divided by their kinds. What is wrong is added to `problems`; a column that does not go with the stream at all is an
+    `InputError`.
     """
     count, mistakes = len(column), len(problems)
     if isinstance(column, list):
         taken = timestamps_of(column)
-        if times.unit is not None and taken[1] is not None and taken[1].is_of_other_kind:
+        if times.unit is not None and not alike and taken[1] is not None and taken[1].is_of_other_kind:
             return _of_both_kinds(column, times, latest, problems, count if end is None else end)
         array = to_end(taken, count, "timestamp", problems)
     else:
@@ -73,14 +74,13 @@ def timestamps_as_integers(
 def _of_both_kinds(
     values: list[Any], times: StreamTime, latest: int, problems: list[InputError], end: int
 ) -> tuple[np.ndarray, StreamTime]:
-    """The same of a list with plain numbers and dates or times, which go together where the stream has a unit.
+    """The same of a list of plain numbers and dates or times, which go together where the stream has a unit.
 
     The result is that of pushing them one by one: what came first tells the type of the rows.
     """
-    places: dict[bool, list[int]] = {}
+    places: dict[int | None, list[int]] = {}
     for place, value in enumerate(values[:end]):
-        plain = value.as_py() if isinstance(value, pa.Scalar) else value
-        places.setdefault(isinstance(plain, (int, np.integer)), []).append(place)
+        places.setdefault(kind_of_timestamp(value), []).append(place)
     numbers = np.zeros(len(values), np.int64)
     for rows in places.values():  # that of the first value first
         rows = [row for row in rows if row < end]
@@ -88,7 +88,7 @@ def _of_both_kinds(
             continue
         found: list[InputError] = []
         try:
-            some, times = timestamps_as_integers([values[row] for row in rows], times, latest, found)
+            some, times = timestamps_as_integers([values[row] for row in rows], times, latest, found, alike=True)
         except InputError as misfit:
             if not rows[0]:
                 raise

@@ -35,7 +35,8 @@ _STEPS_BELOW = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 class Misfit(NamedTuple):
     """The first value of a column that does not fit: its row, and what is wrong with it.
 
-    `is_of_other_kind` tells a time among numbers, or a number among times, that would fit without these.
+    `is_of_other_kind` tells one that would fit without those before: a time among numbers, a number among times, a time too
+    far away for the unit of others.
     """
 
     row: int
@@ -182,6 +183,18 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
     return _moments(good, values, misfit)
 
 
+def kind_of_timestamp(value: Any) -> int | None:
+    """What timestamps of one array share: 0 is of numbers, else the nanoseconds that a time is exact to; None: neither."""
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    if isinstance(value, (int, np.integer)):
+        return 0
+    try:
+        return None if _is_missing(value) else _moment(value).step
+    except _Unfit:
+        return None
+
+
 def moments_of_numpy(column: np.ndarray) -> pa.Array:
     """An array of datetime64 in a unit that Arrow does not have, in one that it has: floored to nanoseconds."""
     unit, count = np.datetime_data(column.dtype)
@@ -300,7 +313,8 @@ def _moments(good: list[_Moment], values: list[Any], misfit: Misfit | None) -> t
     numbers = [moment.nanoseconds // step for moment in good]
     for row, number in enumerate(numbers):
         if not -(2**63) <= number < 2**63:
-            misfit = Misfit(row, f"{shown(values[row])} does not fit into 64 bits in the unit of those beside it")
+            reason = f"{shown(values[row])} does not fit into 64 bits in the unit of those beside it"
+            misfit = Misfit(row, reason, is_of_other_kind=True)
             del numbers[row:]
             break
     if step == NANOSECONDS["d"]:

@@ -104,6 +104,6 @@ def length_of(value: int | str, *, unit: str | None, field: Literal["window", "s
 def _inserts(number: str, text: str, field: Literal["window", "slide"]) -> int:
     number = number.strip()
     if not (number.isascii() and number.isdigit()) or len(number) > 18 or not int(number):
-        what = "count:1000, the last 1000 inserts" if field == "window" else "10, where the window moves at every tenth insert"
+        what = "count:1000, the last 1000 inserts" if field == "window" else "10, to move at every tenth insert"
         raise WindowTextError(f"{text!r} is no number of inserts: expected such as {what}", field=field)
     return int(number)

@@ -1,8 +1,9 @@
 """Where the rows of a result go: files of text and Parquet files, standard output.
 
-A sink takes tables of answer changes and writes the columns of a query, `timestamp,op` and, with witnesses, `path`.  Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a
-crash: after `commit()` everything written is on disk, and a later sink that is opened at the position which `commit`
-returned throws away what was written behind it.
+A sink takes tables of answer changes and writes the columns of a query, `timestamp,op` and, with witnesses, `path`.
+Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a crash:
+after `commit()` everything written is on disk, and a later sink that is opened at the position which `commit` returned
+throws away what was written behind it.
 
 ==================  ============================================  ==================================================
 sink                 written                                       position
@@ -107,10 +108,11 @@ def open_sink(
 ) -> Sink:
     """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
 
-    `answers` are the columns of a query's answers.  Rows of `several` queries begin with the query's name.  A `resumable` sink goes on at `position`, or begins anew if
-    that is None.  One that `grows` is written in place where the format allows it (text), for those who follow it;
-    without either, a file is put in place by `close`.  Devices and FIFOs take CSV if their names do not tell a format.
-    Raises `SinkError` for another ending, a file that cannot be written, and one that is shorter than the position.
+    `answers` are the columns of a query's answers.  Rows of `several` queries begin with the query's name.  A
+    `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
+    the format allows it (text), for those who follow it; without either, a file is put in place by `close`.  Devices
+    and FIFOs take CSV if their names do not tell a format. Raises `SinkError` for another ending, a file that cannot be
+    written, and one that is shorter than the position.
     """
     columns = columns_of(answers, witness=witness, several=several)
     ending = check_suffix(path)

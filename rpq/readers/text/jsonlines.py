@@ -1,8 +1,8 @@
 """JSON lines: one object a line, the columns of a tuple by name.
 
 Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.times`): the first
-object decides for its file.  Labels are text; `op` may be missing or null, which is `+`, and so may `stream`.  Other keys are not read, unless
-a condition names them; then a key may be missing, and its values may be of any kind.
+object decides for its file.  Labels are text; `op` may be missing or null, which is `+`, and so may `stream`.  Other
+keys are not read, unless a condition names them; then a key may be missing, and its values may be of any kind.
 
 As with lines of fields there are two ways: `JsonLayout.read` is the definition, line by line, and knows what is wrong
 where; whole blocks go through Arrow, which gives up wherever the two might differ.

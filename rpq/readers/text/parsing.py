@@ -27,8 +27,9 @@ from rpq.readers.times import times_of
 One = TypeVar("One")
 
 _TYPES = {
-    **{"source": pa.string(), "target": pa.string(), "label": LABEL_TYPE, "timestamp": pa.int64()},
-    **{"op": LABEL_TYPE, "stream": LABEL_TYPE},
+    **dict.fromkeys(("source", "target"), pa.string()),
+    "timestamp": pa.int64(),
+    **dict.fromkeys(("label", "op", "stream"), LABEL_TYPE),
 }
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
 EXACT_BYTES = 1 << 14
