@@ -15,9 +15,9 @@ from rpq.queries.protocol import Figures, Guard, Question, Resources, RunningQue
 from rpq.results.changes import Asked
 from rpq.results.delta import Delta
 from rpq.running.reports import Reports
-from rpq.stream.columns import EARLIEST
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.timestamps import EARLIEST
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, CountWindow, UnboundedWindow, Window
 

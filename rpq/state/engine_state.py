@@ -29,9 +29,9 @@ from rpq.running.evaluation import Evaluation
 from rpq.running.reports import Reports
 from rpq.state.state_content import Content, Labels, QueryState
 from rpq.state.state_layout import STATE, Edges, read_file, write_file
-from rpq.stream.columns import EARLIEST
 from rpq.stream.counted import ABSENT
 from rpq.stream.stream_time import StreamTime
+from rpq.stream.timestamps import EARLIEST
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 

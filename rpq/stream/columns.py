@@ -95,11 +95,11 @@ def columns_of(
     others: list[InputError] = []
     delete = _deletes(read, count, others)
     streams = _streams(read["stream"], others) if "stream" in read else None
-    end = min((one.row or 0 for one in (*problems, *others)), default=count)
-    timestamp, times = timestamps_as_integers(read["timestamp"], times, latest, problems, end=end)
+    bad = min((one.row or 0 for one in (*problems, *others)), default=count)
+    timestamp, times = timestamps_as_integers(read["timestamp"], times, latest, problems, end=bad)
     problems += others
     error = min(problems, key=lambda one: one.row or 0) if problems else None
-    end = count if error is None else error.row
+    end = count if error is None else error.row or 0
     # Where the first tuple is bad already, a column may be of no type.
     for name, vertices in (("source", source), ("target", target)) if end else ():
         expected = kind or ("string" if source.type == TEXT else "int64")

@@ -145,8 +145,9 @@ class Layout:
 
     `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, `stream` (which may be empty), or ""
     for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of them may be
-    missing from a line.  With `integers`, vertices and labels must be integers, but stay text; with `brackets`, they lose a pair of angle
-    brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas, never between blanks.
+    missing from a line.  With `integers`, vertices and labels must be integers, but stay text; with `brackets`, they lose a
+    pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas, never
+    between blanks.
     `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
     `time_unit`.
     """
