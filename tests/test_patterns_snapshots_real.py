@@ -60,16 +60,24 @@ def updates() -> Stream:
     return Stream(np.array(source), np.array(label), np.array(target), np.array(time), np.array(delete))
 
 
-def snapshot(stream: Stream, count: int, window: rpq.Window) -> set[tuple[int, str, int]]:
-    """The edges that the window holds after so many tuples, which are in the order of time."""
-    held: dict[tuple[int, str, int], int] = {}
-    for source, label, target, time, delete in zip(*(column[:count].tolist() for column in stream), strict=True):
-        if delete:
-            held.pop((source, label, target), None)
-        else:
-            held[source, label, target] = time
-    bound = window.lower_bound(int(stream.timestamp[count - 1]))
-    return {edge for edge, time in held.items() if time > bound}
+class Snapshot:
+    """The edges of a window, found without the engine, of tuples in the order of time."""
+
+    def __init__(self, window: rpq.Window) -> None:
+        self._window = window
+        self._held: dict[tuple[int, str, int], int] = {}
+
+    def after(self, tuples: Stream) -> set[tuple[int, str, int]]:
+        """The edges that the window holds after these further tuples."""
+        held, time = self._held, 0
+        for source, label, target, time, delete in zip(*(column.tolist() for column in tuples), strict=True):
+            if delete:
+                held.pop((source, label, target), None)
+            else:
+                held[source, label, target] = time
+        bound = self._window.lower_bound(time)
+        self._held = {edge: moment for edge, moment in held.items() if moment > bound}
+        return set(self._held)
 
 
 def found_by_sparql(pattern: str, columns: tuple[str, ...], edges: set[tuple[int, str, int]]) -> np.ndarray:
@@ -109,13 +117,12 @@ def test_answers_are_what_sparql_finds_in_the_snapshot(read, patterns, days, day
     window = rpq.Window(size=days * day, slide=day)
     asked = [rpq.Query(text, window=window) for text in patterns if not few or text in FEW]
     engine = rpq.Engine(*asked)
-    begin, solutions = 0, dict.fromkeys(patterns, 0)
+    begin, solutions, snapshot = 0, dict.fromkeys(patterns, 0), Snapshot(window)
     chosen = np.random.default_rng(7).choice(len(stream.source) - 1, moments, replace=False) + 1
     for end in sorted(chosen.tolist()):
-        part = {name: column[begin:end] for name, column in stream._asdict().items()}
-        engine.push(**part, collect=False)
-        begin = end
-        edges = snapshot(stream, end, window)
+        part = Stream(*(column[begin:end] for column in stream))
+        engine.push(part._asdict(), collect=False)
+        begin, edges = end, snapshot.after(part)
         for query in asked:
             found = engine.answers(query.name).to_arrow()
             mine = np.column_stack([column.to_numpy() for column in found.columns])
