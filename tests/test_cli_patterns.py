@@ -225,6 +225,39 @@ def test_what_does_not_fit_is_refused_by_name(rpq, edges, args, message):
     assert not Path("rows.csv").exists()
 
 
+def test_witnesses_are_a_column_behind_those_of_the_pattern(rpq, edges):
+    asked = ("--input", edges, *WINDOW, "--output", "-", "--quiet", "--witness")
+    status, out, _ = rpq("run", CHAIN, *asked)
+    header, rows = next(csv.reader(io.StringIO(out))), list(csv.DictReader(io.StringIO(out, newline="")))
+    assert status == 0 and header == ["x", "y", "z", "timestamp", "op", "path"]
+    assert in_order([tuple(row.values())[:-1] for row in rows]) == expected(CHAIN)
+    for row in rows:
+        assert (row["path"] == "") == (row["op"] == "-")
+        if row["path"]:
+            first, second = json.loads(row["path"])
+            assert (first[:2], first[3], second[:2], second[3]) == ([row["x"], "a"], row["y"], [row["y"], "b"], row["z"])
+    status, _, err = rpq("run", "?path a ?y", *asked)
+    assert status == 2 and "--witness: the column of witnesses is called path; rename the variable ?path" in err
+
+
+@pytest.mark.parametrize("report", ["slide", "time"])
+def test_reports_are_those_of_the_oracle(rpq, edges, report):
+    asked = ("--input", edges, *WINDOW, "--report", report, "--output", "-")
+    status, out, err = rpq("run", CHAIN, *asked)
+    assert status == 0 and rows_of(out)[1] == expected(CHAIN, report=report)
+    assert "10, slide 3, explicit" in err.splitlines()[0]
+    status, _, err = rpq("run", CHAIN, *asked, "--semantics", "implicit")
+    assert status == 2 and "its rows are explicit" in err
+
+
+def test_the_rows_of_one_tuple_are_bounded(rpq, edges):
+    edges.write_text("s t a 1\nt u b 2\nt v b 2\nt w b 2\nr t a 3\n")
+    asked = ("--input", edges, *WINDOW, "--output", "-", "--quiet")
+    status, out, err = rpq("run", CHAIN, *asked, "--max-rows", 2)
+    assert status == 1 and "at the tuple r t a 3" in err and out.splitlines()[1:] == ["s,t,u,2,+", "s,t,v,2,+", "s,t,w,2,+"]
+    assert rpq("run", CHAIN, *asked, "--max-rows", 3)[0] == 0
+
+
 def test_the_language_decides_what_a_text_is(rpq, edges):
     edges.write_text("ask u a 1\n")
     for text in ("<ask> a ?x", "ask a ?x"):
@@ -303,6 +336,18 @@ def test_a_file_of_queries_of_both_kinds(rpq, edges):
     assert queries["ends"]["columns"] == ["x", "z"] and queries["path"]["columns"] == ["source", "target"]
     assert (queries["other ends"]["window"], queries["other ends"]["slide"]) == ("count:9", 2)
     assert (queries["all"]["window"], queries["all"]["slide"]) == ("unbounded", None)
+
+
+def test_explain_shows_patterns_of_a_file(rpq, edges):
+    Path("q.toml").write_text(TOML)
+    status, out, _ = rpq("explain", "--queries", "q.toml")
+    chain, ends, other, path, everything = out.split("\n\nquery ")
+    assert status == 0 and "pattern      ?x a ?y . ?y b ?z" in chain and "semantics    explicit" in chain
+    assert "columns      x, z, each row once" in ends and "matching     isomorphism" in other
+    assert "window       count:9, slide 2" in other and "minimal automaton" in path
+    assert "window       unbounded\n" in everything and "output       all.parquet" in everything
+    graphs = rpq("explain", "--queries", "q.toml", "--dot", "-")[1]
+    assert graphs.count("digraph") == 5
 
 
 def test_options_are_defaults_of_patterns_in_a_file(rpq, edges):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli.settings import RunSettings
+from rpq.queries.language import language_of
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -22,6 +23,16 @@ class Asked:
 
     settings: RunSettings
     entries: tuple[AskedQuery, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the answers to an expression."""
+        from rpq.queries.pattern import Pattern
+        from rpq.queries.query import PAIR
+
+        text = str(self.settings.expression)
+        language = self.settings.language or language_of(text)
+        return PAIR if language == "path" else Pattern.read(text, self.settings.select).columns
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """What that means over a stream with this time unit, and with integers or texts as vertices."""

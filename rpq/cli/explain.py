@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rpq.cli.option_types import WrittenFile
+from rpq.stream.window_text import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
+    from rpq.patterns.explained import Explanation
     from rpq.queries.query_file import AskedQuery
 
 
@@ -114,18 +116,19 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
     asked = entries_of(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
-    if pattern := next((query for query in asked if query.dfa is None), None):
-        raise click.UsageError(f"{pattern.place}: is a graph pattern, which is not explained yet")
-    automata_of = {query.name: query.dfa for query in asked if query.dfa is not None}
-    graphs = "".join(dfa.to_dot() for dfa in automata_of.values())
+    explained = [query.dfa or _explained(query) for query in asked]
+    graphs = "".join(one.to_dot() for one in explained)
     if dot == "-":
         click.echo(graphs, nl=False)
         return
-    for number, query in enumerate(asked):
+    for number, (query, one) in enumerate(zip(asked, explained, strict=True)):
         if number:
             click.echo()
         click.echo(f"query        {printable(query.name)}")
-        click.echo(describe(automata.parse(query.expression), automata_of[query.name], options=_options(query)))
+        if query.dfa is not None:
+            click.echo(describe(automata.parse(query.expression), query.dfa, options=_options(query)))
+        else:
+            click.echo("\n".join([*_options(query), str(one)]))
     if dot is not None:
         _write(dot, graphs.encode())
 
@@ -137,10 +140,24 @@ def _options(query: AskedQuery) -> list[str]:
         for field, vertices in (("sources", query.sources), ("targets", query.targets))
         if vertices is not None
     ]
-    window = None if query.window is None else f"{query.window}, slide {query.slide or 'not given'}"
+    window = query.window
+    if window is not None and kind_of_text(window) != "unbounded":
+        window = f"{window}, slide {query.slide or 'not given'}"
     semantics = query.semantics or "implicit"
-    asked = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("output", query.output)]
-    return [f"{name:<13}{value}" for name, value in asked if value is not None]
+    asked = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("report", query.report)]
+    return [f"{name:<13}{value}" for name, value in [*asked, ("output", query.output)] if value is not None]
+
+
+def _explained(asked: AskedQuery) -> Explanation:
+    """What a pattern of a file means."""
+    from rpq.patterns.explained import explain
+    from rpq.queries.language import OF_PATTERNS
+    from rpq.queries.query import PatternQuery
+    from rpq.stream.window import Window
+
+    options = {name: value for name in OF_PATTERNS if (value := getattr(asked, name)) is not None}
+    any_window = Window(size=1, slide=1)
+    return explain(PatternQuery(asked.expression, window=any_window, paths=asked.paths, **options))
 
 
 def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str] | None = None) -> str:

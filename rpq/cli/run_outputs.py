@@ -12,7 +12,7 @@ from rpq.cli.asked import Asked
 from rpq.cli.named_files import output_key
 from rpq.cli.outputs.late import LateFile
 from rpq.cli.outputs.query_outputs import QueryOutputs
-from rpq.cli.outputs.sinks import Sink, open_sink
+from rpq.cli.outputs.sinks import WITNESS_COLUMN, Sink, open_sink
 from rpq.queries.query_file import AskedQuery
 
 if TYPE_CHECKING:
@@ -109,7 +109,14 @@ def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *
 
 
 def refuse_other_columns(asked: Asked) -> None:
-    """Raise a usage error where queries share an output, but not their columns."""
+    """Raise a usage error where queries share an output, but not their columns, or have one called as that of witnesses."""
+    if asked.settings.witness:
+        for columns in [entry.columns for entry in asked.entries] or [asked.columns]:
+            if WITNESS_COLUMN in columns:
+                raise click.UsageError(
+                    f"--witness: the column of witnesses is called {WITNESS_COLUMN}; rename the variable ?{WITNESS_COLUMN}, "
+                    "or select others"
+                )
     first = _first_by_output(asked)
     for entry in asked.entries:
         if entry.output is None or entry.columns == (one := first[output_key(entry.output)]).columns:

@@ -65,9 +65,9 @@ def columns_of(
     """The tuples of a table, record batch, pandas frame or mapping of columns.
 
     Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream
-    (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times` say; one above
-    `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given. All tuples are of
-    `stream`, if that is.
+    (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times`
+    say; one above `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given. All
+    tuples are of `stream`, if that is.
     """
     given, unknown = given_columns(data)
     if stream is not None:
