@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
+from rpq.errors import RpqError
 from rpq.queries.query import PatternQuery
 from rpq.stream.window_text import told
 
@@ -48,9 +49,12 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
 
 
 def explanations_of(engine: Engine) -> list[dict[str, Any]]:
-    """How each pattern was evaluated, with what was counted at each step."""
+    """How each pattern was evaluated, with what was counted at each step; nothing of an engine that failed in a tuple."""
     patterns = [query for query in engine.queries if isinstance(query, PatternQuery)]
-    return [{"name": query.name, **engine.explain(query.name).to_dict()} for query in patterns]
+    try:
+        return [{"name": query.name, **engine.explain(query.name).to_dict()} for query in patterns]
+    except RpqError:  # what it had counted then is neither that before the tuple nor that behind it
+        return []
 
 
 def peak_memory_bytes() -> int:
