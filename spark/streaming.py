@@ -86,11 +86,6 @@ def rpq_changes(
             "leave it at 'error', with a larger simple_budget"
         )
     for query in queries:
-        if query.window.kind != "time":
-            raise PipelineError(
-                f"query {query.name!r}: count windows and unbounded ones do not run on a stream of Spark, whose state is a "
-                "window of time; give a window such as rpq.Window(size=\"30d\", slide=\"1d\")"
-            )
         if (report := getattr(query, "report", "change")) != "change":
             raise PipelineError(
                 f"query {query.name!r}: report={report!r} does not run on a stream of Spark, whose state does not have the "

@@ -64,13 +64,16 @@ class Partitions:
         self.testers = {key: TwsTester(AnswerChanges(queries, numbers=numbers, memory_limit=None)) for key in self.keys}
         self.workers: dict[str, EngineCache] = {}
 
-    def push(self, rows: list[Row], worker: str = "one", sequence: list[int] | None = None) -> Counter:
-        """Let a worker apply a micro-batch; its answer changes."""
+    def push(
+        self, rows: list[Row], worker: str = "one", sequence: list[int] | None = None, kind: Any = None
+    ) -> Counter:
+        """Let a worker apply a micro-batch; its answer changes, as tuples of a kind."""
         processor.cache = self.workers.setdefault(worker, EngineCache())
         found: Counter = Counter()
         for key, tester in self.testers.items():
             frame = tester.testInPandas(key, envelopes(rows, sequence))
-            found.update(rpq.Change(*row) for row in frame.itertuples(index=False, name=None))
+            rows_of_frame = frame.itertuples(index=False, name=None)
+            found.update(rows_of_frame if kind is tuple else (rpq.Change(*row) for row in rows_of_frame))
         return found
 
     def fail(self, rows: list[Row], worker: str) -> None:
@@ -160,6 +163,66 @@ def test_random_streams(vertices: tuple):
         assert record.time == engine.time
         assert record.late == late
         assert record.tuples == sum(map(len, batches))
+
+    check()
+
+
+PATTERNS = (
+    "?x a ?y",
+    "?x a ?y . ?y b ?z",
+    "?x a ?y . ?y a ?x",
+    "?y ^a ?x . ?y b _:z",
+    "?x a ?x",
+    "?x a ?y . ?z b ?z",
+    "?x a ?y . <{v}> b ?y",
+    "?x a ?y . ?y b ?z . ?z c ?x",
+)
+
+
+@st.composite
+def several_patterns(draw: Any, vertices: tuple) -> list[rpq.Query]:
+    made = []
+    for number in range(draw(st.sampled_from((1, 1, 2)))):
+        size, slide = draw(st.sampled_from(((1, 1), (10, 3), (4, 7), (100, 1), (30, 30))))
+        text = draw(st.sampled_from(PATTERNS)).format(v=draw(st.sampled_from(vertices)))
+        made.append(
+            query(
+                text,
+                size=size,
+                slide=slide,
+                semantics=draw(st.sampled_from(("explicit", "explicit", "implicit"))),
+                select=("x",) if number or draw(st.booleans()) else ("y", "x") if "?y" in text else ("x",),
+                distinct=draw(st.booleans()),
+                matching=draw(st.sampled_from(("homomorphism", "isomorphism"))),
+                name=f"q{number}",
+            )
+        )
+    return made
+
+
+@pytest.mark.parametrize("vertices", [(0, 1, 7, 2**40, 5), ("x", "y", "007", "7", "ü")], ids=["integers", "texts"])
+def test_random_streams_of_patterns(vertices: tuple):
+    """The rows of the local engine, which those of patterns are divided from by the first vertex of a binding."""
+
+    @examples(25)
+    @given(data=st.data(), batches=streams(vertices), partitions=st.sampled_from((1, 2, 5)))
+    def check(data: Any, batches: list[list[Row]], partitions: int) -> None:
+        queries = data.draw(several_patterns(vertices))
+        parts = Partitions(*queries, partitions=partitions)
+        engine = rpq.Engine(*queries)
+        for number, batch in enumerate(batches):
+            worker = data.draw(st.sampled_from(("one", "one", "two", "three", f"new {number}")))
+            if data.draw(st.integers(0, 4)) == 0:
+                parts.fail(data.draw(st.sampled_from(batches)), worker)
+            wanted = Counter(
+                tuple(row.values()) for table in engine.push_rows(in_order(batch)).tables() for row in table.to_pylist()
+            )
+            if len({one.columns for one in queries}) > 1:
+                with pytest.raises(rpq.QueryError, match="have different columns"):
+                    parts.push(batch, worker)
+                return
+            assert parts.push(batch, worker, kind=tuple) == wanted
+        assert parts.record().time == engine.time
 
     check()
 

@@ -51,12 +51,8 @@ drop_self_loops = click.option("--drop-self-loops", is_flag=True, help="Leave ou
 def window_and_slide(sizes: str) -> Option:
     """`--window` and `--slide`; `sizes` says what a size may be."""
     return together(
-        click.option(
-            "--window", metavar="W", help=f"Size of the window: {sizes}; count:N for the last N inserts, or unbounded."
-        ),
-        click.option(
-            "--slide", metavar="S", help="How far the window moves at once; as --window, of count:N a number of inserts."
-        ),
+        click.option("--window", metavar="W", help=f"Size of the window: {sizes}."),
+        click.option("--slide", metavar="S", help="How far the window moves at once; as --window."),
     )
 
 

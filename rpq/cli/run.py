@@ -15,25 +15,36 @@ from rpq.cli.settings import RunSettings
 from rpq.cli.several import SeveralValuesCommand
 
 EPILOG = """\b
---input, --static, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
-after -- (then it may start with a -):
+--input, --static, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last,
+or after -- (then it may start with a -):
   rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
   rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
+  rpq run '?x a2q ?y . ?y c2q ?z' --select x,z --distinct --input sx-*.txt.gz --format stackoverflow --window count:10000
+  rpq run '?x role moderator . ?x knows ?y' --static roles.csv --input edges.csv --window 30d --slide 1d --time-unit s
   rpq run --query Q2 --dataset stackoverflow --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d
   rpq run --queries queries.toml --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
 
 \b
 --queries: in TOML each query is a table [[query]], in JSON lines (.jsonl) an object on a line of its own, with the fields
-  name (by default the expression), query (the expression), window, slide, paths, semantics, sources, targets (lists),
-  simple_budget, on_budget, output (as --output; queries may share one).
-What a query does not say is said by a table [defaults] of the TOML file, and what that does not by the options --window,
---slide, --paths, --semantics, --source, --target, --simple-budget, --on-budget, --output.  All outputs have a first
-column query, the name.  A tuple is late if it is for every query.  Anything wrong with the file: nothing is run.
+  name (by default the expression), query (the expression or pattern), language, window, slide, paths, semantics; of paths
+  sources, targets (lists), simple_budget, on_budget; of patterns select (a list), distinct (true), matching, report;
+  output (as --output; queries with the same columns may share one).
+What a query does not say is said by a table [defaults] of the TOML file, and what that does not by the options of the same
+names, --source, --target and --output.  All outputs have a first column query, the name.  A tuple is late if it is for
+every query.  Anything wrong with the file: nothing is run.
   [[query]]
   name = "experts"
   query = "a2q/c2a*"
   window = "10d"
   output = "experts.parquet"
+
+\b
+--window count:N --slide M is the last N inserts that the query meets, moving at every M-th of them (1 if not given);
+--window unbounded has no slide: only deletes take edges out.
+
+\b
+--input NAME=FILE: all of the file belongs to the stream NAME (which has no /, or stands in <>), as a column stream says it
+of single tuples.  Queries read all streams as one.  What exists as it is written, a = in its name or not, is a file.
 
 \b
 --output writes CSV (.csv) or JSON Lines (.jsonl), compressed if .gz or .zst follows, or Parquet (.parquet).  A file is
@@ -76,7 +87,9 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
     metavar="CONDITION",
     help="Only tuples for which it holds: \"amount > 1000 and kind in ('buy', 'sell')\".",
 )
-@shared.window_and_slide("30d, 10m (minutes), 500ms, or a number in the stream's unit")
+@shared.window_and_slide(
+    "30d, 10m (minutes), 500ms, or a number in the stream's unit; count:N, the last N inserts; unbounded"
+)
 @shared.time_unit("where the format does not tell")
 @shared.paths
 @shared.budget_of_simple_paths
