@@ -186,6 +186,14 @@ def test_a_query_may_stand_in_a_file(rpq, edges):
     assert status == 2 and "EXPRESSION and --query-file are two queries; give one" in err
 
 
+def test_a_variable_that_is_no_column_may_have_any_name(rpq, edges):
+    edges.write_text("s t a 1\n")
+    asked = ("--input", edges, *WINDOW, "--output", "-", "--quiet")
+    assert rpq("run", "?op a ?y", "--select", "y", *asked)[1] == "y,timestamp,op\nt,1,+\n"
+    Path("q.jsonl").write_text('{"name": "q", "query": "?op a ?y", "select": ["y"]}\n')
+    assert rpq("run", "--queries", "q.jsonl", *asked)[1] == "query,y,timestamp,op\nq,t,1,+\n"
+
+
 def test_the_pointer_stands_below_the_column(rpq, edges):
     err = rpq("run", "?x a ?y . ?y b* . ?z", "--input", edges, *WINDOW)[2].splitlines()
     assert err[-4] == "Error: the pattern is not understood"
@@ -211,7 +219,7 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
         ((CHAIN, "--language", "path"), "the expression is not understood\ncolumn 1: unexpected '?'"),
         (("a/b", "--language", "pattern"), "the pattern is not understood\ncolumn 2"),
         (("s a t", "--language", "pattern"), "has no variable, so its rows have no columns"),
-        (("?op a ?y",), "all rows have a column called op: rename the variable ?op"),
+        (("?op a ?y",), "all rows have a column called op: rename the variable ?op, or select others"),
         ((CHAIN, "--window", "count:0"), "--window: 'count:0' is no number of inserts: expected such as count:1000"),
         ((CHAIN, "--window", "count:9", "--slide", "1d"), "--slide: '1d' is no number of inserts"),
         ((CHAIN, "--window", "unbounded", "--slide", 1), "--slide: a window without bounds does not slide; leave out '1'"),

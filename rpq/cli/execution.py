@@ -57,7 +57,7 @@ def execute(settings: RunSettings) -> int:
 
     resumed = _resumed(settings, identity)
     engine = resumed.engine if resumed else _new_engine(settings, queries)
-    static_edges = _load_static(settings, engine, begun.labels_seen, is_there=resumed is not None)
+    static_edges = _load_static(settings, None if resumed else engine, begun.labels_seen)
     session = Session(
         settings,
         engine=engine,
@@ -118,10 +118,10 @@ def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query]) -> rpq.Engi
     )
 
 
-def _load_static(settings: RunSettings, engine: rpq.Engine, labels_seen: LabelsSeen, *, is_there: bool) -> int | None:
-    """Load the edges without time; how many, None where they are in the engine already."""
-    if is_there or not settings.static:
-        return None
+def _load_static(settings: RunSettings, engine: rpq.Engine | None, labels_seen: LabelsSeen) -> int:
+    """Load the edges without time, which an engine that was restored has already; how many there are."""
+    if not settings.static:
+        return 0
     try:
         return load_static(settings, engine, labels_seen)
     except InputError as error:

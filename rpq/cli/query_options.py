@@ -123,18 +123,14 @@ class QueryOptions:
             if language == "path":
                 automata.parse(text)
             else:
-                Pattern.read(text, None)
+                Pattern.read(text, self.select)
         except automata.ExpressionError as error:
             raise click.UsageError(f"the {NOUN[language]} is not understood\n{error}") from error
         except QueryError as error:
-            raise click.UsageError(str(error)) from error
+            option = "--" * str(error).startswith("select")
+            raise click.UsageError(f"{option}{error}") from error
         if misfit := unfit(language, text, self.of_one_kind):
             raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
-        if self.select is not None:
-            try:
-                Pattern.read(text, self.select)
-            except QueryError as error:
-                raise click.UsageError(f"--{error}") from error
         if language == "pattern" and self.on_budget != "error":
             raise click.UsageError(
                 f"--on-budget {self.on_budget} is an option of path queries: an answer to a pattern must not miss a path"

@@ -23,8 +23,11 @@ _NAMES = ["source", "target", "label"]
 _HASHED = 1 << 20
 
 
-def load_static(settings: RunSettings, engine: Engine, labels_seen: LabelsSeen) -> int:
-    """Load the edges of all files; how many there were. Raises `InputError`, which names the file."""
+def load_static(settings: RunSettings, engine: Engine | None, labels_seen: LabelsSeen) -> int:
+    """Load the edges of all files, or see their labels alone where an engine has them; how many there were.
+
+    Raises `InputError`, which names the file.
+    """
     count = 0
     for path in settings.static:
         for edges in _edges_of(path, settings.static_format):
@@ -32,6 +35,8 @@ def load_static(settings: RunSettings, engine: Engine, labels_seen: LabelsSeen) 
                 edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
             labels_seen.look_at(edges.column("label"))
             count += edges.num_rows
+            if engine is None:
+                continue
             try:
                 engine.load_static(edges)
             except InputError as error:

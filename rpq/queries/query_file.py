@@ -264,11 +264,14 @@ def _understood(
     if language == "sparql":
         raise place.error(NO_SPARQL, field="query")
     try:
-        dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, None))
+        select = values.get("select")
+        dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, select))
     except automata.ExpressionError as error:
         what = "expression" if language == "path" else "pattern"
         raise place.error(f"the {what} is not understood\n{error}", field="query") from error
     except QueryError as error:
+        if str(error).startswith("select"):
+            raise places.get("select", place).error(str(error).removeprefix("select: "), field="select") from error
         raise place.error(str(error), field="query") from error
     if misfit := unfit(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
@@ -277,12 +280,7 @@ def _understood(
     if values.get("on_budget") == "set_aside":
         where = places.get("on_budget", place)
         raise where.error("'set_aside' is of path queries: an answer to a pattern must not miss a path", field="on_budget")
-    if values.get("select") is None:
-        return language, pattern.columns, None
-    try:
-        return language, Pattern.read(text, values["select"]).columns, None
-    except QueryError as error:
-        raise places.get("select", place).error(str(error).removeprefix("select: "), field="select") from error
+    return language, pattern.columns, None
 
 
 def _toml(file: str, content: bytes) -> dict[str, Any]:
