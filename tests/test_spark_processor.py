@@ -64,16 +64,13 @@ class Partitions:
         self.testers = {key: TwsTester(AnswerChanges(queries, numbers=numbers, memory_limit=None)) for key in self.keys}
         self.workers: dict[str, EngineCache] = {}
 
-    def push(
-        self, rows: list[Row], worker: str = "one", sequence: list[int] | None = None, kind: Any = None
-    ) -> Counter:
-        """Let a worker apply a micro-batch; its answer changes, as tuples of a kind."""
+    def push(self, rows: list[Row], worker: str = "one", sequence: list[int] | None = None) -> Counter:
+        """Let a worker apply a micro-batch; its answer changes."""
         processor.cache = self.workers.setdefault(worker, EngineCache())
         found: Counter = Counter()
         for key, tester in self.testers.items():
             frame = tester.testInPandas(key, envelopes(rows, sequence))
-            rows_of_frame = frame.itertuples(index=False, name=None)
-            found.update(rows_of_frame if kind is tuple else (rpq.Change(*row) for row in rows_of_frame))
+            found.update(frame.itertuples(index=False, name=None))
         return found
 
     def fail(self, rows: list[Row], worker: str) -> None:
@@ -221,7 +218,7 @@ def test_random_streams_of_patterns(vertices: tuple):
                 with pytest.raises(rpq.QueryError, match="have different columns"):
                     parts.push(batch, worker)
                 return
-            assert parts.push(batch, worker, kind=tuple) == wanted
+            assert parts.push(batch, worker) == wanted
         assert parts.record().time == engine.time
 
     check()
