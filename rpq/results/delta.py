@@ -17,6 +17,13 @@ class IdRows(NamedTuple):
         """The ids of a column of the query."""
         return self.values[:, self.order[number]]
 
+    def laid_out(self, order: tuple[int, ...]) -> np.ndarray:
+        """The rows as `values` that have another order."""
+        if order == self.order:
+            return self.values
+        column_at = np.argsort(order)
+        return self.values[:, np.array(self.order)[column_at]]
+
 
 class Delta:
     """Answer changes of one chunk of tuples, as one worker of a running query found them.
