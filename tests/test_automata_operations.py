@@ -1,6 +1,6 @@
 """Expressions made of expressions: the reversal, the non-empty words, one after the other.
 
-semantics.md S1 S12
+semantics.md S12
 """
 
 from __future__ import annotations

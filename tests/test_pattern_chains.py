@@ -1,6 +1,6 @@
 """Chains of atoms that become one: the same solutions, and what stays as it is.
 
-semantics.md S1 S2
+semantics.md S1
 """
 
 from __future__ import annotations

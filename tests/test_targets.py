@@ -1,6 +1,6 @@
 """Queries for few targets: the rows are those of the whole query to these targets, and they cost what few roots cost.
 
-semantics.md S1 S2 S6 S7
+semantics.md S1 S7
 """
 
 from __future__ import annotations
