@@ -7,8 +7,9 @@ answers it, in place of two and of a join whose rows are mostly the same ones ag
 
 An atom that is a single edge takes part where its part of the pattern is one chain: then the pairs that the index finds
 are the answers, and never more than the bindings that a join would go through (a2q/c2a on MathOverflow: 0.3 s, the join
-with DISTINCT 7 s). Elsewhere the join finds those pairs alone that other atoms let through, where the index
-would hold all.
+with DISTINCT 7 s). It also is the beginning or the end of a path where that brings it to a constant, or to a variable that
+an edge joins to one: then few trees are grown. Elsewhere the join finds those pairs alone that other atoms let through,
+where the index would hold all.
 
 Chains stay as they are where paths are simple (two simple paths in a row may cross each other) and under isomorphism
 (the vertex between them has to differ from others). Nor are those merged whose other ends are one variable: all pairs would
@@ -70,8 +71,9 @@ def _shortened(
 ) -> list[tuple[int, Atom]]:
     """One part of a pattern with its chains merged; with those of path atoms alone unless `edges_too`."""
     found = list(atoms)
+    few = _few([atom for _, atom in atoms])
     refused: set[Term] = set()
-    while (joint := _joint(found, columns, refused, edges_too)) is not None:
+    while (joint := _joint(found, columns, refused, few, edges_too)) is not None:
         middle, first, second = joint
         merged = _merged(found[first][1], found[second][1], middle)
         if merged is None:
@@ -82,8 +84,19 @@ def _shortened(
     return found
 
 
+def _few(atoms: Sequence[Atom]) -> set[Term]:
+    """Constants, and what an edge joins to one: terms that stand for few vertices."""
+    ends = [(atom.subject, atom.object) for atom in atoms if atom.edge is not None]
+    constants = {term for atom in atoms for term in (atom.subject, atom.object) if isinstance(term, Constant)}
+    return constants.union(*([begin, end] for begin, end in ends if begin in constants or end in constants))
+
+
 def _joint(
-    atoms: Sequence[tuple[int, Atom]], columns: Collection[str], refused: Collection[Term], edges_too: bool
+    atoms: Sequence[tuple[int, Atom]],
+    columns: Collection[str],
+    refused: Collection[Term],
+    few: Collection[Term],
+    edges_too: bool,
 ) -> tuple[Term, int, int] | None:
     """A variable that only joins two atoms, none of those that were refused, and where these are."""
     uses: dict[Term, list[int]] = {}
@@ -94,7 +107,9 @@ def _joint(
         hidden = isinstance(term, Blank) or (isinstance(term, Variable) and term.name not in columns)
         if not hidden or term in refused or len(places) != 2 or places[0] == places[1]:
             continue
-        if edges_too or all(atoms[place][1].edge is None for place in places):
+        joined = [atoms[place][1] for place in places]
+        edges = [atom for atom in joined if atom.edge is not None]
+        if edges_too or not edges or (len(edges) == 1 and {edges[0].subject, edges[0].object} & {*few} - {term}):
             return term, places[0], places[1]
     return None
 
