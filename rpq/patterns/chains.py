@@ -30,9 +30,12 @@ _LARGER = 2
 """How many times as many states as both automata together that of a chain may have."""
 
 
-def may_merge_chains(query: PatternQuery) -> bool:
-    """Whether a chain of the query's atoms means what its atoms mean, as far as its options go."""
-    return query.distinct and query.paths == "walk" and query.matching == "homomorphism"
+def atoms_to_evaluate(query: PatternQuery) -> tuple[Atom, ...]:
+    """The atoms of a query, with its chains merged where its options let a chain mean what its atoms mean."""
+    pattern = query.pattern
+    if query.distinct and query.paths == "walk" and query.matching == "homomorphism":
+        return with_chains_merged(pattern.atoms, pattern.columns)
+    return pattern.atoms
 
 
 def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:

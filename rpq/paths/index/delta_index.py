@@ -46,7 +46,7 @@ class PathDelta(Delta):
     __slots__ = ("pairs", "path_ends", "paths", "turned")
 
     def __init__(
-        self, *, pairs: np.ndarray, paths: np.ndarray, path_ends: np.ndarray, turned: bool, **events: np.ndarray
+        self, *, pairs: np.ndarray, paths: np.ndarray, path_ends: np.ndarray, turned: bool = False, **events: np.ndarray
     ) -> None:
         super().__init__(ids=None, **events)
         self.pairs = pairs
