@@ -164,6 +164,23 @@ def test_rows_leave_and_come_back_turned_the_right_way() -> None:
     assert engine.advance(11).rows() == [rpq.Change("q", "x", "z", 10, "-")]
 
 
+@pytest.mark.skipif(not hasattr(rpq, "CountWindow"), reason="windows of count are not there")
+def test_rows_are_turned_under_windows_of_count_too() -> None:
+    """The last two inserts: the third takes the first away, and its row, in one event."""
+    window = rpq.CountWindow(size=2)
+    engine = rpq.Engine(rpq.Query("a/b", name="q", window=window, semantics="explicit", targets=["z"]), witness=True)
+    changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 1), ("w", "y", "a", 1)])
+    assert [tuple(row) for row in changes.rows()] == [
+        ("q", "x", "z", 1, "+"),
+        ("q", "x", "z", 1, "-"),
+        ("q", "w", "z", 1, "+"),
+    ]
+    assert [path for path in changes.to_arrow(witness=True)["path"].to_pylist() if path] == [
+        '["x", "a", "y", "b", "z"]',
+        '["w", "a", "y", "b", "z"]',
+    ]
+
+
 def test_shares_are_of_targets_where_these_are_the_roots() -> None:
     query = rpq.Query("a+", window=WINDOW, targets=[f"v{i}" for i in range(20)])
     parts = []
