@@ -17,12 +17,14 @@ class IdRows(NamedTuple):
         """The ids of a column of the query."""
         return self.values[:, self.order[number]]
 
-    def laid_out(self, order: tuple[int, ...]) -> np.ndarray:
-        """The rows as `values` that have another order."""
-        if order == self.order:
+    def arranged(self, order: tuple[int, ...]) -> np.ndarray:
+        """The values as they would stand with this order."""
+        if self.order == order:
             return self.values
-        column_at = np.argsort(order)
-        return self.values[:, np.array(self.order)[column_at]]
+        values = np.empty_like(self.values)
+        for mine, other in zip(self.order, order, strict=True):
+            values[:, other] = self.values[:, mine]
+        return values
 
 
 class Delta:

@@ -82,8 +82,8 @@ def _block_of(
 ) -> Block:
     """The rows of deltas with the same columns, one delta after the other."""
     lengths = np.concatenate([delta.lengths() for _, delta in deltas])
-    order = deltas[0][1].ids.order  # others may have theirs: an index of a reversed expression has the target first
-    places, used = _renumbered(np.concatenate([delta.ids.laid_out(order) for _, delta in deltas]), vertices.count)
+    order = deltas[0][1].ids.order  # other queries may have found their columns in another one
+    places, used = _renumbered(np.concatenate([delta.ids.arranged(order) for _, delta in deltas]), vertices.count)
     return Block(
         columns=columns,
         query=np.repeat(np.array([n for n, _ in deltas], np.int32), [len(delta) for _, delta in deltas]),
