@@ -53,11 +53,12 @@ def index_over(
     explicit: bool = False,
     witness: bool = False,
     judge: Judge | None = None,
+    turned: bool = False,
     capacity: int = 256,
     guard: Guard | None = None,
 ) -> DeltaIndex:
     """The index of an expression over a window of any kind."""
-    options: dict[str, Any] = {"witness": witness, "judge": judge, "capacity": capacity, "guard": guard}
+    options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
     if isinstance(window, Window):
         return DeltaIndex(program, window, explicit=explicit, **options)
     return NumberedIndex(program, window, explicit=explicit, **options)
@@ -213,7 +214,8 @@ class NumberedIndex(DeltaIndex):
         is_eviction = (raw.orders % 2 == 0) & (len(self._times) > 0)
         orders = raw.orders | 1
         times = self._times[orders // 2] if len(self._times) else np.full(len(orders), self._time, np.int64)
-        parts = {"pairs": raw.pairs, "ends": raw.ends, "kinds": raw.kinds, "paths": raw.paths, "path_ends": raw.path_ends}
+        parts: dict[str, Any] = {"pairs": raw.pairs, "ends": raw.ends, "kinds": raw.kinds}
+        parts |= {"paths": raw.paths, "path_ends": raw.path_ends, "turned": raw.turned}
         if not is_eviction.any():
             return PathDelta(**parts, times=times, orders=orders)
         kept = net_rows(raw.pairs[:, None], raw.ends, raw.kinds, orders)
@@ -233,6 +235,7 @@ class NumberedIndex(DeltaIndex):
             orders=orders[some],
             paths=paths,
             path_ends=path_ends,
+            turned=raw.turned,
         )
 
     def _silent(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:
