@@ -52,6 +52,11 @@ class Delivered:
         """Bytes held."""
         return self._values.nbytes + sum(runs.nbytes for runs in self._runs)
 
+    @property
+    def row_count(self) -> int:
+        """Rows of all pieces. O(pieces)."""
+        return sum(int(runs[:, RUN_ROWS].sum()) for runs in self._runs)
+
     def clear(self) -> None:
         """Forget all of them."""
         self._runs.clear()
@@ -73,6 +78,28 @@ class Delivered:
         runs[:, RUN_VALUES] += self._count
         self._runs.append(runs)
         self._count = end
+
+    def rows_of_event(self, order: int, time: int, is_own: np.ndarray | None) -> dict[int, int]:
+        """How many rows of the last event, which is this one, there are so far of each part; those of a share alone.
+
+        `is_own` tells which first values a row may have. O(pieces of the event, and their rows where there is `is_own`).
+        """
+        found: dict[int, int] = {}
+        behind = self._count
+        for runs in reversed(self._runs):
+            mine = np.flatnonzero((runs[:, RUN_ORDER] == order) & (runs[:, RUN_TIME] == time))
+            if not len(mine):
+                break
+            for run in mine.tolist():
+                part, rows = int(runs[run, RUN_QUERY]), int(runs[run, RUN_ROWS])
+                if is_own is not None:
+                    end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else behind
+                    first = int(runs[run, RUN_VALUES])
+                    if end > first:  # a part without columns belongs to every share
+                        rows = int(is_own[self._values[first : end : (end - first) // rows]].sum())
+                found[part] = found.get(part, 0) + rows
+            behind = int(runs[0, RUN_VALUES])
+        return found
 
     def by_part(self) -> dict[int, PartRows]:
         """The rows by the number of the part, to be forgotten here. O(values + runs log runs)."""

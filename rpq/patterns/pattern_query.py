@@ -10,24 +10,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.errors import QueryError
 from rpq.files.described import Damage, Described
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows, events_of
+from rpq.patterns.explained import Explanation
 from rpq.patterns.meanings import Meaning, meanings_of, variable
 from rpq.patterns.pattern_host import PatternHost, Place
+from rpq.patterns.pattern_witness import witness_of
 from rpq.patterns.plan import Part, Plan, condition_part, is_one_part, plan_pattern
+from rpq.patterns.running_explained import explain_running
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Solutions
+from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.delta import Delta, IdRows
+from rpq.results.netting import ends_of_kept, net_rows
 from rpq.stream.chunk import Chunk
-from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 
 _NOT_HELD = int(np.iinfo(np.int64).min)
@@ -41,19 +46,20 @@ class RunningPattern(RunningQuery):
 
     question: PatternQuery
     workers: Sequence[Worker] = ()
-    has_witnesses = False
     needs_room = False
+    witnesses_are_of_now = True
 
     def __init__(self, question: PatternQuery, resources: Resources) -> None:
-        if resources.witness:
-            raise QueryError(f"query {question.name!r}: the witness of a graph pattern is not evaluated yet")
         self.question = question
+        self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
         self._labels = sorted(question.labels)
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(question.pattern, isomorphism=self._is_isomorphism)
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
+        self._is_counted = question.window.kind == "count"
+        self._repeats = False  # whether two bindings may give the same row
         self._is_direct = self._rows_are_those_of_its_part()
         self._solutions = Solutions(
             select=[variable(name) for name in question.columns],
@@ -64,12 +70,18 @@ class RunningPattern(RunningQuery):
         )
         self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
         self._parts: dict[int, list[tuple[int, Part]]] = {}  # of a meaning: the numbers that the host gave
+        self._most_rows = resources.rows.limit if question.report == "change" else None
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
         self._origin = self._host.new_origin() if resources.is_late else 0
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
         self._enter()
+
+    @property
+    def _is_netted(self) -> bool:
+        """Whether a solution may leave and come back in one event: of a count window that an insert moves."""
+        return self._is_counted and (self._repeats or not self._is_direct)
 
     @property
     def _is_isomorphism(self) -> bool:
@@ -80,7 +92,11 @@ class RunningPattern(RunningQuery):
             return False
         numbers: dict[str, int] = {}
         atoms = self._meanings[0].atoms(lambda label: numbers.setdefault(label, len(numbers)), self._names.index)
-        return is_one_part(atoms) and len(self._meanings) == 1 and not self.question.distinct
+        if not is_one_part(atoms) or len(self._meanings) > 1 or self.question.distinct:
+            return False
+        named = {term for atom in atoms for term in (atom.source, atom.target) if isinstance(term, str)}
+        self._repeats = len(named) > len(self.question.columns)
+        return True
 
     def _plan(self, meaning: Meaning, relation_of: Callable[[str], int], id_of: Callable[[str], int]) -> Plan:
         atoms = meaning.atoms(relation_of, id_of)
@@ -95,8 +111,9 @@ class RunningPattern(RunningQuery):
     # --- relations and plans ---------------------------------------------------------------------------------
 
     def _content(self, label: str, *, loopless: bool) -> Content:
-        window = self.question.window
-        return Content(label, window.size, window.slide, self._origin, loopless)
+        question = self.question
+        numbered = question.label_set if question.window.kind == "count" else None
+        return Content(label, question.window, numbered, self._origin, loopless)
 
     @property
     def _held(self) -> list[Content]:
@@ -108,9 +125,14 @@ class RunningPattern(RunningQuery):
         """For each label the relation that atoms read."""
         return [self._content(label, loopless=self.question.paths == "simple") for label in self._labels]
 
+    @property
+    def contents(self) -> set[Content]:
+        """What its relations hold."""
+        return {*self._held, *self._joined}
+
     def _enter(self) -> None:
         """Take relations and put plans in."""
-        for content in {*self._held, *self._joined}:
+        for content in self.contents:
             self._host.relations.take(content)
         self._counted_before = self._counted()
         self._latency_before = self._host.latency.copy()
@@ -126,7 +148,7 @@ class RunningPattern(RunningQuery):
         for meaning in [*self._parts]:
             self._take_out(meaning)
         self._ids.clear()
-        for content in {*self._held, *self._joined}:
+        for content in self.contents:
             self._host.relations.release(content)
 
     def resolve(self) -> None:
@@ -153,11 +175,12 @@ class RunningPattern(RunningQuery):
 
         plan = self._plan(self._meanings[number], relation.__getitem__, id_of)
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
-        # What expires silently has to be known where it is counted.
-        explicit = self.question.semantics == "explicit" or not self._is_direct
+        # What expires silently has to be known where it is counted, or may come back in the same event.
+        explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
+        is_told = self._is_direct and not self._is_netted and self._most_rows is not None
         name = self.question.name
         self._parts[number] = [
-            (self._host.add_part(name, Place(number, place), part, explicit=explicit), part)
+            (self._host.add_part(name, Place(number, place), part, explicit=explicit, told=is_told), part)
             for place, part in enumerate(parts)
         ]
         self._count_solutions(number)
@@ -198,6 +221,17 @@ class RunningPattern(RunningQuery):
         self._graph = graph
         self.vertex_room = self._host.vertex_room
 
+    def count_from(self, numbers: Sequence[int]) -> None:
+        if self._is_counted:
+            for content in self.contents:
+                self._host.relations.set_number(content, numbers[0])
+
+    def load_static(self, chunk: Chunk) -> None:
+        self._host.ask_for(_BYTES_AN_EDGE * len(chunk.edge))
+        for content in self.contents:
+            mine = chunk.label == self._host.relations.label_id(content.label)
+            self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
+
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
         if chunk is not None:
@@ -206,13 +240,14 @@ class RunningPattern(RunningQuery):
             self._count_solutions(number)
         if quiet or chunk is None:
             return []
-        ids = self._own(self._ids_of_answers())
+        most = self._most_rows if self._host.division.is_whole else None  # more than these will be refused
+        ids = self._own(self._ids_of_answers(most=most))
         return [self._told(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
 
     def _fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
         """Let the relations that are empty have the edges that are theirs; others have them, as `is_checked`."""
         store = self._host.store
-        for content in {*self._held, *self._joined}:
+        for content in self.contents:
             mine = chunk.label == self._host.relations.label_id(content.label)
             if content.loopless:
                 mine &= chunk.source != chunk.target
@@ -240,15 +275,32 @@ class RunningPattern(RunningQuery):
             ids, ends, some = self._own_of(ids, ends)
             last = last[some]
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
-        return self._told(ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER])
+        told = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
+        return self._told(*(self._net(*told) if self._is_netted else told))
+
+    def _net(
+        self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The rows of events without those that leave and come back in one, nor those that an eviction takes in silence."""
+        kept = net_rows(ids, ends, kinds, orders)
+        if self.question.semantics == "implicit" and len(ends):
+            is_insert = (orders % 2 == 1) & (kinds < 0)
+            is_insert[is_insert] = self._host.is_delete[orders[is_insert] // 2] == 0
+            kept &= ~np.repeat(is_insert, np.diff(ends, prepend=0))
+        ends = ends_of_kept(kept, ends)
+        some = np.diff(ends, prepend=0) > 0
+        return ids[kept], times[some], ends[some], kinds[some], orders[some]
 
     def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
-        ids, events = self._solutions.change(found, explicit=self.question.semantics == "explicit")
+        # Where the row guard would refuse them, not all are found; of a share it is told which are its own first.
+        most = None if self._is_netted or not self._host.division.is_whole else self._most_rows
+        ids, events = self._solutions.change(found, explicit=self.question.semantics == "explicit", most=most)
         orders, times, signs, ends = np.ascontiguousarray(events.T)
         if not self._host.division.is_whole:
             ids, ends, some = self._own_of(ids, ends)
             orders, times, signs = orders[some], times[some], signs[some]
-        return self._told(ids, times, ends, signs.astype(np.int8), orders)
+        told = ids, times, ends, signs.astype(np.int8), orders
+        return self._told(*(self._net(*told) if self._is_netted else told))
 
     def _own_of(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(rows, ends, events): the rows of this share, and where those of events end, of which some have none."""
@@ -268,16 +320,20 @@ class RunningPattern(RunningQuery):
     def _id_rows(self, ids: np.ndarray) -> IdRows:
         return IdRows(ids, self._order)
 
+    def _is_own(self, row: tuple[int, ...]) -> bool:
+        return self._host.division.is_whole or bool(self._host.is_own[row[0]])
+
     def _own(self, ids: np.ndarray) -> np.ndarray:
         return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, 0]]]
 
-    def _ids_of_answers(self) -> np.ndarray:
+    def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
+        """The answer; where it has more than `most` rows, only some more than that."""
         if not self._is_direct:
-            return self._solutions.answers()
+            return self._solutions.answers(most=most)
         if not self._parts:
             return np.zeros((0, len(self.question.columns)), np.int32)
-        (rows,) = self._rows_of_parts(0)
-        return rows
+        ((number, _),) = self._parts[0]
+        return self._host.rows_of_part(number, most=most).values.reshape(-1, len(self.question.columns))
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
@@ -291,6 +347,34 @@ class RunningPattern(RunningQuery):
 
     def answers(self) -> list[IdRows]:
         return [self._id_rows(self._own(self._ids_of_answers()))]
+
+    def explain(self) -> Explanation:
+        meanings = [(meaning, self._parts.get(number)) for number, meaning in enumerate(self._meanings)]
+        return explain_running(self.question, self._host, meanings, self._joined)
+
+    def witness(
+        self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
+    ) -> Witness | None:
+        if not self._is_own(answer):
+            return None
+        known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
+        content = {content.label: content for content in self._joined}
+        return witness_of(
+            [(self._meanings[number], [part for _, part in parts]) for number, parts in self._parts.items()],
+            known,
+            question=self.question,
+            host=self._host,
+            relation_of=lambda label: self._host.relations[content[label]],
+            vertices=vertices,
+        )
+
+    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+        is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
+        texts = []
+        for row, added in zip(delta.as_lists(), is_added, strict=True):
+            found = self.witness(row, edges, vertices, labels) if added else None
+            texts.append("" if found is None else found.to_json())
+        return pa.array(texts, pa.string())
 
     def rows(self) -> np.ndarray:
         return self._rows.copy()

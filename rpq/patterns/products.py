@@ -16,6 +16,8 @@ from rpq.patterns.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, add, 
 # What `change_parts` returns: finished, or what there is no room for.
 DONE, NEED_ENTRIES, NEED_ROWS = range(3)
 
+INT64_MAX = np.iinfo(np.int64).max
+
 # Fields of a run of changed rows.
 ORDER = 0
 TIME = 1
@@ -46,7 +48,9 @@ ROWS_TOLD = 8
 EVENTS_TOLD = 9
 TELLS = 10  # 0: solutions are counted alone
 KEEPS = 11  # 0: there is one part in all, whose rows are not kept
-STATE = 12
+MOST = 12  # where an event tells more solutions than so many, it stops behind the first of these, for good; -1 no limit
+ENOUGH = 13  # solutions at which it stops
+STATE = 14
 
 
 class Products(NamedTuple):
@@ -127,6 +131,8 @@ def _combine(bags, products, told, meaning, part, amount, is_told):
                 add_in_event(bags, 0, products.solution, 0, times)
             elif is_told:
                 for _ in range(abs(times)):
+                    if state[ROWS_TOLD] >= state[ENOUGH]:
+                        return
                     _tell(products, told)
         turning = np.int64(parts - 1)
         while turning >= 0:
@@ -200,11 +206,14 @@ def change_parts(bags, products, told, runs, count, values, room):
         width = np.int64(bags.width[bag])
         is_told = state[TELLS] != 0 and (sign > 0 or state[EXPLICIT] != 0 or order % 2 != 0)
         before = state[ROWS_TOLD]
+        if state[AT_ROW] == 0 and (state[AT_RUN] == 0 or runs[run - RUN + ORDER] != order or runs[run - RUN + TIME] != time):
+            state[ENOUGH] = before + state[MOST] + 1 if state[MOST] >= 0 else INT64_MAX
         while state[AT_ROW] < runs[run + ROWS]:
             needed = _combinations(bags, products, meaning, part)
             if state[DISTINCT] != 0 or not is_told:
                 state[NEEDED] = 1 + (needed if state[DISTINCT] != 0 else 0)
             else:
+                needed = min(needed, state[ENOUGH] - state[ROWS_TOLD])
                 state[NEEDED] = needed
                 if state[ROWS_TOLD] + needed > room:
                     _end_run(products, told, order, time, sign, before)
@@ -216,12 +225,16 @@ def change_parts(bags, products, told, runs, count, values, room):
             at = runs[run + BEGIN] + state[AT_ROW] * width
             if state[KEEPS] != 0:
                 products.at[part] = add(bags, bag, values, at, sign)
-                _combine(bags, products, told, meaning, part, sign, is_told)
+                if state[DISTINCT] != 0 or is_told:
+                    _combine(bags, products, told, meaning, part, sign, is_told)
             else:
                 for column in range(state[COLUMNS]):
                     products.solution[column] = values[at + products.select[2 * column + 1]]
                 add_in_event(bags, 0, products.solution, 0, sign)
             state[AT_ROW] += 1
+            if state[ROWS_TOLD] >= state[ENOUGH]:
+                _end_run(products, told, order, time, sign, before)
+                return np.int64(DONE)
         _end_run(products, told, order, time, sign, before)
         following = run + RUN
         is_over = state[AT_RUN] + 1 == count or runs[following + ORDER] != order or runs[following + TIME] != time
@@ -239,7 +252,7 @@ def change_parts(bags, products, told, runs, count, values, room):
 
 @njit(cache=True, nogil=True)
 def tell_all(bags, products, told, meaning):
-    """Write all solutions of a meaning, for which there is room, as often as they come."""
+    """Write all solutions of a meaning, for which there is room, as often as they come; none beyond `ENOUGH`."""
     _combine(bags, products, told, meaning, np.int64(NONE), np.int64(1), True)
 
 

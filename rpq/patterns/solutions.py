@@ -6,8 +6,8 @@ solution is there while any binding gives it. Of all this what is kept is the ba
 how often each solution comes: the product is formed where something is reported. Of a single part under DISTINCT, which is
 the most common case, only the solutions are counted.
 
-Under DISTINCT what is reported is net of an event, whatever the order and the signs of its changes. Without, the rows of
-one event are of one sign, since a tuple changes one relation of a pattern with one window, and a boundary only takes.
+Under DISTINCT what is reported is net of an event, whatever the order and the signs of its changes. Without, what leaves is
+told before what enters; an event has both where an insert evicts edges of a count window, and is not netted here.
 """
 
 from __future__ import annotations
@@ -107,11 +107,14 @@ class Solutions:
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def change(self, found: Mapping[Place, PartRows], *, explicit: bool) -> tuple[np.ndarray, np.ndarray]:
+    def change(
+        self, found: Mapping[Place, PartRows], *, explicit: bool, most: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Let rows of parts (by meaning and part) come or go; the solutions that do, and their events.
 
         An event is (order, time, sign, end of its rows). Where not `explicit` what leaves at a boundary does so in
-        silence. O(rows + solutions).
+        silence. Without DISTINCT, of an event with more than `most` solutions only some more than that are told, and
+        nothing behind it; what is held is of no use any more then. O(rows + solutions).
         """
         runs, begin = [], 0
         for (meaning, part), (changed, values) in found.items():
@@ -125,15 +128,18 @@ class Solutions:
             begin += len(values)
         table = np.concatenate(runs)
         if len(runs) > 1:
-            table = table[np.lexsort((table[:, products.TIME], table[:, products.ORDER]))]
+            # In an event of both kinds what leaves comes first.
+            table = table[np.lexsort((table[:, products.SIGN], table[:, products.TIME], table[:, products.ORDER]))]
         values = np.concatenate([values for _, values in found.values()]) if len(found) > 1 else values
-        told = self._change(table, values, tells=True, explicit=explicit)
         state = self._products.state
+        state[products.MOST] = -1 if most is None or self._distinct else most
+        told = self._change(table, values, tells=True, explicit=explicit)
         rows = told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
         return rows, told.events.reshape(-1, products.EVENT)[: state[products.EVENTS_TOLD]]
 
     def _change_silently(self, meaning: int, part: int, rows: np.ndarray, sign: int) -> None:
         """Let rows of a part come, which are there already, or go with their meaning."""
+        self._products.state[products.MOST] = -1
         run = np.array([[1, 0, sign, meaning, part, 0, len(rows)]], np.int64)
         self._change(run, np.ascontiguousarray(rows).reshape(-1), tells=False, explicit=True)
 
@@ -154,8 +160,8 @@ class Solutions:
                 more.rows[: len(told.rows)] = told.rows
                 told = more._replace(events=told.events)
 
-    def answers(self) -> np.ndarray:
-        """The answer, a bag: a row may be there several times. O(answer)."""
+    def answers(self, *, most: int | None = None) -> np.ndarray:
+        """The answer, a bag: a row may be there several times. Of more than `most` some more than that. O(answer)."""
         if self._held is None:
             return np.zeros((0, len(self._select)), np.int32)
         if self._distinct:
@@ -163,6 +169,8 @@ class Solutions:
         state = self._products.state
         present = [meaning for meaning in range(self._meanings) if self._products.parts[meaning]]
         room = sum(int(self._call(products.count_all, meaning)) for meaning in present)
+        room = room if most is None else min(room, most + 1)
+        state[products.ENOUGH] = room
         told = self._room(room, 0)
         state[products.ROWS_TOLD] = 0
         for meaning in present:

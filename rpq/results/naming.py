@@ -30,7 +30,7 @@ def blocks_of(
 
     `columns` are given for each query. O(rows + events log events), at most O(rows + vertices).
     """
-    order, first = _in_time_order([delta for _, delta in deltas]) if len(deltas) > 1 else (None, None)
+    order, first = _in_time_order(deltas) if len(deltas) > 1 else (None, None)
     groups: dict[Schema, list[int]] = {}
     for place, (number, _) in enumerate(deltas):
         groups.setdefault(columns[number], []).append(place)
@@ -52,9 +52,10 @@ def blocks_of(
 def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> FewRows:
     """The rows of deltas (number of the query, delta), merged in time order. O(rows log rows)."""
     rows = FewRows([], [], [], [])
-    moments: list[tuple[int, int]] = []
+    moments: list[tuple[int, int, int, bool]] = []
+    first: dict[int, int] = {}  # of each query the place of its first delta: several threads may answer for one
     names: dict[int, int | str] = {}
-    for number, delta in deltas:
+    for place, (number, delta) in enumerate(deltas):
         begin = 0
         values = delta.as_lists()
         new = {vertex for ids in values for vertex in ids}.difference(names)
@@ -69,7 +70,7 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
             rows.query.extend([number] * count)
             rows.timestamp.extend([time] * count)
             rows.removed.extend([kind < 0] * count)
-            moments += [(order, time)] * count
+            moments += [(order, time, first.setdefault(number, place), kind > 0)] * count
             begin = end
     if len(deltas) == 1:
         return rows
@@ -132,11 +133,19 @@ def _block_of(
     )
 
 
-def _in_time_order(deltas: list[Delta]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """For the events of each delta their numbers among those of all, and the numbers of their first rows."""
+def _in_time_order(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """For the events of each delta (with the number of its query) their numbers among all, and those of their first rows."""
+    deltas = [delta for _, delta in numbered]
     orders, times = (np.concatenate([getattr(delta, name) for delta in deltas]) for name in ("orders", "times"))
     lengths = np.concatenate([delta.lengths() for delta in deltas])
-    by_time = np.lexsort((times, orders))
+    keys = [times, orders]
+    if _are_of_both_kinds(numbered):
+        # What leaves comes before what enters, though one thread after the other has told of both.
+        numbers = [number for number, _ in numbered]
+        firsts = np.repeat([numbers.index(number) for number in numbers], [len(delta.ends) for delta in deltas])
+        enters = np.concatenate([delta.kinds > 0 for delta in deltas])
+        keys = [enters, firsts, times, orders]
+    by_time = np.lexsort(keys)
     order, first = np.empty(len(by_time), np.int64), np.empty(len(by_time), np.int64)
     order[by_time] = np.arange(len(by_time))
     first[by_time] = np.cumsum(lengths[by_time]) - lengths[by_time]
@@ -150,6 +159,15 @@ def _outliving(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray,
         return ids, vertices.names_of(np.arange(vertices.count))
     places, used = _renumbered(ids, vertices.count)
     return places, vertices.names_of(used)
+
+
+def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:
+    """Whether a query has several deltas, and an event with rows of both kinds."""
+    if len({number for number, _ in numbered}) == len(numbered):
+        return False
+    orders = np.concatenate([delta.orders for _, delta in numbered])
+    kinds = np.concatenate([delta.kinds for _, delta in numbered])
+    return bool(np.isin(orders[kinds > 0], orders[kinds < 0]).any())
 
 
 def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:
