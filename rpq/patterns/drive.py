@@ -296,7 +296,10 @@ def apply_tuples(relations, plans, output, tuples, count):
     while state[TUPLE] < count:
         i = state[TUPLE]
         label = np.int64(tuples.label[i])
-        is_read = label >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]
+        is_read = label >= 0 and (
+            relations.reader_first[label] < relations.reader_first[label + 1]
+            or relations.numbered_first[label] < relations.numbered_first[label + 1]
+        )
         if state[PHASE] == CROSSING:
             if is_read and state[STARTED] == 0:
                 state[STARTED] = now if now != 0 else cycles()

@@ -81,10 +81,11 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
 
 def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.Array]:
     """The columns of rows of ids, of which there are some; all have the same columns."""
-    values, names = _outliving(np.concatenate([some.values for some in rows]), vertices)
+    order = rows[0].order
+    values, names = _outliving(np.concatenate([some.ordered(order).values for some in rows]), vertices)
     ready = Names(names)
-    region = Region.of_rows(len(values), len(rows[0].order) * ready.bytes_a_row, columns=len(rows[0].order))
-    return [ready.column(values, place, 0, len(values), region) for place in rows[0].order]
+    region = Region.of_rows(len(values), len(order) * ready.bytes_a_row, columns=len(order))
+    return [ready.column(values, place, 0, len(values), region) for place in order]
 
 
 def _block_of(
