@@ -124,6 +124,27 @@ def test_the_join_stops_early():
         assert caught.value.number > 100_000
 
 
+def test_the_product_of_parts_stops_early():
+    """Four million rows that one tuple would bring: hardly more than the limit are found, wherever it lies in its batch."""
+    count = 2_000
+    for before in (0, 3):
+        engine = rpq.Engine(rpq.Query("?u b ?z . ?y c ?w . ?p d ?q", window=W, name="q"), max_rows=1_000)
+        for label in "bc":
+            names = [f"{label}{n}" for n in range(count)]
+            engine.push(source=["hub"] * count, target=names, label=[label] * count, timestamp=[1] * count)
+        with pytest.raises(rpq.RowLimitError) as caught:
+            engine.push_rows([("x", f"y{n}", "e", 2) for n in range(before)] + [("x", "y", "d", 2), ("x", "z", "d", 3)])
+        assert caught.value.row == before and 1_000 < caught.value.number < 2_000
+        assert caught.value.changes.rows() == []
+    # As many as are allowed are told, tuple by tuple.
+    engine = rpq.Engine(rpq.Query("?u b ?z . ?y c ?w", window=W, name="q"), max_rows=3)
+    changes = engine.push_rows([("h", f"z{n}", "b", 1) for n in range(3)] + [("h", f"w{n}", "c", 1) for n in range(4)])
+    assert changes.added == 12
+    with pytest.raises(rpq.RowLimitError, match="tuple 1 of the batch would bring 4 rows") as caught:
+        engine.push_rows([("h", "w4", "c", 1), ("h", "z3", "b", 1)])
+    assert caught.value.changes.added == 3
+
+
 def test_what_is_no_limit():
     for limit in (-1, True, 1.5, "many"):
         with pytest.raises(rpq.QueryError, match="max_rows is a whole number of rows"):
