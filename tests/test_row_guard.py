@@ -127,8 +127,9 @@ def test_the_join_stops_early():
 def test_the_product_of_parts_stops_early():
     """Four million rows that one tuple would bring: hardly more than the limit are found, wherever it lies in its batch."""
     count = 2_000
-    for before in (0, 3):
-        engine = rpq.Engine(rpq.Query("?u b ?z . ?y c ?w . ?p d ?q", window=W, name="q"), max_rows=1_000)
+    for before, distinct in ((0, False), (3, False), (0, True), (3, True)):
+        query = rpq.Query("?u b ?z . ?y c ?w . ?p d ?q", window=W, name="q", distinct=distinct)
+        engine = rpq.Engine(query, max_rows=1_000)
         for label in "bc":
             names = [f"{label}{n}" for n in range(count)]
             engine.push(source=["hub"] * count, target=names, label=[label] * count, timestamp=[1] * count)
@@ -136,10 +137,16 @@ def test_the_product_of_parts_stops_early():
             engine.push_rows([("x", f"y{n}", "e", 2) for n in range(before)] + [("x", "y", "d", 2), ("x", "z", "d", 3)])
         assert caught.value.row == before and 1_000 < caught.value.number < 2_000
         assert caught.value.changes.rows() == []
-    # As many as are allowed are told, tuple by tuple.
-    engine = rpq.Engine(rpq.Query("?u b ?z . ?y c ?w", window=W, name="q"), max_rows=3)
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_as_many_rows_of_a_product_as_are_allowed_are_told(distinct):
+    query = rpq.Query("?u b ?z . ?y c ?w", window=W, name="q", select=["z", "w"], distinct=distinct)
+    engine = rpq.Engine(query, max_rows=3)
     changes = engine.push_rows([("h", f"z{n}", "b", 1) for n in range(3)] + [("h", f"w{n}", "c", 1) for n in range(4)])
     assert changes.added == 12
+    again = engine.push_rows([("g", "z0", "b", 1)] if distinct else [])  # four rows more, all of which are there
+    assert again.added == 0
     with pytest.raises(rpq.RowLimitError, match="tuple 1 of the batch would bring 4 rows") as caught:
         engine.push_rows([("h", "w4", "c", 1), ("h", "z3", "b", 1)])
     assert caught.value.changes.added == 3

@@ -48,9 +48,11 @@ ROWS_TOLD = 8
 EVENTS_TOLD = 9
 TELLS = 10  # 0: solutions are counted alone
 KEEPS = 11  # 0: there is one part in all, whose rows are not kept
-MOST = 12  # where an event tells more solutions than so many, it stops behind the first of these, for good; -1 no limit
+MOST = 12  # where an event, then of one sign, has more solutions than so many, it ends with one more, for good; -1 no limit
 ENOUGH = 13  # solutions at which it stops
-STATE = 14
+TURNED = 14  # under DISTINCT, how many solutions the event has brought or taken so far
+STOPPED = 15  # 1: under DISTINCT it has stopped, and what it has found is to be told
+STATE = 16
 
 
 class Products(NamedTuple):
@@ -128,7 +130,10 @@ def _combine(bags, products, told, meaning, part, amount, is_told):
                 entry = np.int64(products.at[products.select[2 * column]])
                 products.solution[column] = bags.rows[entry * stride + products.select[2 * column + 1]]
             if state[DISTINCT] != 0:
-                add_in_event(bags, 0, products.solution, 0, times)
+                state[TURNED] += add_in_event(bags, 0, products.solution, 0, times)
+                if is_told and state[MOST] >= 0 and state[TURNED] > state[MOST]:
+                    state[STOPPED] = 1
+                    return
             elif is_told:
                 for _ in range(abs(times)):
                     if state[ROWS_TOLD] >= state[ENOUGH]:
@@ -207,10 +212,13 @@ def change_parts(bags, products, told, runs, count, values, room):
         is_told = state[TELLS] != 0 and (sign > 0 or state[EXPLICIT] != 0 or order % 2 != 0)
         before = state[ROWS_TOLD]
         if state[AT_ROW] == 0 and (state[AT_RUN] == 0 or runs[run - RUN + ORDER] != order or runs[run - RUN + TIME] != time):
-            state[ENOUGH] = before + state[MOST] + 1 if state[MOST] >= 0 else INT64_MAX
-        while state[AT_ROW] < runs[run + ROWS]:
+            state[ENOUGH] = before + state[MOST] + 1 if state[MOST] >= 0 and state[DISTINCT] == 0 else INT64_MAX
+            state[TURNED] = 0
+        while state[AT_ROW] < runs[run + ROWS] and state[STOPPED] == 0:
             needed = _combinations(bags, products, meaning, part)
             if state[DISTINCT] != 0 or not is_told:
+                if is_told and state[MOST] >= 0:
+                    needed = min(needed, state[MOST] + 1 - state[TURNED])  # an entry that is new is a solution that is
                 state[NEEDED] = 1 + (needed if state[DISTINCT] != 0 else 0)
             else:
                 needed = min(needed, state[ENOUGH] - state[ROWS_TOLD])
@@ -237,7 +245,8 @@ def change_parts(bags, products, told, runs, count, values, room):
                 return np.int64(DONE)
         _end_run(products, told, order, time, sign, before)
         following = run + RUN
-        is_over = state[AT_RUN] + 1 == count or runs[following + ORDER] != order or runs[following + TIME] != time
+        is_last = state[AT_RUN] + 1 == count or state[STOPPED] != 0
+        is_over = is_last or runs[following + ORDER] != order or runs[following + TIME] != time
         if is_over and fields[CHANGED] != 0:
             if state[TELLS] != 0:
                 if state[ROWS_TOLD] + fields[CHANGED] > room:
@@ -245,6 +254,8 @@ def change_parts(bags, products, told, runs, count, values, room):
                     return np.int64(NEED_ROWS)
                 _tell_distinct(bags, products, told, order, time)
             settle(bags)
+        if state[STOPPED] != 0:
+            return np.int64(DONE)
         state[AT_RUN] += 1
         state[AT_ROW] = 0
     return np.int64(DONE)

@@ -192,12 +192,13 @@ def add(bags, bag, rows, at, amount):
 
 @njit(cache=True, nogil=True)
 def add_in_event(bags, bag, rows, at, amount):
-    """As `add`, and remember what the count was before the event."""
+    """As `add`, and remember what the count was before the event; whether the row came, or went."""
     entry = add(bags, bag, rows, at, amount)
     if bags.before[entry] == NONE:
         bags.before[entry] = bags.counts[entry] - amount
         bags.changed[bags.fields[CHANGED]] = entry
         bags.fields[CHANGED] += 1
+    return (bags.counts[entry] - amount == 0) != (bags.counts[entry] == 0)
 
 
 @njit(cache=True, nogil=True)

@@ -113,8 +113,8 @@ class Solutions:
         """Let rows of parts (by meaning and part) come or go; the solutions that do, and their events.
 
         An event is (order, time, sign, end of its rows). Where not `explicit` what leaves at a boundary does so in
-        silence. Without DISTINCT, of an event with more than `most` solutions only some more than that are told, and
-        nothing behind it; what is held is of no use any more then. O(rows + solutions).
+        silence. With `most` all rows of an event are of one sign: of one with more solutions only some more than that
+        are told, and nothing behind it; what is held is of no use any more then. O(rows + solutions).
         """
         runs, begin = [], 0
         for (meaning, part), (changed, values) in found.items():
@@ -132,7 +132,7 @@ class Solutions:
             table = table[np.lexsort((table[:, products.SIGN], table[:, products.TIME], table[:, products.ORDER]))]
         values = np.concatenate([values for _, values in found.values()]) if len(found) > 1 else values
         state = self._products.state
-        state[products.MOST] = -1 if most is None or self._distinct else most
+        state[products.MOST] = -1 if most is None else most
         told = self._change(table, values, tells=True, explicit=explicit)
         rows = told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
         return rows, told.events.reshape(-1, products.EVENT)[: state[products.EVENTS_TOLD]]
@@ -145,7 +145,7 @@ class Solutions:
 
     def _change(self, runs: np.ndarray, values: np.ndarray, *, tells: bool, explicit: bool) -> Told:
         state = self._products.state
-        state[[products.AT_RUN, products.AT_ROW, products.ROWS_TOLD, products.EVENTS_TOLD]] = 0
+        state[[products.AT_RUN, products.AT_ROW, products.ROWS_TOLD, products.EVENTS_TOLD, products.STOPPED]] = 0
         state[products.TELLS], state[products.EXPLICIT] = tells, explicit
         told = self._room(int(runs[:, products.ROWS].sum()) if tells else 0, 2 * len(runs) if tells else 0)
         while True:
