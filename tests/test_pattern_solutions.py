@@ -129,3 +129,21 @@ def test_memory_is_that_of_the_rows_there_are():
         for sign in (1, -1):
             solutions.change({Place(0, 0): part_rows([(2 * number + 1, 0, sign, rows)])}, explicit=True)
     assert solutions.nbytes < 50_000
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_meanings_that_all_went_and_one_that_comes_back(distinct):
+    """A literal whose vertices have no edge left, one meaning after the other."""
+    columns = [("?x", "?y"), ("?z",)]
+    rows = [np.array([[1, 2], [3, 4]], np.int32), np.array([[5]], np.int32)]
+    solutions = Solutions(select=("?z", "?x"), meanings=2, most_parts=2, distinct=distinct, differ=False)
+    for meaning in (0, 1):
+        solutions.put(meaning, columns, rows)
+    solutions.drop(0)
+    solutions.check({1: columns}, {1: rows})
+    solutions.drop(1)
+    solutions.check({}, {})
+    assert not len(solutions.answers()) and solutions.nbytes == 0
+    solutions.put(1, columns, rows)
+    solutions.check({1: columns}, {1: rows})
+    assert Counter(map(tuple, solutions.answers().tolist())) == Counter([(5, 1), (5, 3)])

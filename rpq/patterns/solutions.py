@@ -95,7 +95,7 @@ class Solutions:
         """Have it no more."""
         if self._held is None or not self._products.parts[meaning]:
             return
-        if self._meanings == 1:
+        if np.count_nonzero(self._products.parts) == 1:
             self._held = None
             return
         last = int(self._products.parts[meaning]) - 1
