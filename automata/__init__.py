@@ -2,6 +2,7 @@
 
 - `parse` an expression into a tree: `Label`, `NegatedSet`, `Inverse`, `Concatenation`, `Alternation`, `Repetition`, all
   of them an `Expression`; what is not understood is an `ExpressionError`
+- `reversal` and `nonempty` give another expression: the same paths from their other end, those that are not empty
 - `compile` an expression into a `DFA`, whose alphabet are `Symbol`s
 
 Nothing here knows of graphs, streams or numba.
@@ -28,7 +29,9 @@ from rpq.automata.expressions import (
     NegatedSet,
     Repetition,
 )
+from rpq.automata.nonempty_words import nonempty
 from rpq.automata.parser import parse
+from rpq.automata.reversing import reversal
 from rpq.automata.symbols import Symbol
 
 if TYPE_CHECKING:
@@ -47,7 +50,9 @@ __all__ = [
     "Repetition",
     "Symbol",
     "compile",
+    "nonempty",
     "parse",
+    "reversal",
 ]
 
 _LAZY = {"compile": "rpq.automata.compiler", "DFA": "rpq.automata.dfa"}  # these need numpy, which takes a while to import
