@@ -1,4 +1,4 @@
-"""An engine and the oracle of graph patterns, driven side by side over patterns of edge atoms."""
+"""An engine and the oracle of graph patterns, driven side by side."""
 
 from __future__ import annotations
 
@@ -51,18 +51,10 @@ def query_of(question: PatternQuestion) -> rpq.Query:
 
 @st.composite
 def questions(draw: st.DrawFn, name: str = "q", most: int = 4) -> PatternQuestion:
-    """Patterns of edge atoms over one time window."""
-    pattern = draw(pattern_strategies.patterns(most=most))
-    atoms = tuple(a._replace(expression=a.expression if len(a.expression) < 2 else "^a") for a in pattern.atoms)
+    """Patterns over one time window."""
     return PatternQuestion(
         name=name,
-        pattern=Pattern(
-            atoms=atoms,
-            select=pattern.select,
-            distinct=pattern.distinct,
-            matching=pattern.matching,
-            paths=pattern.paths,
-        ),
+        pattern=draw(pattern_strategies.patterns(most=most)),
         window=Window(size=draw(st.integers(1, 12) | st.integers(12, 60)), slide=draw(st.integers(1, 5))),
         semantics=draw(st.sampled_from(["implicit", "explicit"])),
     )

@@ -7,25 +7,30 @@ variables, literals or DISTINCT, `Solutions` makes its rows from theirs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.errors import QueryError
+from rpq.errors import ConflictBudgetError, QueryError
 from rpq.files.described import Damage, Described
+from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows, events_of
+from rpq.patterns.directed_atoms import Neighbours, PathRead, Roots, directed
 from rpq.patterns.meanings import Meaning, meanings_of, variable
+from rpq.patterns.path_relations import Need, PathContent, PathRelation, content_of
 from rpq.patterns.pattern_host import PatternHost, Place
 from rpq.patterns.plan import Part, Plan, condition_part, plan_pattern
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Product, Row, Solutions
+from rpq.patterns.tally import Tally
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
-from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery, Worker
+from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
+from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import SnapshotGraph
@@ -35,6 +40,14 @@ _NOT_HELD = int(np.iinfo(np.int64).min)
 _LARGEST_COUNT = 2**56
 _BYTES_AN_EDGE = 100
 """About what an edge takes: its record, its entries in the hash table and in two lists."""
+
+
+class Derived(NamedTuple):
+    """A path of a pattern: what is read for it, from where, and the roots that it needs there."""
+
+    read: PathRead
+    content: PathContent
+    need: Need | None
 
 
 class RunningPattern(RunningQuery):
@@ -49,10 +62,12 @@ class RunningPattern(RunningQuery):
             raise QueryError(f"query {question.name!r}: the witness of a graph pattern is not evaluated yet")
         self.question = question
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        self._labels = sorted(question.labels)
+        atoms = directed(question.pattern.atoms)
+        self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
+        self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
-        self._meanings = meanings_of(question.pattern, isomorphism=self._is_isomorphism)
+        self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
         self._is_direct = self._rows_are_those_of_its_part()
         self._solutions = Solutions(distinct=question.distinct)
@@ -72,15 +87,15 @@ class RunningPattern(RunningQuery):
     def _rows_are_those_of_its_part(self) -> bool:
         if len(self._meanings) != 1 or self.question.distinct:
             return False
-        numbers: dict[str, int] = {}
+        numbers: dict[str | PathRead, int] = {}
         plan = self._plan(
             self._meanings[0],
-            lambda label: numbers.setdefault(label, len(numbers)),
+            lambda reads: numbers.setdefault(reads, len(numbers)),
             self._names.index,
         )
         return len(plan.parts) == 1 and not plan.conditions
 
-    def _plan(self, meaning: Meaning, relation_of: Callable[[str], int], id_of: Callable[[str], int]) -> Plan:
+    def _plan(self, meaning: Meaning, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> Plan:
         atoms = meaning.atoms(relation_of, id_of)
         select = [variable(name) for name in self.question.columns]
         plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
@@ -98,18 +113,50 @@ class RunningPattern(RunningQuery):
 
     @property
     def _held(self) -> list[Content]:
-        """For each label the relation with all its edges in the window."""
-        return [self._content(label, loopless=False) for label in self._labels]
+        """For each label the relation with all its edges in the window, which counts; none where a tally does."""
+        return [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
 
     @property
     def _joined(self) -> list[Content]:
         """For each label the relation that atoms read."""
         return [self._content(label, loopless=self.question.paths == "simple") for label in self._labels]
 
+    def _what_paths_read(self) -> list[Derived]:
+        return [
+            Derived(read, content_of(read.expression, self.question, self._origin), self._need(read.roots))
+            for read in self._paths
+        ]
+
+    @property
+    def _path_relations(self) -> Iterator[PathRelation]:
+        return (self._host.paths[derived.content] for derived in self._derived)
+
+    def _need(self, roots: Roots) -> Need | None:
+        if isinstance(roots, Neighbours):
+            content = self._content(roots.label, loopless=self.question.paths == "simple")
+            return Need(roots.names, content, roots.inward)
+        return None if roots is None else Need(roots)
+
+    @property
+    def _tally(self) -> Tally:
+        """What counts where there are path atoms."""
+        return self._host.tally(self.question.window, self._origin)
+
+    @property
+    def _reader(self) -> tuple[object, ...]:
+        """Its labels, to the tally."""
+        return (*self._labels, *(derived.content.words for derived in self._derived))
+
     def _enter(self) -> None:
         """Take relations and put plans in."""
         for content in {*self._held, *self._joined}:
             self._host.relations.take(content)
+        self._derived = self._what_paths_read()
+        for read, path_content, need in self._derived:
+            self._host.paths.take(path_content, read.expression, self.question, need)
+        if self._paths:
+            self._tally.take(self._reader)
+            self.set_labels(*self._host.relations.labels())
         self._counted_before = self._counted()
         self.resolve()
 
@@ -123,8 +170,12 @@ class RunningPattern(RunningQuery):
         for meaning in [*self._parts]:
             self._take_out(meaning)
         self._ids.clear()
-        for content in {*self._held, *self._joined}:
-            self._host.relations.release(content)
+        if self._paths:
+            self._tally.release(self._reader)
+        for _, content, need in self._derived:
+            self._host.paths.release(content, self.question, need)
+        for label_content in {*self._held, *self._joined}:
+            self._host.relations.release(label_content)
 
     def resolve(self) -> None:
         """Put in the plans of meanings all of whose constants are vertices now; take out those of others.
@@ -140,7 +191,8 @@ class RunningPattern(RunningQuery):
                     self._put_in(number)
 
     def _put_in(self, number: int) -> None:
-        relation = {content.label: self._host.relations[content] for content in self._joined}
+        relation: dict[str | PathRead, int] = {content.label: self._host.relations[content] for content in self._joined}
+        relation |= {derived.read: self._host.paths[derived.content].number for derived in self._derived}
         ids = self._ids[number]
 
         def id_of(name: str) -> int:
@@ -181,12 +233,15 @@ class RunningPattern(RunningQuery):
     # --- what it reads ---------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
-        """The host was told."""
+        if self._paths:
+            self._tally.read(self._reader, labels, self.reads(labels)[:, 0])
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         read = np.zeros(len(labels), bool)
         for label in self._labels:
             read |= labels == self._host.relations.label_id(label)
+        for relation in self._path_relations:
+            read |= relation.reads(labels)
         return read[:, None]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
@@ -221,6 +276,11 @@ class RunningPattern(RunningQuery):
                 or (store.expiries(number, source, target, _NOT_HELD) != expires).any()
             ):
                 raise Damage(f"query {self.question.name!r} holds other edges than one that has the same")
+        for derived in self._derived:
+            self._host.paths.load(derived.content, chunk, slides, is_checked=is_checked)
+            self._host.settle(derived.content)
+        if self._paths:
+            self._tally.load(self._reader, chunk, slides, is_checked=is_checked)
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
@@ -297,6 +357,8 @@ class RunningPattern(RunningQuery):
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
         held = self._graph.edges
+        if self._paths:
+            return [self._tally.slides(self._reader, edges, held.label[edges])]
         found = np.full(len(edges), _NOT_HELD, np.int64)
         for content in self._held:
             mine = held.label[edges] == self._host.relations.label_id(content.label)
@@ -313,6 +375,9 @@ class RunningPattern(RunningQuery):
     def _counted(self) -> np.ndarray:
         """What the relations and the host have counted, in the order of `COUNTS`."""
         store, relations = self._host.store, self._host.relations
+        if self._paths:
+            relevant = self._tally.counted(self._reader)
+            return np.append(relevant, self._host.tuples - relevant.sum())
         relevant = sum((store.counted(relations[content]) for content in self._held), np.zeros(len(COUNTS) - 1, np.int64))
         return np.append(relevant, self._host.tuples - relevant.sum())
 
@@ -326,7 +391,12 @@ class RunningPattern(RunningQuery):
         return self._solutions.nbytes
 
     def figures(self) -> Figures:
-        edges = sum(self._host.store.edges_held(self._host.relations[content]) for content in self._held)
+        counted = self._held or self._joined
+        edges = cells = sum(self._host.store.edges_held(self._host.relations[content]) for content in counted)
+        if self._paths:
+            assert self._graph is not None
+            edges = self._tally.edges_live(self._reader, self._graph.edges.label)
+            cells += sum(relation.index.live()[0] for relation in self._path_relations)
         added, removed = self._rows.tolist()
         return Figures(
             counts=tuple(self._counts()),
@@ -334,10 +404,25 @@ class RunningPattern(RunningQuery):
             removed=removed,
             answers=len(self._own(self._ids_of_answers())),
             edges=edges,
-            cells=edges,
+            cells=cells,
             nbytes=self._host.nbytes // len(self._host.members),
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
         )
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
+
+    @property
+    def may_overrun(self) -> bool:
+        return any(relation.index.may_overrun for relation in self._path_relations)
+
+    def take_overruns(self) -> list[Overrun]:
+        return [overrun for relation in self._path_relations for overrun in relation.take_overruns(self.question.name)]
+
+    def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
+        return budget_error(self.question, report)
+
+    def set_aside(self) -> list[int]:
+        return sorted({root for relation in self._path_relations for root in relation.index.aside})
 
     # --- to go on later --------------------------------------------------------------------------------------
 
@@ -346,6 +431,9 @@ class RunningPattern(RunningQuery):
             "counters": dict(zip(COUNTS, self._counts(), strict=True)),
             "rows": self._rows.tolist(),
             "origin": self._origin,
+            "set_aside": [
+                [(name_of(root), size) for root, size in relation.index.aside.items()] for relation in self._path_relations
+            ],
         }
 
     def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
@@ -357,9 +445,22 @@ class RunningPattern(RunningQuery):
             self._host.know_origin(origin)
             self._origin = origin
             self._enter()
+        aside = self._read_aside(saved, id_of)
+        for relation, roots in zip(self._path_relations, aside, strict=True):
+            if not relation.is_loaded:
+                relation.index.set_aside(roots)
         load()
+        now_aside = [relation.index.aside for relation in self._path_relations]
+        if any(now.keys() != roots.keys() for now, roots in zip(now_aside, aside, strict=True)):
+            raise Damage("a root is set aside that meets no conflict")
         self._counted_before = self._counted() - np.array(counts, np.int64)
         self._rows[:] = rows
+
+    def _read_aside(self, saved: Described, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
+        """Of each path the roots that were set aside, with the size at which each was. Raises `Damage`."""
+        if "set_aside" not in saved:
+            return [{} for _ in self._paths]
+        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len(self._paths))]
 
     def _check(self) -> None:
         """Assert that what is counted of parts is what the relations hold. O(answers)."""

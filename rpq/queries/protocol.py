@@ -138,8 +138,8 @@ class Host(Protocol):
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
         """Take in label ids with their names, before the queries do. O(labels)."""
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Let the ids of the dictionary be used, before the queries do; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Let the ids of the dictionary and the graph be used, before the queries do; `fresh` ids are those of new names."""
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `MemoryLimitError`."""

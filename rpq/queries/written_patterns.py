@@ -21,6 +21,7 @@ def described(query: PatternQuery) -> dict[str, Any]:
         "matching": query.matching,
         "paths": query.paths,
         "semantics": query.semantics,
+        "simple_budget": query.simple_budget,
     }
 
 
@@ -31,6 +32,8 @@ def read(content: Described) -> PatternQuery:
     if not content["select"].is_none:
         options["select"] = tuple(name.unicode() for name in content["select"])
     options["distinct"] = content["distinct"].flag()
+    if "simple_budget" in content:
+        options["simple_budget"] = content["simple_budget"].whole(1)
     try:
         return PatternQuery(content["pattern"].unicode(), window=Window(size=size, slide=slide), **options)
     except (RpqError, RecursionError) as problem:

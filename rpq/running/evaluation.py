@@ -218,7 +218,7 @@ class Evaluation:
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
         for host in self.running.hosts:
-            host.make_room(self.vertices, used)
+            host.make_room(self.vertices, used, self.graph)
         for running in added:
             running.make_room(self.vertices, used, self.graph)
         self._vertex_room = 0

@@ -128,7 +128,7 @@ class Saved:
                     f"it tells of {len(self.edges.slides)} windows when edges expire from them, which are not the queries'"
                 )
             for host in evaluation.running.hosts:
-                host.make_room(evaluation.vertices, fresh)
+                host.make_room(evaluation.vertices, fresh, evaluation.graph)
             for running, state in zip(evaluation.running, self.content.queries, strict=True):
                 mine = [next(slides) for _ in running.windows]
                 self._check_slides(running, mine)
