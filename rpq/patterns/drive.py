@@ -12,7 +12,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.edge_records import drop_edge, make_edge, make_younger
-from rpq.patterns.edge_table import find, prefetch_edge
+from rpq.patterns.edge_table import find, prefetch_edge, prefetch_record
 from rpq.patterns.join import enumerate_edge
 from rpq.patterns.prefetching import prefetch_at
 from rpq.patterns.support_lists import change_supports
@@ -126,6 +126,20 @@ def _go_on_entering(relations, plans, output):
     return code
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _look_ahead_of_pair(relations, relation, changes, place, end):
+    """Ask for the memory that later pairs of an event will need."""
+    stride = relations.state[STRIDE]
+    if place + 2 * AHEAD < end:
+        pair = changes.pairs[place + 2 * AHEAD]
+        prefetch_edge(relations, relation, pair >> 32, pair & LOW)
+        prefetch_at(relations.lists, (pair >> 32) * stride)
+        prefetch_at(relations.lists, (pair & LOW) * stride)
+    if place + AHEAD < end:
+        pair = changes.pairs[place + AHEAD]
+        prefetch_record(relations, relation, pair >> 32, pair & LOW)
+
+
 @njit(cache=True, nogil=True)
 def change_derived(relations, plans, output, changes):
     """Let the derived edges of the next event come or go."""
@@ -136,6 +150,7 @@ def change_derived(relations, plans, output, changes):
     while state[CHANGE_PAIR] < changes.end[event]:
         if state[AT_EDGE] == 0:
             pair = changes.pairs[state[CHANGE_PAIR]]
+            _look_ahead_of_pair(relations, relation, changes, state[CHANGE_PAIR], changes.end[event])
             if comes:
                 never = np.int64(NEVER)
                 edge = make_edge(relations, relation, pair >> 32, pair & LOW, state[EVENT_TIME], never)

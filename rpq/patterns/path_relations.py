@@ -95,6 +95,14 @@ class PathRelation:
         self._inverse = np.full(0, -1, np.int16)
         self._is_root = np.zeros(0, np.uint8)
         self._is_target = np.zeros(0, np.uint8)
+        self._measured: tuple[Any, int] = (None, 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the pairs; asked for often, so the arrays are measured when they were replaced."""
+        if self._measured[0] is not self.index.index:
+            self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
+        return self._measured[1] + self.index.judge.nbytes + self._is_root.nbytes + self._is_target.nbytes
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
@@ -353,7 +361,7 @@ class PathRelations:
     @property
     def nbytes(self) -> int:
         """Bytes held beside the relations."""
-        return sum(relation.index.nbytes for relation in self._held.values())
+        return sum(relation.nbytes for relation in self._held.values())
 
     def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:
         """Assert that each relation has the pairs of its index, and its index the roots that it needs. O(everything)."""
