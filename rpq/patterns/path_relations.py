@@ -252,7 +252,8 @@ class PathRelations:
         found: list[tuple[int, PathDelta]] = []
         failure, place = None, len(chunk.timestamp)
         for relation in self._held.values():
-            if relation.needs and None not in relation.needs:
+            relation.is_loaded = True
+            if None not in relation.needs:
                 try:
                     found += self._grown(relation, self._candidates(relation, chunk))
                 except MemoryLimitError as problem:
