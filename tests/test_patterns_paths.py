@@ -127,7 +127,8 @@ def test_a_variable_that_an_edge_binds_to_few_vertices():
 
 
 def test_atoms_with_the_same_words_share_an_index_and_its_roots():
-    engine = tiny(2)(rpq.Query("3 a+ ?y", window=W, semantics="explicit"), rpq.Query("?x a* ?y . 5 b ?x", window=W, name="five"))
+    five = rpq.Query("?x a* ?y . 5 b ?x", window=W, name="five")
+    engine = tiny(2)(rpq.Query("3 a+ ?y", window=W, semantics="explicit"), five)
     engine.push_rows([(f"{n}", f"{n + 1}", "a", 1) for n in range(9)] + [("5", "5", "b", 1)])
     assert len(paths_of(engine)) == 1 and roots_of(engine) == [{"3", "5"}]
     every = rpq.Query("?x a/a* ?y . ?y c ?z", window=W, name="every")
@@ -247,9 +248,25 @@ def test_queries_with_one_path_cannot_hold_different_edges(tmp_path):
         rpq.Engine.restore(tmp_path / "state")
 
 
+def test_a_query_that_began_empty_goes_on_from_a_state(tmp_path):
+    engine = tiny(2)(rpq.Query("?x a+ ?y", window=W, semantics="explicit", name="first"))
+    engine.push_rows([(f"{n}", f"{n + 1}", "a", 1) for n in range(60)])
+    late = rpq.Query("3 a+ ?y", window=W, semantics="explicit", name="late")
+    assert engine.register(late, start="empty").rows() == []
+    assert engine.push_rows([(f"{n}", f"{n + 1}", "a", 2) for n in range(3, 50)]).added == 47
+    engine.save(tmp_path / "state")
+    again = tiny(2).restore(tmp_path / "state")
+    for one in (engine, again):
+        one._check()
+        assert len(one.answers("late")) == 47
+        assert Counter(row.op for row in one.delete("30", "31", "a", 3).rows() if row.query == "late") == {"-": 20}
+
+
 def test_figures():
-    engine = rpq.Engine(rpq.Query("?x a/b* ?y . ?y b ?z", window=W, name="q"), rpq.Query("?x c+ ?y", window=W, name="other"))
-    engine.push_rows([("x", "y", "a", 20), ("y", "z", "b", 20), ("y", "z", "b", 21), ("y", "z", "b", 5), ("y", "z", "c", 21)])
+    other = rpq.Query("?x c+ ?y", window=W, name="other")
+    engine = rpq.Engine(rpq.Query("?x a/b* ?y . ?y b ?z", window=W, name="q"), other)
+    engine.push_rows([("x", "y", "a", 20), ("y", "z", "b", 20), ("y", "z", "b", 21), ("y", "z", "b", 5)])
+    engine.insert("y", "z", "c", 21)
     engine.push_rows([("y", "z", "b", 22, "-"), ("y", "z", "b", 22, "-"), ("z", "w", "b", 22)])
     figures = engine.statistics("q")
     assert (figures.inserted, figures.refreshed, figures.late, figures.irrelevant) == (3, 1, 1, 1)
@@ -295,7 +312,8 @@ def restricted(draw: st.DrawFn, name: str = "q") -> PatternQuestion:
     binders = [Atom(X, "a", draw(CONSTANTS)), Atom(draw(CONSTANTS), "b", X), Atom(X, "^a", draw(CONSTANTS)), Atom(X, "b", Z)]
     ends = st.sampled_from([X, X, X, Y]) | CONSTANTS
     paths = [Atom(draw(ends), draw(PATHS), draw(ends)) for _ in range(draw(st.integers(1, 2)))]
-    atoms = draw(st.permutations([*paths, *draw(st.lists(st.sampled_from(binders), max_size=2, unique=True)), Atom(X, "b", Z)]))
+    bound = draw(st.lists(st.sampled_from(binders), max_size=2, unique=True))
+    atoms = draw(st.permutations([*paths, *bound, Atom(X, "b", Z)]))
     return PatternQuestion(
         name=name,
         pattern=Pattern(atoms=tuple(atoms), paths=draw(st.sampled_from(["walk", "walk", "simple"]))),

@@ -7,6 +7,7 @@ which a search in the snapshot by plain Python confirms for some roots.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +66,7 @@ def test_answers_are_those_of_pyoxigraph(case):
     engine = rpq.Engine(whole, *paths)
     total: Counter = Counter()
     moments = np.linspace(0, len(tuples.source), count + 1, dtype=int)
-    for begin, end in zip(moments, moments[1:], strict=False):
+    for begin, end in pairwise(moments):
         some = {name: getattr(tuples, name)[begin:end] for name in ("source", "target", "timestamp")}
         names = pa.DictionaryArray.from_arrays(tuples.label[begin:end], labels)
         engine.push(pa.table({**some, "label": names}), collect=False)

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label, SizeError
+from rpq.errors import ExpressionError
 from rpq.queries.literals import lexical_form
 from rpq.queries.pattern_text import Atom, Constant, Term
+from rpq.queries.query import compiled
 
 
 class Neighbours(NamedTuple):
@@ -74,9 +76,11 @@ def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
     if _fewness(forward.reads.roots) >= _fewness(roots):  # type: ignore[union-attr]
         return forward
     try:
-        return DirectedAtom(atom.object, PathRead(str(automata.reversal(expression)), roots), atom.subject)
-    except SizeError:  # with its inverses it would be nested too deep
+        reversal = str(automata.reversal(expression))
+        compiled(reversal)
+    except (SizeError, ExpressionError):  # it would be nested too deep, or its automaton is much larger
         return forward
+    return DirectedAtom(atom.object, PathRead(reversal, roots), atom.subject)
 
 
 def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
@@ -100,6 +104,8 @@ def _fewness(roots: Roots) -> int:
 def _without_empty_word(expression: Expression) -> Expression:
     """The same pairs, by an expression that is the same for `a*` and `a+`."""
     try:
-        return automata.nonempty(expression) or expression
-    except SizeError:
+        nonempty = automata.nonempty(expression) or expression
+        compiled(str(nonempty))
+    except (SizeError, ExpressionError):
         return expression
+    return nonempty

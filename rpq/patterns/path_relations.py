@@ -176,6 +176,7 @@ class PathRelations:
         self._users: Counter[PathContent] = Counter()
         self._window: int | None = None
         self._idle: list[int] = []
+        self._vertices = 0
         self._graph: SnapshotGraph | None = None
 
     def __len__(self) -> int:
@@ -198,6 +199,8 @@ class PathRelations:
             )
             relation.set_labels(*self._relations.labels())
             relation.needs[need] += 1
+            if self._graph is not None:
+                relation.make_room(self._vertices, self._graph.capacity)
             self._held[content] = relation
         else:
             relation = self._held[content]
@@ -237,7 +240,7 @@ class PathRelations:
 
     def make_room(self, vertices: int, graph: SnapshotGraph, *, are_met: bool) -> None:
         """Let vertex ids up to a number and the graph be used; `are_met` tells that constants have other ids."""
-        self._graph = graph
+        self._vertices, self._graph = vertices, graph
         for relation in self._held.values():
             relation.make_room(vertices, graph.capacity)
             relation.is_dirty |= are_met
