@@ -291,6 +291,8 @@ W = rpq.Window(size=6, slide=2)
 queries = [
     rpq.Query("?x a ?y . ?y b ?z", window=W, semantics="explicit", name="chain"),
     rpq.Query("?x a ?y . u b ?v", window=W, distinct=True, select=["x"], name="parts"),
+    rpq.Query("?x a/b* ?y . ?y b ?z", window=W, semantics="explicit", name="path"),
+    rpq.Query("u a ?x . ?x a+ ?y", window=W, semantics="explicit", name="from few"),
 ]
 engine = rpq.Engine(*queries, _capacity=2)
 names = "uvw"
@@ -312,4 +314,4 @@ def test_the_same_without_compiling():
             check=True,
         )
         outputs.append(done.stdout)
-    assert outputs[0] == outputs[1] and "chain" in outputs[0]
+    assert outputs[0] == outputs[1] and "'chain'" in outputs[0] and "'path'" in outputs[0] and "'from few'" in outputs[0]
