@@ -47,7 +47,7 @@ class Engine:
     `threads` divide the roots of each query. `memory_limit` (bytes, by default 70 % of the machine's memory)
     ends a push with a `MemoryLimitError` before the engine grows past it. With `witness` every row that adds a pair
     carries a path. `share` (number, of how many) makes it answer only for a part of the roots: several engines over the
-    same tuples divide the work.
+    same tuples divide the work. Roots are the sources of pairs, or the targets where a query asks for few of these.
 
     Timestamps are plain numbers, and windows too; or dates or times, and windows are durations (`Window(size="30d",
     slide="1d")`). Rows, `time` and all else that tells a time have what the timestamps are: numbers, dates, or times with

@@ -1,6 +1,6 @@
 """Expressions made of expressions: the reversal, the non-empty words, one after the other.
 
-semantics.md S1 S12
+semantics.md S12
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_the_reversal_has_the_words_turned_around(tree: Expression) -> None:
 
 @given(tree=expressions(), data=st.data())
 @settings(deadline=None)
-def test_an_automaton_accepts_a_word_as_that_of_the_reversal_accepts_it_turned(tree: Expression, data: st.DataObject) -> None:
+def test_automata_of_both_directions_accept_the_same_words_turned(tree: Expression, data: st.DataObject) -> None:
     forward, backward = automata.compile(tree), automata.compile(reversal(tree))
     steps = st.tuples(st.sampled_from(["a", "b", "z"]), st.booleans())
     for word in data.draw(st.lists(st.lists(steps, max_size=6), min_size=1, max_size=30)):

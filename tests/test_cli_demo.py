@@ -34,6 +34,27 @@ def test_the_demo_shows_answers_and_what_to_try_next_works(rpq, tmp_path, monkey
     assert len((tmp_path / "rows.csv").read_text().splitlines()) > 100
 
 
+def test_the_demo_shows_rows_of_a_pattern_that_are_in_the_stream(rpq, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    status, out, err = rpq("--edges", 5000, "--seed", 3, "--output", "demo.tsv", command=demo, name="rpq demo")
+    assert status == 0, err
+    assert "?critic a2q ?asker . ?rival a2q ?asker . ?critic c2a ?rival" in out
+    table = [line for line in out.split("Its latest rows")[1].splitlines() if line.startswith(("│", "┃"))]
+    header, *shown = ([cell.strip() for cell in re.split("[│┃]", line)[1:5]] for line in table)
+    assert header == ["timestamp", "critic", "asker", "rival"]
+    assert 1 <= len(shown) <= 8
+    with open("demo.tsv", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t")
+        stream = [(row["source"], row["label"], row["target"], int(row["timestamp"])) for row in rows]
+    for text, critic, asker, rival in shown:
+        now = int(text)
+        inside = {(u, label, v) for u, label, v, time in stream if now // DAY * DAY - 10 * DAY < time <= now}
+        needed = {(critic, "a2q", asker), (rival, "a2q", asker), (critic, "c2a", rival)}
+        assert needed <= inside
+        assert any(time == now and (u, label, v) in needed for u, label, v, time in stream)
+
+
 @pytest.mark.parametrize("name", ["stream.tsv", "stream.csv", "stream.parquet"])
 def test_the_stream_can_be_kept_and_read(rpq, tmp_path, name):
     path = tmp_path / name
@@ -99,7 +120,7 @@ def test_what_is_suggested_can_be_pasted_and_gives_the_rows_that_were_shown(tmp_
 
     shown = run([*command, "demo", "--edges", "3000", "--seed", "5", *([f"--output={output}"] if output else [])])
     assert [path.name for path in folder.iterdir()] == ([output] if output else [])
-    wanted = {tuple(cell.strip() for cell in line.split("│")[1:5]) for line in shown.splitlines() if line.startswith("│")}
+    wanted = {tuple(cell.strip() for cell in line.split("│")[1:5]) for line in shown.splitlines() if "→ u" in line}
     count = int(re.search(r"^([\d,]+) rows:", shown, re.MULTILINE)[1].replace(",", ""))
     suggested = [line.strip() for line in shown.splitlines() if line.strip().startswith(begin)]
     assert len(wanted) > 3 and len(suggested) == (4 if output else 5)

@@ -130,22 +130,25 @@ def streams(draw: Any, vertices: tuple) -> list[list[Row]]:
 
 
 @st.composite
-def several_queries(draw: Any) -> list[rpq.Query]:
+def several_queries(draw: Any, vertices: tuple) -> list[rpq.Query]:
     made = []
     for number in range(draw(st.sampled_from((1, 1, 2)))):
         expression = draw(st.sampled_from(("a", "a/b*", "(a|b|c)+", "a*/b*", "a/^b", "!(a)/b?", "(a/a)+", "a/b*/a")))
         size, slide = draw(st.sampled_from(((1, 1), (10, 3), (4, 7), (100, 1), (30, 30))))
         semantics = draw(st.sampled_from(("explicit", "explicit", "implicit")))
         paths = draw(st.sampled_from(("walk", "walk", "simple")))
-        made.append(query(expression, size=size, slide=slide, semantics=semantics, paths=paths, name=f"q{number}"))
+        targets = draw(st.sampled_from((None, None, vertices[:3])))
+        options = {"semantics": semantics, "paths": paths, "targets": targets, "name": f"q{number}"}
+        made.append(query(expression, size=size, slide=slide, **options))
     return made
 
 
 @pytest.mark.parametrize("vertices", [(0, 1, -7, 2**40, 5), ("x", "y", "007", "7", "ü")], ids=["integers", "texts"])
 def test_random_streams(vertices: tuple):
     @examples(25)
-    @given(data=st.data(), queries=several_queries(), batches=streams(vertices), partitions=st.sampled_from((1, 2, 5)))
-    def check(data: Any, queries: list[rpq.Query], batches: list[list[Row]], partitions: int) -> None:
+    @given(data=st.data(), batches=streams(vertices), partitions=st.sampled_from((1, 2, 5)))
+    def check(data: Any, batches: list[list[Row]], partitions: int) -> None:
+        queries = data.draw(several_queries(vertices))
         parts = Partitions(*queries, partitions=partitions)
         engine = rpq.Engine(*queries)
         late = 0

@@ -1,4 +1,4 @@
-"""`rpq demo`: a small stream, a query over it, what comes out, and what to try next."""
+"""`rpq demo`: a small stream, a path and a pattern over it, what comes out, and what to try next."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import rpq
 
 EXPRESSION = "a2q/c2a*"
+PATTERN = "?critic a2q ?asker . ?rival a2q ?asker . ?critic c2a ?rival"
 DAY = 86_400
 WINDOW_DAYS, SLIDE_DAYS = 10, 1
 SHOWN, LONGEST_SHOWN = 8, 5
@@ -28,7 +29,7 @@ LATEST_EDGES = 200
 """So many edges at the end of the stream bring the rows of which some are shown."""
 
 
-@click.command("demo", short_help="Run a query over a small stream made up for it.")
+@click.command("demo", short_help="Run a path and a pattern over a small stream made up for it.")
 @click.option("--edges", type=click.IntRange(min=100), default=20_000, show_default=True, help="Length of the stream.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
 @click.option(
@@ -39,7 +40,7 @@ LATEST_EDGES = 200
     "- writes it to standard output, and does nothing else.",
 )
 def demo(edges: int, seed: int, output: str | None) -> None:
-    """Make a small stream like Stack Overflow's, run a query over it, and show answers and a path behind one."""
+    """Make a small stream like Stack Overflow's, run a path and a pattern over it, and show answers of both."""
     from rich.console import Console
 
     import rpq
@@ -54,26 +55,36 @@ def demo(edges: int, seed: int, output: str | None) -> None:
         write_edges(stream, output)
     if output == STANDARD_OUTPUT:
         return
-    query = rpq.Query(EXPRESSION, window=rpq.Window(size=WINDOW_DAYS * DAY, slide=SLIDE_DAYS * DAY))
+    window = rpq.Window(size=WINDOW_DAYS * DAY, slide=SLIDE_DAYS * DAY)
+    query, pattern = rpq.Query(EXPRESSION, window=window), rpq.Query(PATTERN, window=window)
     with notice_after(1.0, compiling_notice, shown=True):
         rpq.warm_up(query)
         rpq.warm_up(query, witness=True)
-    engine = rpq.Engine(query)
+        rpq.warm_up(pattern)
+    engine = rpq.Engine(query, pattern)
     changes = engine.push(stream)
-    figures = engine.statistics()
+    figures, of_path, of_pattern = (engine.statistics(name) for name in (None, query.name, pattern.name))
     console.print(
         f"\nThe stream: {edges:,} edges between users of a question-and-answer site, 120 days, seed {seed}.\n"
         "  a2q  from who answered to who had asked\n"
         "  c2a  from who commented to who had answered\n"
         "  c2q  from who commented to who had asked\n"
-        f"The query:  [bold]{EXPRESSION}[/bold] over the last {WINDOW_DAYS} days, moving by {SLIDE_DAYS}: x answered a "
+        f"A path:     [bold]{EXPRESSION}[/bold] over the last {WINDOW_DAYS} days, moving by {SLIDE_DAYS}: x answered a "
         "question of someone\n  who commented on an answer of someone who commented on … an answer of y.\n"
     )
     console.print(_table(_latest(query, stream)))
     console.print(
-        f"\n{len(changes):,} rows: so often a pair became an answer.  {figures.answers_live:,} pairs are answers now, "
-        f"with {figures.edges_live:,} edges in the window.\n"
-        f"{figures.engine_seconds:.2f} s in the engine: "
+        f"\n{of_path.rows_added:,} rows: so often a pair became an answer.  {of_path.answers_live:,} pairs are answers now, "
+        f"with {of_path.edges_live:,} edges in the window.\n\n"
+        f"A pattern:  [bold]{PATTERN}[/bold]\n  over the same days, in the same engine: two people answered one who asks, "
+        "and the one comments on an answer of the other.\n"
+    )
+    if of_pattern.rows_added:
+        console.print(_table_of_pattern(changes.to_arrow(pattern.name)))
+    console.print(
+        f"\n{of_pattern.rows_added:,} rows: so often three people stood like this.  {of_pattern.answers_live:,} such threes "
+        "are answers now.\n"
+        f"{figures.engine_seconds:.2f} s in the engine for both: "
         f"{edges / max(figures.engine_seconds, 1e-9):,.0f} edges a second.\n"
     )
     click.echo(_next_steps(output, edges, seed))
@@ -113,6 +124,19 @@ def _table(rows: list[tuple[dict[str, Any], list[str]]]) -> Any:
     for row, path in rows:
         steps = [f"─{label}→ {vertex}" for label, vertex in zip(path[1::2], path[2::2], strict=True)]
         table.add_row(str(row["timestamp"]), row["source"], row["target"], " ".join([path[0], *steps]))
+    return table
+
+
+def _table_of_pattern(rows: pa.Table) -> Any:
+    """The latest rows of the pattern, the last one first; its variables are the columns."""
+    from rich.table import Table
+
+    table = Table(title="Its latest rows", title_justify="left")
+    columns = ("timestamp", *(name for name in rows.column_names if name not in ("query", "timestamp", "op")))
+    for name in columns:
+        table.add_column(name)
+    for row in reversed(rows.slice(max(0, len(rows) - SHOWN)).to_pylist()):
+        table.add_row(*(str(row[name]) for name in columns))
     return table
 
 

@@ -17,6 +17,7 @@ from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
 from rpq.paths.path import Path, path_of
 from rpq.paths.program import Compiled
 from rpq.paths.which_judge import judge_for
+from rpq.paths.which_way import way_of
 from rpq.paths.witness_text import paths_of
 from rpq.queries import written
 from rpq.queries.division import Division
@@ -36,14 +37,16 @@ _LARGEST_COUNT = 2**56
 class PathQuery(RunningQuery):
     """A registered path query: the trees of its roots, divided by the hash of the root's name over several indexes.
 
-    The engine answers only for its share of the roots; within it the roots are divided over the threads.
+    The engine answers only for its share of the roots; within it the roots are divided over the threads. Roots are the
+    sources of answers, or their targets (`rpq.paths.which_way`).
     """
 
     question: Query
 
     def __init__(self, query: Query, resources: Resources) -> None:
         self.question = query
-        self._compiled = Compiled(query.dfa)
+        self._way = way_of(query)
+        self._compiled = Compiled(self._way.dfa)
         self._division = Division(resources.threads, resources.share)
         program = self._compiled.program
         self.workers: Sequence[DeltaIndex] = [
@@ -53,6 +56,7 @@ class PathQuery(RunningQuery):
                 explicit=query.semantics == "explicit",
                 witness=resources.witness,
                 judge=judge_for(query, program, room=resources.capacity),
+                turned=self._way.turned,
                 capacity=resources.capacity,
                 guard=resources.guard,
             )
@@ -62,7 +66,7 @@ class PathQuery(RunningQuery):
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)
         self._is_root = [np.ones(0, np.uint8) for _ in self.workers]
-        self._is_target = np.ones(0, np.uint8)
+        self._is_end = np.ones(0, np.uint8)
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
@@ -84,20 +88,20 @@ class PathQuery(RunningQuery):
         return relevant[:, None]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        query, held = self.question, len(self._is_target)
+        way, held = self._way, len(self._is_end)
         if vertices.count > held:
             more = np.ones(max(vertices.count - held, held // 2), np.uint8)
-            self._is_target = np.concatenate([self._is_target, more])
+            self._is_end = np.concatenate([self._is_end, more])
             self._is_root = [np.concatenate([flags, more]) for flags in self._is_root]
-            self.vertex_room = len(self._is_target)
-        if len(fresh) and (not self._division.is_whole or query.sources is not None):
-            admitted = _among(vertices, fresh, query.sources)
+            self.vertex_room = len(self._is_end)
+        if len(fresh) and (not self._division.is_whole or way.roots is not None):
+            admitted = _among(vertices, fresh, way.roots)
             for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(fresh)), strict=True):
                 flags[fresh] = admitted & owned
-        if len(fresh) and query.targets is not None:
-            self._is_target[fresh] = _among(vertices, fresh, query.targets)
+        if len(fresh) and way.ends is not None:
+            self._is_end[fresh] = _among(vertices, fresh, way.ends)
         for index, flags in zip(self.workers, self._is_root, strict=True):
-            index.make_room(len(self._is_target), graph.capacity, flags, self._is_target)
+            index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
@@ -105,7 +109,7 @@ class PathQuery(RunningQuery):
         return [self.workers[0].slides(edges)]
 
     def answers(self) -> list[IdRows]:
-        return [rows_of_pairs(index.answers()) for index in self.workers]
+        return [rows_of_pairs(index.answers(), turned=index.turned) for index in self.workers]
 
     def rows(self) -> np.ndarray:
         return np.array([self._total(layout.ADDED), self._total(layout.REMOVED)], np.int64)
@@ -128,11 +132,14 @@ class PathQuery(RunningQuery):
         self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
     ) -> Path | None:
         source, target = answer
-        if not self._is_target[target]:
+        root, end = (target, source) if self._way.turned else (source, target)
+        if not self._is_end[end]:
             return None
         for index in self.workers:
-            steps = index.witness(source, target, edges)
+            steps = index.witness(root, end, edges)
             if steps is not None:
+                if self._way.turned:  # last to first, and each taken the other way
+                    steps = steps[::-1] ^ 1
                 return path_of(source, steps, edges, vertices, labels)
         return None
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.delta_index import PathDelta
+from rpq.paths.index.layout import LOW_HALF
 from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary
 
@@ -40,7 +41,8 @@ def paths_of(delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels:
     ends[1:] = delta.path_ends[added]
     steps = np.empty(int(ends[-1]), np.int64)
     visited = np.empty(len(added) + len(steps), np.int64)
-    _follow(delta.pairs[added], delta.paths, ends, edges.source, edges.target, edges.label, visited, steps)
+    ways = edges.source, edges.target, edges.label
+    _follow(delta.pairs[added], delta.paths, ends, delta.turned, *ways, visited, steps)
     ids, place = np.unique(visited, return_inverse=True)
     names = vertices.names_of(ids).to_pylist()
     names = [encode_basestring(name) for name in names] if vertices.kind == "string" else [str(name) for name in names]
@@ -66,15 +68,20 @@ def _words(place: np.ndarray, texts: list[str]) -> Words:
 
 
 @njit(cache=True, nogil=True)
-def _follow(pairs, paths, ends, source, target, label, visited, steps):
-    """The vertices and the steps (label << 1 | against) of paths, first to last; in `paths` the last step is first."""
+def _follow(pairs, paths, ends, turned, source, target, label, visited, steps):
+    """The vertices and the steps (label << 1 | against) of paths, first to last.
+
+    In `paths` the last step from the root is first: where pairs are turned, that is the first step of the path, taken the
+    other way.
+    """
     at = np.int64(0)
     step = np.int64(0)
     for row in range(len(pairs)):
-        visited[at] = pairs[row] >> 32
+        visited[at] = pairs[row] & LOW_HALF if turned else pairs[row] >> 32
         at += 1
-        for i in range(ends[row + 1] - 1, ends[row] - 1, -1):
-            edge, against = paths[i] >> 1, paths[i] & 1
+        for count in range(ends[row + 1] - ends[row]):
+            taken = paths[ends[row] + count] ^ 1 if turned else paths[ends[row + 1] - 1 - count]
+            edge, against = taken >> 1, taken & 1
             visited[at] = source[edge] if against else target[edge]
             steps[step] = np.int64(label[edge]) << 1 | against
             at += 1

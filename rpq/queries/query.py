@@ -48,7 +48,7 @@ class Query(_Options):
     - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
     - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
     - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable
-      cost
+      cost, since walks are followed from the fewer of the two
 
     Raises `QueryError`, and for the expression `ExpressionError`, which is one too and points to the column.
 

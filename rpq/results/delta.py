@@ -17,6 +17,15 @@ class IdRows(NamedTuple):
         """The ids of a column of the query."""
         return self.values[:, self.order[number]]
 
+    def arranged(self, order: tuple[int, ...]) -> np.ndarray:
+        """The values as they would stand with this order."""
+        if self.order == order:
+            return self.values
+        values = np.empty_like(self.values)
+        for mine, other in zip(self.order, order, strict=True):
+            values[:, other] = self.values[:, mine]
+        return values
+
 
 class Delta:
     """Answer changes of one chunk of tuples, as one worker of a running query found them.

@@ -32,46 +32,53 @@ _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
 _OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
 
-_ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where source and target lie in a pair
-_TARGET = (1 << 32) - 1
+_ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where root and end lie in a pair
+_END = (1 << 32) - 1
 
 
 class PathDelta(Delta):
-    """Pairs (int64, source << 32 | target) as rows of ids.
+    """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or where they are `turned` (end, root).
 
-    With witnesses, row r's path is `paths[path_ends[r - 1] : path_ends[r]]`, last step first, a step being
+    With witnesses, row r's path is `paths[path_ends[r - 1] : path_ends[r]]`, last step from the root first, a step being
     edge << 1 | against.
     """
 
-    __slots__ = ("pairs", "path_ends", "paths")
+    __slots__ = ("pairs", "path_ends", "paths", "turned")
 
-    def __init__(self, *, pairs: np.ndarray, paths: np.ndarray, path_ends: np.ndarray, **events: np.ndarray) -> None:
+    def __init__(
+        self, *, pairs: np.ndarray, paths: np.ndarray, path_ends: np.ndarray, turned: bool = False, **events: np.ndarray
+    ) -> None:
         super().__init__(ids=None, **events)
         self.pairs = pairs
         self.paths = paths
         self.path_ends = path_ends
+        self.turned = turned
 
     @property
     def ids(self) -> IdRows:
-        return rows_of_pairs(self.pairs)
+        return rows_of_pairs(self.pairs, turned=self.turned)
 
     def __len__(self) -> int:
         return len(self.pairs)
 
     def as_lists(self) -> list[tuple[int, ...]]:
-        return [(pair >> 32, pair & _TARGET) for pair in self.pairs.tolist()]
+        if self.turned:
+            return [(pair & _END, pair >> 32) for pair in self.pairs.tolist()]
+        return [(pair >> 32, pair & _END) for pair in self.pairs.tolist()]
 
 
-def rows_of_pairs(pairs: np.ndarray) -> IdRows:
-    """Pairs (int64, source << 32 | target) as rows of ids, without copying any."""
-    return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS)
+def rows_of_pairs(pairs: np.ndarray, *, turned: bool = False) -> IdRows:
+    """Pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `turned`, without copying any."""
+    return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if turned else _ENDS)
 
 
 class DeltaIndex:
     """Spanning trees of one query for the roots that `is_root` admits.
 
-    `judge` says which walks make an answer: without one, all do. `capacity` is the initial number of rows and blocks: small
-    ones make every growth path run. Not thread-safe; several indexes may run in several threads, kernels release the GIL.
+    `judge` says which walks make an answer: without one, all do. An index of a reversed expression has targets as its
+    roots; `turned` lets what it reports be rows (source, target) all the same. `capacity` is the initial number of rows and
+    blocks: small ones make every growth path run. Not thread-safe; several indexes may run in several threads, kernels
+    release the GIL.
     """
 
     def __init__(
@@ -82,10 +89,12 @@ class DeltaIndex:
         explicit: bool = False,
         witness: bool = False,
         judge: Judge | None = None,
+        turned: bool = False,
         capacity: int = 256,
         guard: Guard | None = None,
     ) -> None:
         self.window = window
+        self.turned = turned
         self.guard: Guard = guard if guard is not None else lambda size, place: None
         span = -(-window.size // window.slide) + 1
         cell = next((t for t in _CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
@@ -237,6 +246,7 @@ class DeltaIndex:
             orders=output.event_tuple[:events],
             paths=output.paths[: state[layout.PATHS]],
             path_ends=output.path_end[:rows],
+            turned=self.turned,
         )
 
     def advance(self, time: int) -> PathDelta:
