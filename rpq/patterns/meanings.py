@@ -36,6 +36,11 @@ class Meaning(NamedTuple):
         """The names of the constants."""
         return {term.name for source, _, target in self.edges for term in (source, target) if isinstance(term, Named)}
 
+    def shown_by(self, columns: Sequence[str]) -> bool:
+        """Whether columns have every variable, so that no two bindings give the same row."""
+        ends = {term for source, _, target in self.edges for term in (source, target) if isinstance(term, str)}
+        return ends <= {variable(name) for name in columns}
+
     def atoms(self, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> list[Atom]:
         """The atoms, by relations and ids of vertices."""
 

@@ -17,6 +17,7 @@ from rpq.errors import ConflictBudgetError, QueryError
 from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
+from rpq.patterns.chains import atoms_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
 from rpq.patterns.directed_atoms import Neighbours, PathRead, Roots, directed
 from rpq.patterns.meanings import Meaning, meanings_of, variable
@@ -62,7 +63,7 @@ class RunningPattern(RunningQuery):
             raise QueryError(f"query {question.name!r}: the witness of a graph pattern is not evaluated yet")
         self.question = question
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        atoms = directed(question.pattern.atoms)
+        atoms = directed(atoms_to_evaluate(question))
         self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         self._host: PatternHost = resources.host
@@ -85,7 +86,7 @@ class RunningPattern(RunningQuery):
         return self.question.matching == "isomorphism"
 
     def _rows_are_those_of_its_part(self) -> bool:
-        if len(self._meanings) != 1 or self.question.distinct:
+        if len(self._meanings) != 1 or (self.question.distinct and not self._meanings[0].shown_by(self.question.columns)):
             return False
         numbers: dict[str | PathRead, int] = {}
         plan = self._plan(
