@@ -320,7 +320,7 @@ class PathRelations:
             gone = gone[np.isin(gone >> 32, roots)]
             index.drop(roots)
             time = np.array([index.state[layout.TIME]])
-            event = {"times": time, "kinds": np.array([-1], np.int8), "orders": np.array([0])}
+            event: dict[str, Any] = {"times": time, "kinds": np.array([-1], np.int8), "orders": np.array([0])}
             nothing = np.zeros(0, np.int64)
             if len(gone):
                 ends = np.array([len(gone)])
