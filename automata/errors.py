@@ -11,7 +11,7 @@ class ExpressionError(ValueError):
     """An expression is not understood, or too large; `str` shows it with a pointer to the column.
 
     `column` counts characters from 1 (one past the end where the text stops too early), `expected` says what could have
-    stood there.
+    stood there. Of a text of several lines `str` shows the one that it is about, and counts from its beginning.
 
     >>> print(ExpressionError("unexpected '|'", 4, "a name", "a/b||c"))
     column 4: unexpected '|'; expected a name
@@ -27,12 +27,15 @@ class ExpressionError(ValueError):
         self.expression = expression
 
     def __str__(self) -> str:
-        start = max(0, self.column - 1 - _CONTEXT)
-        end = self.column - 1 + _CONTEXT
-        before = ("…" if start else "") + _one_line(self.expression[start : self.column - 1])
-        after = _one_line(self.expression[self.column - 1 : end]) + ("…" if end < len(self.expression) else "")
+        lines = self.expression[: self.column - 1].split("\n")
+        text = lines[-1] + self.expression[self.column - 1 :].split("\n")[0]
+        place = len(lines[-1])
+        start = max(0, place - _CONTEXT)
+        before = ("…" if start else "") + _one_line(text[start:place])
+        after = _one_line(text[place : place + _CONTEXT]) + ("…" if place + _CONTEXT < len(text) else "")
+        line = f"line {len(lines)}, " if "\n" in self.expression else ""
         return (
-            f"column {self.column}: {self.message}; expected {self.expected}\n"
+            f"{line}column {place + 1}: {self.message}; expected {self.expected}\n"
             f"  {before}{after}\n"
             f"  {' ' * terminal_cells(before)}^"
         )

@@ -1,8 +1,10 @@
 """Persistent regular path queries over streaming graphs.
 
-- Ask: `Query`, `Window`; `read_queries` reads many from a file
-- Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`
-- Look: `Statistics`; `warm_up` compiles the kernels ahead of time
+- Ask: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads many from a file
+- Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
+  `Witness` with `AtomWitness` and `Step`
+- Look: `Statistics`; `explain` says how a pattern is evaluated, an `Explanation`
+- `warm_up` compiles the kernels ahead of time
 - Errors: `RpqError` and those derived from it
 
 Importing this package compiles nothing and loads neither numba nor Arrow; first use does.
@@ -20,14 +22,17 @@ from rpq.errors import (
     MemoryLimitError,
     QueryError,
     RegistrationError,
+    RowLimitError,
     RpqError,
     StateFormatError,
 )
-from rpq.stream.window import Window
+from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
     from rpq.paths.path import Path
+    from rpq.patterns.explained import Explanation, explain
+    from rpq.patterns.witnessed import AtomWitness, Step, Witness
     from rpq.queries.query import Query
     from rpq.queries.query_file import read_queries
     from rpq.results.answers import Answers
@@ -39,10 +44,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answers",
+    "AtomWitness",
     "Change",
     "Changes",
     "ConflictBudgetError",
+    "CountWindow",
     "Engine",
+    "Explanation",
     "ExpressionError",
     "InputError",
     "MemoryLimitError",
@@ -50,24 +58,34 @@ __all__ = [
     "Query",
     "QueryError",
     "RegistrationError",
+    "RowLimitError",
     "RpqError",
     "SetAside",
     "StateFormatError",
     "Statistics",
+    "Step",
+    "UnboundedWindow",
     "Window",
+    "Witness",
+    "explain",
     "read_queries",
     "warm_up",
 ]
 
 _LAZY = {
     "Answers": "rpq.results.answers",
+    "AtomWitness": "rpq.patterns.witnessed",
     "Change": "rpq.results.changes",
     "Changes": "rpq.results.changes",
     "Engine": "rpq.engine",
+    "Explanation": "rpq.patterns.explained",
     "Path": "rpq.paths.path",
     "Query": "rpq.queries.query",
     "SetAside": "rpq.results.changes",
     "Statistics": "rpq.running.statistics",
+    "Step": "rpq.patterns.witnessed",
+    "Witness": "rpq.patterns.witnessed",
+    "explain": "rpq.patterns.explained",
     "read_queries": "rpq.queries.query_file",
     "warm_up": "rpq.warmup",
 }

@@ -10,12 +10,16 @@ from typing import Any, Literal
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
-from rpq.errors import InputError, MemoryLimitError, QueryError, RpqError
+from rpq.errors import InputError, LimitError, QueryError, RpqError
 from rpq.paths import path_query
 from rpq.paths.path import Path
 from rpq.patterns import pattern_query
+from rpq.patterns.explained import Explanation
+from rpq.patterns.witnessed import Witness
 from rpq.queries import kinds
+from rpq.queries.protocol import RunningQuery
 from rpq.queries.query import Query, Vertex
+from rpq.queries.row_guard import MOST_ROWS
 from rpq.results import html
 from rpq.results.answers import Answers
 from rpq.results.changes import Changes
@@ -27,6 +31,7 @@ from rpq.running.statistics import Statistics, statistics_of
 from rpq.running.turns import alone
 from rpq.state.engine_state import read_state, write_state
 from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
+from rpq.stream.static_edges import static_columns
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import INT64_MAX
 
@@ -39,13 +44,14 @@ _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restor
 class Engine:
     """Evaluates persistent path queries over one stream.
 
-    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`
+    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` for edges without time
     - Queries: `queries`, `register`, `unregister`
     - What holds now: `time`, `answers`, `witness`, `statistics`
     - To go on later: `save`, `restore`
 
     `threads` divide the roots of each query. `memory_limit` (bytes, by default 70 % of the machine's memory)
-    ends a push with a `MemoryLimitError` before the engine grows past it. With `witness` every row that adds a pair
+    ends a push with a `MemoryLimitError` before the engine grows past it, `max_rows` with a `RowLimitError` where one event
+    (a tuple, a boundary) would bring more rows to one query; None: no limit. With `witness` every row that adds a pair
     carries a path. `share` (number, of how many) makes it answer only for a part of the roots: several engines over the
     same tuples divide the work. Roots are the sources of pairs, or the targets where a query asks for few of these.
 
@@ -71,6 +77,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         *queries: Query,
         threads: int = 1,
         memory_limit: int | None = None,
+        max_rows: int | None = MOST_ROWS,
         witness: bool = False,
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         share: tuple[int, int] = (0, 1),
@@ -80,10 +87,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
         if not 0 <= share[0] < share[1]:
             raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {share}")
+        if max_rows is not None and (isinstance(max_rows, bool) or not hasattr(max_rows, "__index__") or max_rows < 0):
+            raise QueryError(f"max_rows is a whole number of rows, or None for no limit, not {max_rows!r}")
         self._turn = threading.Lock()
         self._evaluation = Evaluation(
             threads=int(threads),
             memory_limit=default_limit() if memory_limit is None else memory_limit,
+            max_rows=max_rows,
             witness=witness,
             share=share,
             capacity=_capacity,
@@ -112,13 +122,15 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     # --- tuples ----------------------------------------------------------------------------------------------
 
     @alone
-    def push(self, data: Any = None, *, collect: bool = True, **columns: Any) -> Changes:
+    def push(self, data: Any = None, *, collect: bool = True, stream: Any = None, **columns: Any) -> Changes:
         """Apply tuples in the order given; the answer changes.
 
         `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may
-        also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool).
+        also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and
+        stream, text or null. `stream` as one text says that all of these tuples are of that stream. All queries read the
+        merged stream, in which the names play no part: one edge, and a delete removes it, whichever stream brought it.
         With `collect=False` changes are counted and not kept. Raises `InputError` at the first tuple that is
-        not well-formed and `MemoryLimitError`; `changes` of the error are those of the tuples before it.
+        not well-formed, `MemoryLimitError` and `RowLimitError`; `changes` of the error are those of the tuples before it.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -126,18 +138,26 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 2 added, 0 removed: ('a+', 'x', 'y', 1, '+'), ('a+', 'x', 'z', 2, '+')>
         """
         if data is None:
+            if stream is not None and not isinstance(stream, str):
+                columns["stream"], stream = stream, None
             data = columns
         elif columns:
             raise InputError("tuples come as one table or as columns by keyword, not as both")
-        tuple_ = only_tuple(data)
-        return self._push(data, collect=collect) if tuple_ is None else self._push_one(data, *tuple_, collect=collect)
+        tuple_ = only_tuple(data) if stream is None else None
+        if tuple_ is not None:
+            return self._push_one(data, *tuple_, collect=collect)
+        return self._push(data, collect=collect, stream=stream)
 
-    def _push(self, data: Any, *, collect: bool) -> Changes:
+    def _push(self, data: Any, *, collect: bool, stream: Any = None) -> Changes:
         started = self._stopwatch.start()
         self._usable()
         try:
             tuples = columns_of(
-                data, times=self._times, latest=self._evaluation.running.latest, kind=self._evaluation.vertices.kind
+                data,
+                times=self._times,
+                latest=self._evaluation.running.latest,
+                kind=self._evaluation.vertices.kind,
+                stream=stream,
             )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
@@ -147,8 +167,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         rows: list[ChunkRows] = []
         late = [np.zeros(0, np.int64)]
         counts = np.zeros(2, np.int64)
-        failure: MemoryLimitError | None = None
+        failure: LimitError | None = None
         row = 0
+        if self._evaluation.awaits_first and len(tuples):
+            try:
+                begun = self._evaluation.begin(int(tuples.timestamp[0]), row=0)
+            except LimitError as error:
+                error.changes = self._changes([], np.zeros(2, np.int64))
+                raise
+            rows.append(begun.rows)
+            counts += begun.counts
         while row < len(tuples) and failure is None:
             count = min(len(tuples) - row, self._evaluation.chunk_size)
             applied = self._evaluation.apply(tuples, row, count, collect=collect)
@@ -157,6 +185,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             late.append(applied.late_rows)
             failure = applied.failure
             row += count
+        if failure is not None and failure.row == 0:
+            rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
         changes = self._changes(rows, counts, np.concatenate(late))
         self._stopwatch.stop(started)
         if failure is not None:
@@ -217,7 +247,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable()
         evaluation = self._evaluation
-        plain = self._times.is_of_numbers and is_plain(
+        plain = self._times.is_of_numbers and not evaluation.awaits_first and is_plain(
             source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=evaluation.running.latest
         )
         if not plain:
@@ -248,6 +278,29 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             yield self.push(getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch, collect=collect)
 
     @alone
+    def load_static(self, edges: Any) -> None:
+        """Let edges be there that have no time: they do not move the stream time, and never leave.
+
+        `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` takes them. Every query
+        reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. What
+        they bring by themselves comes as an event before the first tuple, with its time. May be called several times
+        before the first tuple, not afterwards. Raises `InputError`, with nothing loaded. O(edges).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
+        >>> engine.load_static([("k", "moderator", "role")])
+        >>> engine.push_rows([("k", "y", "a", 1), ("j", "y", "a", 2)])
+        <Changes: 1 added, 0 removed: ('?x role moderator . ?x a ?y', 'k', 'y', 1, '+')>
+        """
+        self._usable()
+        if self._evaluation.graph.time is not None:
+            raise InputError(
+                f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
+                "with a timestamp, or begin with a new engine"
+            )
+        self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind))
+
+    @alone
     def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
 
@@ -263,9 +316,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         time, self._times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
         before = self._evaluation.running.rows()
-        rows = self._evaluation.advance(time)
+        try:
+            rows = [self._evaluation.begin(time, row=None).rows] if self._evaluation.awaits_first else []
+            rows.append(self._evaluation.advance(time))
+        except LimitError as error:
+            error.changes = self._changes([], np.zeros(2, np.int64))
+            raise
         self._stopwatch.stop(started)
-        changes = self._changes([rows], self._evaluation.running.rows() - before)
+        changes = self._changes(rows, self._evaluation.running.rows() - before)
         self._raise_overrun(changes)
         return changes
 
@@ -304,7 +362,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         asked, times = query, self._times.asked([*self._asked.values(), query])
         query = times.resolved(query)
         time = self._evaluation.graph.time
-        if time is not None and time > INT64_MAX - query.window.size:
+        if time is not None and time > INT64_MAX - query.window.reach:
             raise InputError(f"the stream time {self.time} and the size of the window {asked.window.size} exceed 64 bits")
         self._evaluation.collect()
         if start == "window":
@@ -319,14 +377,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if time is not None:
             try:
                 rows = self._evaluation.load(running, time=time, empty=start == "empty")
-            except MemoryLimitError:
+            except LimitError:
                 self._evaluation.remove(query.name)
                 self._evaluation.midway = False
                 raise
         self._evaluation.midway = False
         self._times, self._asked[query.name] = times, asked
         self._evaluation.note_overruns(None)
-        changes = self._changes([rows], running.rows())
+        changes = self._changes([rows], self._evaluation.running.rows_of(running))
         self._raise_overrun(changes)
         return changes
 
@@ -342,7 +400,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         running = self._evaluation.running.named(name)
         self._evaluation.collect()
-        self._left += running.rows()
+        self._left += self._evaluation.running.rows_of(running)
         self._evaluation.remove(name)
         del self._asked[name]
         self._times = self._times.asked(self._asked.values())
@@ -418,11 +476,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return Answers(running.question.columns, columns_of_names(running.answers(), self._evaluation.vertices))
 
     @alone
-    def witness(self, source: Vertex, target: Vertex, query: str | None = None) -> Path | None:
-        """A path that makes (source, target) an answer, one that will last longest; None if it is no answer.
+    def witness(
+        self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
+    ) -> Path | Witness | None:
+        """What makes an answer, given by the values of its columns, one; None if it is none.
 
-        The first call builds the index anew to keep supports, if it does not yet. O(length × degree)
-        in most cases.
+        Of a path query a `Path` from source to target, one that will last longest: the first call builds the index anew to
+        keep supports, if it does not yet; O(length × degree) in most cases. Of a pattern a `Witness`: a binding, and
+        what makes each atom hold; O(atoms), and O(edges) where the columns leave variables out.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -430,19 +491,62 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         3
         >>> engine.witness("x", "z")
         Path(vertices=('x', 'y', 'z'), labels=('a', 'a'))
+        >>> changes = engine.register(rpq.Query("?u a ?v . ?v a ?w", window=rpq.Window(size=10, slide=1), name="pattern"))
+        >>> print(engine.witness("x", "y", "z", query="pattern"))
+        ?u = x, ?v = y, ?w = z
+        ?u a ?v: x -a-> y @1
+        ?v a ?w: y -a-> z @2
         """
         self._usable()
         evaluation = self._evaluation
-        running = evaluation.running.named(query)
+        answer += tuple(end for end in (source, target) if end is not None)
+        running, answer = self._asked_about(answer, query)
         if not running.has_witnesses:
-            raise QueryError(f"query {running.question.name!r}: the witness of a graph pattern is not evaluated yet")
-        answer = evaluation.vertices.id_of(source), evaluation.vertices.id_of(target)
-        if min(answer) < 0:
+            raise QueryError(f"query {running.question.name!r} is of a kind whose answers have no witness")
+        ids = tuple(map(evaluation.vertices.id_of, answer))
+        if min(ids) < 0:
             return None
         evaluation.midway = True
-        path: Path | None = running.witness(answer, evaluation.graph.edges, evaluation.vertices, evaluation.labels.names)
+        found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.names)
         evaluation.midway = False
-        return path
+        return found.told(self._times.told) if isinstance(found, Witness) else found
+
+    def _asked_about(self, answer: tuple[Any, ...], query: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
+        """The query whose answer this is, and the answer; the name may be the last of the values."""
+        queries = self._evaluation.running
+        last = answer[-1] if answer else None
+        if query is None and isinstance(last, str) and last in queries:
+            named = queries.named(last)
+            if len(named.question.columns) == len(answer) - 1 and (len(queries) > 1 or queries.named(None) is named):
+                return named, answer[:-1]
+        running = queries.named(query)
+        columns = running.question.columns
+        if len(answer) != len(columns):
+            raise QueryError(
+                f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
+                f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
+            )
+        return running, answer
+
+    @alone
+    def explain(self, query: str | None = None) -> Explanation:
+        """How a pattern that runs is evaluated, what each step took so far, and what it shares with other queries.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> engine.explain().meanings[0].parts[0].seeds[0].rows
+        1
+        """
+        self._usable()
+        running = self._evaluation.running.named(query)
+        explanation: Explanation | None = running.explain()
+        if explanation is None:
+            raise QueryError(
+                f"query {running.question.name!r} is no graph pattern: of a path query, query.dfa has the automaton"
+            )
+        return explanation
 
     @alone
     def statistics(self, query: str | None = None) -> Statistics:
@@ -491,7 +595,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @classmethod
     def restore(
-        cls, path: str | os.PathLike[str], *, threads: int = 1, memory_limit: int | None = None, witness: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        threads: int = 1,
+        memory_limit: int | None = None,
+        max_rows: int | None = MOST_ROWS,
+        witness: bool = False,
     ) -> Engine:
         """An engine that goes on as the one saved to `path` would have.
 
@@ -511,7 +621,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         saved = read_state(os.fspath(path))
         saved = read_state(os.fspath(path))
-        engine = cls(threads=threads, memory_limit=memory_limit, witness=witness, share=saved.content.share)
+        engine = cls(
+            threads=threads, memory_limit=memory_limit, max_rows=max_rows, witness=witness, share=saved.content.share
+        )
         saved.fill(engine._evaluation)
         engine._times, engine._asked = saved.times()
         engine.extra = saved.content.extra
@@ -533,8 +645,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _usable(self) -> None:
         if self._evaluation.midway:
             raise RpqError(
-                "this engine failed in the middle of a tuple (it met its memory limit, was interrupted, or met an error) "
-                "and takes no more of them; go on from a saved state with Engine.restore"
+                "this engine failed in the middle of a tuple (it met its limit on memory or rows, was interrupted, or met "
+                "an error) and takes no more of them; go on from a saved state with Engine.restore"
             )
 
     def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:

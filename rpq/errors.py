@@ -59,7 +59,8 @@ class RegistrationError(QueryError):
     """The window of a new query reaches back to edges that were not kept.
 
     `available_from` is the stream time from which the query can be registered with all that its window holds, as the
-    timestamps of the stream: an integer, or a date or time.
+    timestamps of the stream: an integer, or a date or time. It is None where time does not help: in an unbounded window an
+    edge that was lost is missing for ever, and what a count window would hold is known only beside one like it.
     """
 
     def __init__(self, message: str, *, available_from: Any) -> None:
@@ -67,7 +68,14 @@ class RegistrationError(QueryError):
         self.available_from = available_from
 
 
-class MemoryLimitError(RpqError):
+class LimitError(RpqError):
+    """A tuple asks for more than an engine may take: `MemoryLimitError` or `RowLimitError`."""
+
+    row: int | None
+    changes: Any
+
+
+class MemoryLimitError(LimitError):
     """The engine would grow past its memory limit.
 
     `query` is the name of the query whose index grew, `row` the number of the tuple in the pushed batch,
@@ -80,6 +88,25 @@ class MemoryLimitError(RpqError):
         self.query = query
         self.row = row
         self.size = size
+        self.limit = limit
+        self.changes: Any = None
+
+
+class RowLimitError(LimitError):
+    """One event would bring more rows to a query than the engine's `max_rows`.
+
+    `query` is the name of the query, `row` the number of the tuple in the pushed batch (None where no tuple but a time, or
+    its being registered, brought them), `number` the rows that were counted before it was stopped, `limit` the rows allowed.
+    `changes` are the answer changes of all tuples before; of this one there are none, for any query. The engine takes no
+    further tuples: go on from a saved state. A query that would begin with too many is refused, and the engine can be used
+    on.
+    """
+
+    def __init__(self, message: str, *, query: str, row: int | None, number: int, limit: int) -> None:
+        super().__init__(message)
+        self.query = query
+        self.row = row
+        self.number = number
         self.limit = limit
         self.changes: Any = None
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from rpq.engine import Engine
 from rpq.queries.query import PatternQuery, Query
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _CONFLICT = "a/b*/c"
 """A query that simple paths are hard for."""
@@ -48,6 +48,8 @@ def warm_up(
     """
     started = time.perf_counter()
     name = _names(vertices)
+    if query.window.kind != "time":
+        _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
     if isinstance(query, PatternQuery):
         _join(name, threads=threads, state=state)
         if query.pattern.path_expressions:
@@ -108,6 +110,9 @@ def warm_up_variant(variant: Variant) -> float:
         _join_late(query, name)
         _join(name, threads=1, state=True)
         _join_paths(query, name, state=True)
+        for witness in (False, True):
+            counts = CountWindow(size=variant.slides)
+            _count(counts, name, paths=variant.paths, threads=1, witness=witness, state=True)
     return time.perf_counter() - started
 
 
@@ -158,6 +163,7 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
     for part in host.tables.queries():
         host.tables.support(part, False)
     engine.answers("chain")
+    engine.witness(*next(iter(engine.answers("chain")), (x, y, z)), query="chain")
     engine.statistics()
     if state:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
@@ -191,8 +197,44 @@ def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) 
     engine.advance(min(window.size + window.slide, engine._evaluation.running.latest))
 
 
-def _plain(window: Window) -> Window:
-    """A window of as many slides, in plain numbers."""
+def _count(
+    window: AnyWindow,
+    name: Callable[[int], int | str],
+    *,
+    paths: Literal["walk", "simple"],
+    threads: int,
+    witness: bool,
+    state: bool,
+) -> None:
+    """Let windows that know no time take in edges and lose them, beside static ones, and come in mid-stream."""
+    path = Query("a/b*", window=window, paths=paths, semantics="explicit", name="path")
+    pattern = Query("?x a ?y . ?y b _:z", window=CountWindow(size=2), name="pattern")
+    every = Query("a", window=UnboundedWindow(), paths=paths, name="every")
+    timed = Query("a/b", window=_plain(window), paths=paths, name="timed")
+    queries = (path, every, timed) if witness else (path, pattern, every, timed)
+    engine = Engine(*queries, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=16)
+    engine.load_static([(name(5), name(6), "b"), (name(6), name(7), "a")])
+    x, y, z = (name(number) for number in range(3))
+    engine.insert(x, y, "a", 0)
+    engine.push_rows([(y, z, "b", 0), (z, x, "a", 0), (y, z, "b", 0), (x, y, "a", 0), (y, z, "b", 0, "-")])
+    engine.push_rows([(name(number), name(number * 7 % 40), "ab"[number % 2], 1) for number in range(120)])
+    engine.register(Query("a/b", window=window, paths=paths, name="late"))
+    engine.delete(name(5), name(6), "b", 1)
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
+    engine.unregister("late")
+    engine.advance(2)
+    engine.statistics()
+
+
+def _plain(window: AnyWindow) -> Window:
+    """A window of time of as many slides, in plain numbers."""
+    if isinstance(window, CountWindow):
+        return window.numbers
+    if isinstance(window, UnboundedWindow):
+        return Window(size=1, slide=1)
     if window.unit is None:
         return window
     step = gcd(window.size, window.slide)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli import options as shared
-from rpq.cli.query_options import QueryOptions, refuse_misspelt
+from rpq.cli.query_options import QueryOptions
 from rpq.cli.several import SeveralValuesCommand
+from rpq.queries.language import OF_PATHS, OF_PATTERNS
 
 if TYPE_CHECKING:
     import rpq
@@ -38,14 +39,16 @@ _session_options = shared.together(
 )
 
 _query_options = shared.together(
-    shared.window_and_slide("30d, 10m (minutes), or a number", required=True),
+    shared.language,
+    shared.window_and_slide("30d, 10m (minutes), or a number"),
     shared.time_unit("if not known"),
     shared.paths,
     shared.semantics,
+    shared.of_patterns,
     shared.sources_and_targets,
     click.option("--partitions", type=click.IntRange(min=1), help="How many parts the roots are divided into."),
 )
-_QUERY_OPTIONS = ("window", "slide", "paths", "semantics", "sources", "targets")
+_QUERY_OPTIONS = ("language", "window", "slide", "paths", "semantics", *OF_PATHS, *OF_PATTERNS)
 
 
 @spark.command("prepare", cls=SeveralValuesCommand, short_help="Make a sorted data set of raw files.")
@@ -121,7 +124,7 @@ def replay_command(**options: Any) -> None:
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
-    _refuse_expressions(options["expressions"])
+    _refuse_expressions(options)
     _check_files(options, read=[options["data"]])
     with session_for(options["master"], options["partitions"], _settings(options), _log(options)) as session:
         from rpq.spark.preparing import read_statistics, vertex_type
@@ -175,7 +178,7 @@ def stream_command(**options: Any) -> None:
     """Run the queries EXPRESSION over files of edges as they arrive; Ctrl-C ends it, and it can be gone on with."""
     from rpq.spark.console import session_for
 
-    _refuse_expressions(options["expressions"])
+    _refuse_expressions(options)
     _check_files(options, read=[options["folder"]])
     partitions = options["partitions"] or max(1, os.cpu_count() or 1)
     with session_for(options["master"], partitions, _settings(options), _log(options)) as session:
@@ -206,20 +209,26 @@ def stream_command(**options: Any) -> None:
 def _queries(
     options: dict[str, Any], expressions: tuple[str, ...], unit: str | None, *, integers: bool
 ) -> list[rpq.Query]:
-    said = QueryOptions(**{name: options[name] for name in _QUERY_OPTIONS})
-    return said.queries(expressions, unit=unit or options["time_unit"], integers=integers)
+    return _said(options).queries(expressions, unit=unit or options["time_unit"], integers=integers)
+
+
+def _said(options: dict[str, Any]) -> QueryOptions:
+    return QueryOptions(**{name: options[name] for name in _QUERY_OPTIONS})
 
 
 def _warm_up(queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """Compile once, here, what else every worker on this machine would compile at the same time."""
     from rpq.cli.compiling import compile_kernels
 
-    compile_kernels(queries[:1], integers=integers, quiet=options["quiet"])
+    compile_kernels(queries, integers=integers, quiet=options["quiet"])
 
 
-def _refuse_expressions(expressions: tuple[str, ...]) -> None:
+def _refuse_expressions(options: dict[str, Any]) -> None:
+    expressions: tuple[str, ...] = options["expressions"]
+    said = _said(options)
+    said.refuse_missing()
     for expression in expressions:
-        refuse_misspelt(expression)
+        said.refuse_misspelt(expression)
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression is given twice")
 

@@ -33,7 +33,7 @@ from rpq.spark.envelopes import unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.packed import TUPLES
 from rpq.spark.window_log import WindowLog
-from rpq.stream.columns import EARLIEST
+from rpq.stream.timestamps import EARLIEST
 from rpq.stream.window import INT64_MAX
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ def rpq_changes(
     on_error: str = "stop",
     memory_limit: int | None = None,
 ) -> DataFrame:
-    """The answer changes of `queries` over `edges`: columns query, source, target, timestamp, op.
+    """The answer changes of `queries` over `edges`: columns query, those of the queries (source, target), timestamp, op.
 
     `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
     timestamp or a date) and optionally op ("+" or "-", without it all are inserts); others are not read.  Of a
@@ -85,6 +85,12 @@ def rpq_changes(
             "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were; "
             "leave it at 'error', with a larger simple_budget"
         )
+    for query in queries:
+        if (report := getattr(query, "report", "change")) != "change":
+            raise PipelineError(
+                f"query {query.name!r}: report={report!r} does not run on a stream of Spark, whose state does not have the "
+                "report before; leave it at 'change'"
+            )
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
         raise PipelineError(
             f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from rpq.files.sealed import damaged
 from rpq.queries.query import Query
 from rpq.spark.packed import TUPLES, packed, unpacked
+from rpq.stream.window import Window
 
 BUCKETS = 64
 """So many buckets make a window, or fewer if its slides are longer."""
@@ -50,7 +51,7 @@ class Chunks(Protocol):
 
 def bucket_width(queries: Sequence[Query]) -> int:
     """The time that a bucket spans: a slide of the longest window, or a sixty-fourth of it if that is more."""
-    longest = max((query.window for query in queries), key=lambda window: window.size)
+    longest: Window = max((query.window for query in queries), key=lambda window: window.size)
     return max(longest.slide, -(-longest.size // BUCKETS))
 
 
@@ -156,7 +157,8 @@ class WindowLog:
         parts[kept:] = [(rows, tuples["order"][-1].as_py())]
 
     def _lower_bound(self, time: int) -> int:
-        return min(query.window.lower_bound(time) for query in self.queries)
+        bounds: list[int] = [query.window.lower_bound(time) for query in self.queries]
+        return min(bounds)
 
     def _is_gone(self, bucket: int, time: int) -> bool:
         return (bucket + 1) * self._width - 1 <= self._lower_bound(time)

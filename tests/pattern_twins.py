@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import rpq
 from tests import pattern_strategies
+from tests.reference import Edge
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, RegistrationRefused, Row, Window
 from tests.reference_patterns import Blank, Constant, Pattern, Term, Variable
 from tests.twins import tiny
@@ -34,29 +36,54 @@ def text_of(pattern: Pattern) -> str:
     return " . ".join(f"{term_text(a.subject)} {a.expression} {term_text(a.object)}" for a in pattern.atoms)
 
 
+def window_of(window: Window) -> Any:
+    """The same window, as the engine has it."""
+    match window.kind:
+        case "count":
+            return rpq.CountWindow(size=window.size, step=window.slide)
+        case "unbounded":
+            return rpq.UnboundedWindow()
+    return rpq.Window(size=window.size, slide=window.slide)
+
+
 def query_of(question: PatternQuestion) -> rpq.Query:
-    """The same question, put to the engine."""
-    pattern, window = question.pattern, question.window
+    """The same question, put to the engine; that of a path from ?source to ?target as a path query."""
+    pattern, window = question.pattern, window_of(question.window)
+    (first, *others) = pattern.atoms
+    if not others and (first.subject, first.object) == (Variable("source"), Variable("target")):
+        semantics = question.semantics or "implicit"
+        return rpq.Query(
+            first.expression, name=question.name, window=window, paths=pattern.paths, semantics=semantics
+        )
     return rpq.Query(
         text_of(pattern),
         name=question.name,
-        window=rpq.Window(size=window.size, slide=window.slide),
+        window=window,
         select=pattern.select,
         distinct=pattern.distinct,
         matching=pattern.matching,
         paths=pattern.paths,
-        semantics=question.semantics or "implicit",
+        semantics=question.semantics,
+        report=question.report,
     )
 
 
 @st.composite
-def questions(draw: st.DrawFn, name: str = "q", most: int = 4) -> PatternQuestion:
-    """Patterns over one time window."""
+def questions(
+    draw: st.DrawFn, name: str = "q", most: int = 4, reports: tuple[str, ...] = ("change",), *, paths: bool = True
+) -> PatternQuestion:
+    """Patterns over one time window, some with path atoms if there may be `paths`."""
+    report = draw(st.sampled_from(reports))
+    pattern = draw(pattern_strategies.patterns(most=most))
+    if not paths:
+        atoms = tuple(a._replace(expression=a.expression if len(a.expression) < 2 else "^a") for a in pattern.atoms)
+        pattern = replace(pattern, atoms=atoms)
     return PatternQuestion(
         name=name,
-        pattern=draw(pattern_strategies.patterns(most=most)),
+        pattern=pattern,
         window=Window(size=draw(st.integers(1, 12) | st.integers(12, 60)), slide=draw(st.integers(1, 5))),
-        semantics=draw(st.sampled_from(["implicit", "explicit"])),
+        semantics=draw(st.sampled_from(["implicit", "explicit"] if report == "change" else [None, "explicit"])),
+        report=report,
     )
 
 
@@ -81,24 +108,35 @@ def by_event(rows: Sequence[Row]) -> list[tuple[int, Counter]]:
 class PatternTwins:
     """Every method does the same to both, and compares what they say."""
 
-    def __init__(self, *asked: PatternQuestion, capacity: int = 2, threads: int = 1) -> None:
+    def __init__(
+        self, *asked: PatternQuestion, capacity: int = 2, threads: int = 1, static: Sequence[Edge] = ()
+    ) -> None:
         self.kind = tiny(capacity)
         self.engine = self.kind(*map(query_of, asked), threads=threads)
-        self.reference = PatternReference(*asked)
+        self.reference = PatternReference(*asked, static=static)
+        if static:
+            self.engine.load_static([(source, target, label) for source, label, target in static])
         self.asked = {question.name: question for question in asked}
 
     def push(self, tuples: Sequence[Tuple]) -> None:
         groups: list[list[Row]] = []
         for source, target, label, timestamp, op in tuples:
+            if self.reference.time is None:  # what static edges alone bring
+                begun = self.reference.advance(timestamp)
+                groups += [[r for r in begun if r.query == name] for name in self.asked]
             boundaries = self.reference.advance(timestamp)
             groups += [[r for r in boundaries if r.timestamp == at] for at in sorted({r.timestamp for r in boundaries})]
             groups.append(self.reference.push(source, target, label, timestamp, op))
         self._compare(rows_of(self.engine.push_rows(tuples)), groups)
 
     def advance(self, time: int) -> None:
+        begun: list[list[Row]] = []
+        if self.reference.time is None:
+            rows = self.reference.advance(time)
+            begun = [[r for r in rows if r.query == name] for name in self.asked]
         rows = self.reference.advance(time)
         times = sorted({r.timestamp for r in rows})
-        self._compare(rows_of(self.engine.advance(time)), [[r for r in rows if r.timestamp == at] for at in times])
+        self._compare(rows_of(self.engine.advance(time)), begun + [[r for r in rows if r.timestamp == at] for at in times])
 
     def register(self, question: PatternQuestion, start: str) -> None:
         try:
@@ -135,9 +173,9 @@ class PatternTwins:
         for group in groups:
             part = found[begin : begin + len(group)]
             assert Counter(part) == Counter(group), (part, group)
-            assert [r.op for r in part if r.query == (part[0].query)] == sorted(
-                (r.op for r in part if r.query == part[0].query), reverse=True
-            )
+            for name in {r.query for r in part}:
+                ops = [r.op for r in part if r.query == name]
+                assert ops == sorted(ops, reverse=True), f"what leaves {name} comes first"
             begin += len(group)
         assert begin == len(found), f"more rows than there should be: {found[begin:]}"
         self.engine._check()

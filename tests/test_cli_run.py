@@ -273,6 +273,7 @@ def test_durations_need_the_unit_of_the_stream(rpq, edges, tmp_path, window, uni
         (["a", "--witness"], "--witness needs an --output"),
         (["a", "--paths", "simple", "--simple-budget", "0"], "budget of simple paths"),
         (["a", "--memory-limit", "lots"], "expected a number of bytes"),
+        (["a", "--max-rows", "0"], "no whole number from 1 on, nor none"),
         (["a", "--input"], "requires a value"),
         (["a", "b"], "unexpected extra argument"),
         (["a", "--output", "nowhere/rows.csv"], "cannot be written"),
@@ -324,6 +325,17 @@ def test_a_timestamp_that_overflows_the_window_is_an_input_error(rpq, edges, tmp
 def test_a_missing_file_is_an_input_error(rpq, tmp_path):
     status, _, err = rpq("run", "a", "--input", tmp_path / "nothing", "--window", 10, "--slide", 1)
     assert status == 1 and "nothing" in err
+
+
+def test_too_many_rows_of_one_tuple_end_with_1_and_what_came_before_is_written(rpq, edges):
+    path = edges("".join(f"x y{n} a {n}\n" for n in range(6)))
+    asked = ["run", "(a|^a)+", "--input", path, "--window", 100, "--slide", 1, "--output", "-"]
+    status, out, err = rpq(*asked, "--max-rows", 8)
+    # n vertices are joined in n² ways: the tuples bring 4, 5, 7, 9, … rows.
+    assert status == 1 and len(rows(out)) == 4 + 5 + 7
+    assert "at the tuple x y3 a 3 +: query '(a|^a)+': tuple 3 of the batch would bring 9 rows" in err
+    status, out, _ = rpq(*asked, "--max-rows", "none")
+    assert status == 0 and len(rows(out)) == 4 + 5 + 7 + 9 + 11 + 13
 
 
 def test_a_memory_limit_ends_with_1_and_says_what_happened(rpq, edges):

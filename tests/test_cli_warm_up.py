@@ -81,6 +81,29 @@ for text in (True, False):
         engine.statistics()
         engine.unregister("more")
         engine.advance(30 + min(slides, 1000))
+    numbered = rpq.CountWindow(size=slides)
+    for options in ({}, {"witness": True}, {"threads": 2}):
+        queries = [
+            rpq.Query("a/b*/c", window=numbered, paths=paths, semantics="explicit", name="one"),
+            rpq.Query("!a", window=rpq.UnboundedWindow(), paths=paths, name="two"),
+            rpq.Query("a/b", window=window, paths=paths, name="three"),
+        ]
+        if "witness" not in options:
+            queries.append(rpq.Query("?x a ?y . ?y b _:z", window=rpq.CountWindow(size=50, step=7), name="four"))
+            queries.append(rpq.Query("?x a ?y . ?u b ?z", window=rpq.UnboundedWindow(), name="five", select=["x"]))
+        engine = rpq.Engine(*queries, **options)
+        engine.load_static([(v(n), v(n * 3 % 60), "abc"[n % 3]) for n in range(300)])
+        engine.push_rows(rows[:200])
+        engine.push_rows(rows[200:])
+        engine.register(rpq.Query("b*/c/a", window=numbered, paths=paths, name="other"))
+        engine.insert(v(0), v(1), "a", 21)
+        with tempfile.TemporaryDirectory() as folder:
+            engine.save(folder + "/state")
+            engine = rpq.Engine.restore(folder + "/state", **options)
+        engine.delete(v(0), v(1), "a", 21)
+        engine.statistics()
+        engine.unregister("other")
+        engine.advance(30 + min(slides, 1000))
 after = called()
 print(json.dumps([f"{key} {kind}" for key, kinds in after.items() for kind in kinds - before.get(key, set())]))
 """

@@ -70,7 +70,7 @@ class Partitions:
         found: Counter = Counter()
         for key, tester in self.testers.items():
             frame = tester.testInPandas(key, envelopes(rows, sequence))
-            found.update(rpq.Change(*row) for row in frame.itertuples(index=False, name=None))
+            found.update(frame.itertuples(index=False, name=None))
         return found
 
     def fail(self, rows: list[Row], worker: str) -> None:
@@ -163,6 +163,63 @@ def test_random_streams(vertices: tuple):
         assert record.time == engine.time
         assert record.late == late
         assert record.tuples == sum(map(len, batches))
+
+    check()
+
+
+PATTERNS = (
+    "?x a ?y",
+    "?x a ?y . ?y b ?z",
+    "?x a ?y . ?y a ?x",
+    "?y ^a ?x . ?y b _:z",
+    "?x a ?x",
+    "?x a ?y . ?z b ?z",
+    "?x a ?y . <{v}> b ?y",
+    "?x a ?y . ?y b ?z . ?z c ?x",
+)
+
+
+@st.composite
+def several_patterns(draw: Any, vertices: tuple) -> list[rpq.Query]:
+    made, select = [], draw(st.sampled_from((("x",), ("y", "x"))))
+    fitting = [text for text in PATTERNS if "?y" in text or "y" not in select]
+    for number in range(draw(st.sampled_from((1, 1, 2)))):
+        size, slide = draw(st.sampled_from(((1, 1), (10, 3), (4, 7), (100, 1), (30, 30))))
+        text = draw(st.sampled_from(fitting)).format(v=draw(st.sampled_from(vertices)))
+        made.append(
+            query(
+                text,
+                size=size,
+                slide=slide,
+                semantics=draw(st.sampled_from(("explicit", "explicit", "implicit"))),
+                select=select,
+                distinct=draw(st.booleans()),
+                matching=draw(st.sampled_from(("homomorphism", "isomorphism"))),
+                name=f"q{number}",
+            )
+        )
+    return made
+
+
+@pytest.mark.parametrize("vertices", [(0, 1, 7, 2**40, 5), ("x", "y", "007", "7", "ü")], ids=["integers", "texts"])
+def test_random_streams_of_patterns(vertices: tuple):
+    """The rows of the local engine, which those of patterns are divided from by the first vertex of a binding."""
+
+    @examples(25)
+    @given(data=st.data(), batches=streams(vertices), partitions=st.sampled_from((1, 2, 5)))
+    def check(data: Any, batches: list[list[Row]], partitions: int) -> None:
+        queries = data.draw(several_patterns(vertices))
+        parts = Partitions(*queries, partitions=partitions)
+        engine = rpq.Engine(*queries)
+        for number, batch in enumerate(batches):
+            worker = data.draw(st.sampled_from(("one", "one", "two", "three", f"new {number}")))
+            if data.draw(st.integers(0, 4)) == 0:
+                parts.fail(data.draw(st.sampled_from(batches)), worker)
+            wanted = Counter(
+                tuple(row.values()) for table in engine.push_rows(in_order(batch)).tables() for row in table.to_pylist()
+            )
+            assert parts.push(batch, worker) == wanted
+        assert parts.record().time == engine.time
 
     check()
 

@@ -395,3 +395,66 @@ print(engine.time)
         "2020-01-01 00:00:00+00:00",
         "",
     ], done.stderr
+
+
+# --- numbers and times in one stream ----------------------------------------------------------------------------------
+
+
+def mixes() -> list[list[Any]]:
+    noon, later = datetime.datetime(1970, 1, 1, 0, 0, 5), datetime.datetime(1970, 1, 1, 0, 0, 7, 999_999)
+    aware = noon.replace(tzinfo=UTC)
+    return [
+        [4, noon, 6, later, 9],
+        [noon, 6, later, 7, np.datetime64("1970-01-01T00:00:08", "ns")],
+        [datetime.date(1970, 1, 1), 3, noon, pa.scalar(6), pd.Timestamp(later)],
+        [4, aware, 6, noon, 9],
+        [noon, 4, aware, 5, 6],
+        [4, 5, None, noon, 9],
+        [4, noon, "soon", aware, 9],
+        [4, noon, 2**70, later, 9],
+        [4, np.datetime64("1970-01-01T00:00:05", "ns"), datetime.datetime(9999, 12, 31), 9, 9],
+        [4, noon, True, 5, 6],
+        [None, noon, 4, 5, 6],
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(mixes())))
+@pytest.mark.parametrize("spoilt", [None, 1, 3])
+def test_the_cut_of_numbers_and_times_into_pushes_cannot_be_seen(number: int, spoilt: int | None) -> None:
+    times = mixes()[number]
+    edges = [(f"v{place}", f"v{place + 1}", "a" if place != spoilt else None, time) for place, time in enumerate(times)]
+
+    def pushed(*cuts: int) -> tuple[list[Any], Any, bool]:
+        """The rows, the stream time, and whether an error ended it, of pushing the rows in these pieces."""
+        engine = rpq.Engine(rpq.Query("a/a*", window=rpq.Window(size=4, slide=2), semantics="explicit"), time_unit="s")
+        rows: list[Any] = []
+        for begin, end in zip((0, *cuts), (*cuts, len(edges)), strict=True):
+            try:
+                rows += engine.push_rows(edges[begin:end]).rows()
+            except rpq.InputError as error:
+                rows += error.changes.rows()
+                return rows, engine.time, True
+        return rows, engine.time, False
+
+    whole = pushed()
+    for cuts in ((1,), (2,), (3,), (4,), (1, 2, 3, 4)):
+        rows, time, has_failed = pushed(*cuts)
+        assert has_failed == whole[2]
+        assert [seconds(row.timestamp) for row in rows] == [seconds(row.timestamp) for row in whole[0]]
+        assert sorted(row[:3] + row[4:] for row in rows) == sorted(row[:3] + row[4:] for row in whole[0])
+        assert seconds(time) == seconds(whole[1])
+
+
+def seconds(time: Any) -> Any:
+    """A stream time in seconds: what came first tells the type."""
+    if isinstance(time, datetime.datetime):
+        return int(time.replace(tzinfo=UTC).timestamp())
+    return time if time is None or isinstance(time, int) else int(pd.Timestamp(time).timestamp())
+
+
+def test_numbers_and_times_do_not_go_together_without_a_unit() -> None:
+    for times in ([4, NOON], [NOON, 4]):
+        engine = rpq.Engine(ask(DAYS if times[0] == NOON else rpq.Window(size=4, slide=2)))
+        with pytest.raises(rpq.InputError, match="row 1: column 'timestamp': .* follows") as caught:
+            engine.push(two(*times))
+        assert len(caught.value.changes) == 1

@@ -1,4 +1,4 @@
-"""What a run is asked: one expression, given as such or by the name of a query, or the queries of a file."""
+"""What a run is asked: one query, given as such, in a file, or by its name, or the queries of a file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.query_options import refuse_misspelt
 from rpq.cli.settings import RunSettings
+from rpq.queries.language import language_of
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -24,13 +24,23 @@ class Asked:
     settings: RunSettings
     entries: tuple[AskedQuery, ...] = ()
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the answers to an expression."""
+        from rpq.queries.pattern import Pattern
+        from rpq.queries.query import PAIR
+
+        text = str(self.settings.expression)
+        language = self.settings.language or language_of(text)
+        return PAIR if language == "path" else Pattern.read(text, self.settings.select).columns
+
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """What that means over a stream with this time unit, and with integers or texts as vertices."""
         from rpq.queries.query_file import QueryFileError
 
         if not self.entries:
             return self.settings.queries([str(self.settings.expression)], unit=unit, integers=integers)
-        self.settings.lengths(unit=unit)  # what is wrong with the options is told of them, not of each query
+        self.settings.refuse_windows(unit=unit)  # what is wrong with the options is told of them, not of each query
         try:
             return [entry.query(unit=unit, integers=integers) for entry in self.entries]
         except QueryFileError as error:
@@ -40,21 +50,32 @@ class Asked:
 
 
 def expression_asked(
-    expression: str | None, query: str | None, dataset: str | None, *, queries_file: str | None = None
+    expression: str | None,
+    query: str | None,
+    dataset: str | None,
+    *,
+    queries_file: str | None = None,
+    query_file: str | None = None,
 ) -> str | None:
-    """The expression, given as such or by the name of a query and a data set; None where there is a file of queries."""
+    """The query as text: given as such, in a file, or by its name and a data set; None where there is a file of queries."""
     if queries_file is not None:
-        others = {"EXPRESSION": expression, "--query": query, "--dataset": dataset}
+        others = {"EXPRESSION": expression, "--query": query, "--dataset": dataset, "--query-file": query_file}
         given = " and ".join(name for name, value in others.items() if value is not None)
         if given:
             raise click.UsageError(f"--queries has all queries of the run; leave out {given}, or put it into {queries_file}")
         return None
-    if expression is not None and query is not None:
-        raise click.UsageError("EXPRESSION and --query are two queries; give one")
-    if expression is None and query is None:
-        raise click.UsageError("Missing argument 'EXPRESSION' (or --query NAME with --dataset, or --queries FILE).")
+    ways = {"EXPRESSION": expression, "--query": query, "--query-file": query_file}
+    asked = [name for name, value in ways.items() if value is not None]
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} are {'two' if len(asked) == 2 else 'three'} queries; give one")
+    if not asked:
+        raise click.UsageError(
+            "Missing argument 'EXPRESSION' (or --query-file FILE, or --query NAME with --dataset, or --queries FILE)."
+        )
     if (query is None) != (dataset is None):
         raise click.UsageError("--query and --dataset go together: a query has a name, a data set its labels")
+    if query_file is not None:
+        return _text_in(query_file)
     if query is None or dataset is None:
         return str(expression)
     known = entry_points(group="rpq.queries")
@@ -66,14 +87,26 @@ def expression_asked(
         raise click.UsageError(str(error)) from error
 
 
+def _text_in(path: str) -> str:
+    """The text of one query in a file, without blanks around it."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read().strip()
+    except OSError as error:
+        raise click.UsageError(f"--query-file {path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"--query-file {path}: is no text in UTF-8") from error
+    if not text:
+        raise click.UsageError(f"--query-file {path}: is empty; expected a path expression or a pattern")
+    return text
+
+
 def asked_of(settings: RunSettings) -> Asked:
     """Read what is asked; a usage error if anything is wrong with it, whatever the input is."""
     if settings.queries_file is not None:
         return Asked(settings=settings, entries=tuple(entries_of(settings.queries_file, settings)))
-    for option in ("window", "slide"):
-        if getattr(settings, option) is None:
-            raise click.UsageError(f"Missing option '--{option}'.")
-    refuse_misspelt(str(settings.expression))
+    settings.refuse_missing()
+    settings.refuse_misspelt(str(settings.expression))
     return Asked(settings=settings)
 
 
@@ -90,9 +123,9 @@ def entries_of(path: str, settings: RunSettings | None = None) -> list[AskedQuer
 
 
 def _defaults(settings: RunSettings) -> dict[str, Any]:
-    names = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "sources", "targets", "output")
+    names = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", "output")
     values = {name: getattr(settings, name) for name in names}
-    return {name: value for name, value in values.items() if value not in (None, ())}
+    return {name: value for name, value in values.items() if value is not None} | settings.of_one_kind
 
 
 def _check_outputs(entries: Sequence[AskedQuery], *, are_written: bool) -> None:

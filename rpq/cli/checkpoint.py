@@ -58,7 +58,13 @@ def write_checkpoint(path: str, engine: Engine, identity: dict[str, Any], positi
 
 
 def read_checkpoint(
-    path: str, identity: dict[str, Any], *, threads: int, memory_limit: int | None, witness: bool
+    path: str,
+    identity: dict[str, Any],
+    *,
+    threads: int,
+    memory_limit: int | None,
+    max_rows: int | None,
+    witness: bool,
 ) -> Resumed | None:
     """Return what stands in the file, None if there is no file; `CheckpointError` if it is another run's.
 
@@ -69,7 +75,9 @@ def read_checkpoint(
     if not os.path.exists(path):
         return None
     try:
-        engine = rpq.Engine.restore(path, threads=threads, memory_limit=memory_limit, witness=witness)
+        engine = rpq.Engine.restore(
+            path, threads=threads, memory_limit=memory_limit, max_rows=max_rows, witness=witness
+        )
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import rpq
 from rpq.cli.progress import compiling_notice, notice_after
-
-if TYPE_CHECKING:
-    from rpq.queries.query import Query
+from rpq.queries.query import PatternQuery, Query
 
 
 def compile_kernels(
@@ -32,9 +29,14 @@ def compile_kernels(
 
 
 def _one_of_each_kind(queries: Sequence[Query]) -> list[Query]:
-    """One query of each kind that may need kernels of its own: by the range of a window's slides, and what restricts it."""
-    found = {
-        ((query.window.size // query.window.slide).bit_length(), query.sources is None, query.targets is None): query
-        for query in reversed(queries)
-    }
-    return list(found.values())
+    """One query of each kind that may need kernels of its own."""
+    return list({_kind(query): query for query in reversed(queries)}.values())
+
+
+def _kind(query: Query) -> tuple[object, ...]:
+    """What kernels depend on: the notation and the window; of a path also which paths count, and what restricts it."""
+    window = query.window
+    slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
+    if isinstance(query, PatternQuery):
+        return ("pattern", window.kind)
+    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)

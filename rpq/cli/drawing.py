@@ -1,4 +1,4 @@
-"""Pictures of automata: by Graphviz where its program `dot` is installed, else by matplotlib."""
+"""Pictures of automata and patterns: by Graphviz where its program `dot` is installed, else by matplotlib."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import io
 import math
 import shutil
 import subprocess
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rpq import automata
 
-_RADIUS = 0.22
+RADIUS = 0.22
 
 
 class CannotDraw(Exception):
@@ -20,9 +21,14 @@ class CannotDraw(Exception):
 
 def draw(dfa: automata.DFA, kind: str) -> bytes:
     """Return a picture, `kind` "svg" or "png"; raise `CannotDraw` where nothing that draws is installed."""
+    return draw_graph(dfa.to_dot(), lambda figure: fill_figure(figure, dfa), kind)
+
+
+def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
+    """A picture of what Graphviz draws of a text, or what `fill` puts into a figure of matplotlib."""
     program = shutil.which("dot")
     if program is not None:
-        done = subprocess.run([program, f"-T{kind}"], input=dfa.to_dot().encode(), capture_output=True, check=False)
+        done = subprocess.run([program, f"-T{kind}"], input=dot.encode(), capture_output=True, check=False)
         if done.returncode:
             raise CannotDraw(f"Graphviz failed: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout
@@ -31,12 +37,17 @@ def draw(dfa: automata.DFA, kind: str) -> bytes:
     except ImportError as error:
         raise CannotDraw(
             "no picture: it needs Graphviz (its program `dot`) or matplotlib (pip install 'streaming-rpq[plot]'); "
-            "--dot FILE writes the automaton for Graphviz"
+            "--dot FILE writes it for Graphviz"
         ) from error
-    return _figure(Figure(), dfa, kind)
+    figure = Figure()
+    fill(figure)
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, dpi=150)
+    return out.getvalue()
 
 
-def _figure(figure: Any, dfa: automata.DFA, kind: str) -> bytes:
+def fill_figure(figure: Any, dfa: automata.DFA) -> None:
+    """Draw an automaton into an empty figure."""
     places = layers(dfa)
     width = 1 + max(x for x, _ in places)
     height = 1 + max(abs(y) for _, y in places) * 2
@@ -47,22 +58,19 @@ def _figure(figure: Any, dfa: automata.DFA, kind: str) -> bytes:
     axes.set_xlim(-0.9, width - 0.3)
     axes.set_ylim(-height / 2 - 0.4, height / 2 + 0.4)
     for state, place in enumerate(places):
-        _circle(axes, place, _RADIUS)
+        circle(axes, place, RADIUS)
         if dfa.accepting[state]:
-            _circle(axes, place, _RADIUS * 0.8)
+            circle(axes, place, RADIUS * 0.8)
         axes.text(*place, str(state), ha="center", va="center")
     x, y = places[0]
-    _arrow(axes, (x - 3 * _RADIUS, y), (x, y), "", bend=0.0, shrink=(0, 1))
+    arrow(axes, (x - 3 * RADIUS, y), (x, y), "", bend=0.0, shrink=(0, 1))
     for (state, target), label in edges(dfa).items():
         if state == target:
-            _loop(axes, places[state], label)
+            loop(axes, places[state], label)
         else:
             (x, _), (u, _) = places[state], places[target]
             bend = 0.25 if u - x != 1 or (target, state) in edges(dfa) else 0.0
-            _arrow(axes, places[state], places[target], label, bend=bend)
-    out = io.BytesIO()
-    figure.savefig(out, format=kind, dpi=150)
-    return out.getvalue()
+            arrow(axes, places[state], places[target], label, bend=bend)
 
 
 def layers(dfa: automata.DFA) -> list[tuple[float, float]]:
@@ -94,32 +102,36 @@ def edges(dfa: automata.DFA) -> dict[tuple[int, int], str]:
     return {ends: "|".join(words) for ends, words in labels.items()}
 
 
-def _circle(axes: Any, place: tuple[float, float], radius: float) -> None:
+def circle(axes: Any, place: tuple[float, float], radius: float) -> None:
+    """A circle."""
     from matplotlib.patches import Circle
 
     axes.add_patch(Circle(place, radius, fill=False))
 
 
-def _arrow(
+def arrow(
     axes: Any,
     start: tuple[float, float],
     end: tuple[float, float],
     label: str,
     *,
     bend: float,
-    shrink: tuple[int, int] = (1, 1),
+    shrink: tuple[float, float] = (1, 1),
+    style: str = "solid",
 ) -> None:
+    """An arrow with a label beside it; `shrink` says how many radii of its ends are left free."""
     from matplotlib.patches import FancyArrowPatch
 
     length = math.dist(start, end)
     along = ((end[0] - start[0]) / length, (end[1] - start[1]) / length)
     ends = [
-        (point[0] + sign * _RADIUS * near * along[0], point[1] + sign * _RADIUS * near * along[1])
+        (point[0] + sign * RADIUS * near * along[0], point[1] + sign * RADIUS * near * along[1])
         for point, sign, near in ((start, 1, shrink[0]), (end, -1, shrink[1]))
     ]
     axes.add_patch(
         FancyArrowPatch(
-            ends[0], ends[1], arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle=f"arc3,rad={-bend}"
+            ends[0], ends[1], arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle=f"arc3,rad={-bend}",
+            linestyle=style,
         )
     )
     middle = [(start[axis] + end[axis]) / 2 for axis in (0, 1)]
@@ -135,12 +147,13 @@ def _arrow(
     )
 
 
-def _loop(axes: Any, place: tuple[float, float], label: str) -> None:
+def loop(axes: Any, place: tuple[float, float], label: str, *, style: str = "solid") -> None:
+    """An arrow from a place to itself, above it."""
     from matplotlib.patches import FancyArrowPatch
 
     x, y = place
-    ends = [(x - _RADIUS * 0.6, y + _RADIUS * 0.8), (x + _RADIUS * 0.6, y + _RADIUS * 0.8)]
+    ends = [(x - RADIUS * 0.6, y + RADIUS * 0.8), (x + RADIUS * 0.6, y + RADIUS * 0.8)]
     axes.add_patch(
         FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle="arc3,rad=-1.6")
     )
-    axes.text(x, y + _RADIUS * 2.6, label, ha="center", va="center", fontsize=9, parse_math=False)
+    axes.text(x, y + RADIUS * 2.6, label, ha="center", va="center", fontsize=9, parse_math=False)

@@ -17,6 +17,7 @@ from rpq.cli.checkpoint import Position, Resumed, read_checkpoint
 from rpq.cli.compiling import compile_kernels
 from rpq.cli.identity import identity_of
 from rpq.cli.interrupts import Interrupts
+from rpq.cli.labels_seen import LabelsSeen
 from rpq.cli.opened_input import are_regular, opened_input
 from rpq.cli.progress import ProgressLine
 from rpq.cli.refusals import refuse
@@ -24,8 +25,9 @@ from rpq.cli.run_figures import figures_of_queries
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
 from rpq.cli.session import Session
 from rpq.cli.settings import RunSettings
+from rpq.cli.static_input import load_static
 from rpq.cli.told import tell
-from rpq.errors import RpqError
+from rpq.errors import InputError, RpqError
 from rpq.readers.deletions import Deletions
 
 
@@ -54,12 +56,14 @@ def execute(settings: RunSettings) -> int:
     )
 
     resumed = _resumed(settings, identity)
+    engine = resumed.engine if resumed else _new_engine(settings, queries)
+    static_edges = _load_static(settings, None if resumed else engine, begun.labels_seen)
     session = Session(
         settings,
-        engine=resumed.engine if resumed else _new_engine(settings, queries),
+        engine=engine,
         reader=opened.reader,
         batches=begun.batches,
-        open_outputs=lambda position: _open_outputs(asked, position),
+        open_outputs=lambda position: _open_outputs(asked, queries, position),
         deletions=_deletions(settings, queries),
         identity=identity,
         position=resumed.position if resumed else None,
@@ -74,8 +78,9 @@ def execute(settings: RunSettings) -> int:
         _let_go_of_standard_output()
 
     figures = session.figures(compile_seconds=compile_seconds) | {"labels_never_seen": begun.labels_seen.never_seen}
+    figures |= {"static_edges": static_edges} if settings.static else {}
     if asked.entries:
-        no_single = dict.fromkeys(("window", "slide", "paths", "semantics"))
+        no_single = dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         figures |= no_single | {"queries": figures_of_queries(session.engine, asked)}
     tell(session, figures, settings, warnings=begun.labels_seen.warnings())
     return session.exit_code
@@ -96,6 +101,7 @@ def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
             identity,
             threads=settings.threads,
             memory_limit=settings.memory_limit,
+            max_rows=settings.max_rows,
             witness=settings.witness,
         )
     except RpqError as error:
@@ -104,22 +110,39 @@ def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
 
 def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query]) -> rpq.Engine:
     return rpq.Engine(
-        *queries, threads=settings.threads, memory_limit=settings.memory_limit, witness=settings.witness
+        *queries,
+        threads=settings.threads,
+        memory_limit=settings.memory_limit,
+        max_rows=settings.max_rows,
+        witness=settings.witness,
     )
 
 
-def _open_outputs(asked: Asked, position: Position | None) -> Outputs:
+def _load_static(settings: RunSettings, engine: rpq.Engine | None, labels_seen: LabelsSeen) -> int:
+    """Load the edges without time, which an engine that was restored has already; how many there are."""
+    if not settings.static:
+        return 0
+    try:
+        return load_static(settings, engine, labels_seen)
+    except InputError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _open_outputs(asked: Asked, queries: Sequence[rpq.Query], position: Position | None) -> Outputs:
     """Open the outputs; those who read them while the run lasts may follow where the input does not end, or is resumed."""
     settings = asked.settings
-    return open_outputs(asked, position, grows=settings.checkpoint is not None or not are_regular(settings.inputs))
+    return open_outputs(asked, queries, position, grows=settings.checkpoint is not None or not are_regular(settings.inputs))
 
 
 def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions | None:
     """What makes up deletes, of edges that any query uses, in the longest of their windows."""
     if not settings.deletes:
         return None
-    longest = max((query.window for query in queries), key=lambda window: window.size)
-    asking = list({id(query.dfa): query for query in queries}.values())  # thousands may ask for a few expressions
+    windows = [query.window for query in queries]
+    if any(window.kind != "time" for window in windows):
+        raise click.UsageError("--deletes are of edges in windows of time, not of count windows and unbounded ones")
+    longest = max(windows, key=lambda window: window.size)
+    asking = list({query.expression: query for query in queries}.values())  # thousands may ask for a few expressions
     return Deletions(
         size=longest.size,
         slide=longest.slide,

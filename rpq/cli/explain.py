@@ -1,4 +1,4 @@
-"""`rpq explain`: what an expression means to the engine, as text and as a drawing."""
+"""`rpq explain`: what an expression or a pattern means to the engine, as text and as a drawing."""
 
 from __future__ import annotations
 
@@ -7,35 +7,44 @@ from typing import TYPE_CHECKING
 import click
 
 from rpq.cli.option_types import WrittenFile
+from rpq.stream.window_text import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
+    from rpq.patterns.explained import Explanation
     from rpq.queries.query_file import AskedQuery
 
 
-@click.command("explain", short_help="Show how a path expression is understood.")
+@click.command("explain", short_help="Show how a path expression or a graph pattern is understood.")
 @click.argument("expression", required=False)
 @click.option("--queries", metavar="FILE", help="In place of EXPRESSION: a file of queries, as of rpq run --queries.")
 @click.option(
     "--dot",
     metavar="FILE",
-    help="Write the automaton in Graphviz's language here; - writes that alone to standard output.",
+    help="Write automaton or pattern in Graphviz's language here; - writes that alone to standard output.",
 )
-@click.option("--svg", type=WrittenFile(), metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
-@click.option("--png", type=WrittenFile(), metavar="FILE", help="Draw the automaton (needs Graphviz or matplotlib).")
+@click.option("--svg", type=WrittenFile(), metavar="FILE", help="Draw automaton or pattern (needs Graphviz or matplotlib).")
+@click.option("--png", type=WrittenFile(), metavar="FILE", help="Draw automaton or pattern (needs Graphviz or matplotlib).")
 def explain(expression: str | None, queries: str | None, dot: str | None, svg: str | None, png: str | None) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
+
+    Of a graph pattern, ?x a2q ?y . ?y c2q ?z, show the atoms, the relations that they read, and in which order variables are
+    bound when an edge of each changes.
 
     An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
     """
     from rpq import automata
     from rpq.cli.named_files import check_files
+    from rpq.queries.language import language_of
 
     if queries is not None:
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None])
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
+    if language_of(expression) == "pattern":
+        _explain_pattern(expression, dot, svg, png)
+        return
     try:
         tree = automata.parse(expression)
         dfa = automata.compile(expression)
@@ -60,6 +69,40 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
                 raise click.ClickException(str(error)) from error
 
 
+def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None) -> None:
+    """Show a graph pattern, and draw it where that is asked for."""
+    from rpq import automata
+    from rpq.cli.named_files import check_files
+    from rpq.errors import QueryError
+    from rpq.patterns.explained import explain_pattern
+    from rpq.queries.pattern import Pattern
+
+    try:
+        explanation = explain_pattern(Pattern.read(text, None), text)
+    except automata.ExpressionError as error:
+        raise click.UsageError(f"the pattern is not understood\n{error}") from error
+    except QueryError as error:
+        raise click.UsageError(str(error)) from error
+    check_files(written=[("--dot", dot), ("--svg", svg), ("--png", png)])
+    if dot == "-":
+        click.echo(explanation.to_dot(), nl=False)
+    else:
+        click.echo(str(explanation))
+        if dot is None:
+            click.echo(f"\nthe pattern in Graphviz's language\n\n{explanation.to_dot()}", nl=False)
+        else:
+            _write(dot, explanation.to_dot().encode())
+    for path, kind in ((svg, "svg"), (png, "png")):
+        if path is not None:
+            from rpq.cli.drawing import CannotDraw
+            from rpq.cli.pattern_drawing import draw_pattern
+
+            try:
+                _write(path, draw_pattern(explanation, kind))
+            except CannotDraw as error:
+                raise click.ClickException(str(error)) from error
+
+
 def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
     """Show all queries of a file; their automata in Graphviz's language, one behind the other, only where asked for."""
     from rpq import automata
@@ -73,15 +116,19 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
     asked = entries_of(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
-    graphs = "".join(query.dfa.to_dot() for query in asked)
+    explained = [query.dfa or _explained(query) for query in asked]
+    graphs = "".join(one.to_dot() for one in explained)
     if dot == "-":
         click.echo(graphs, nl=False)
         return
-    for number, query in enumerate(asked):
+    for number, (query, one) in enumerate(zip(asked, explained, strict=True)):
         if number:
             click.echo()
         click.echo(f"query        {printable(query.name)}")
-        click.echo(describe(automata.parse(query.expression), query.dfa, options=_options(query)))
+        if query.dfa is not None:
+            click.echo(describe(automata.parse(query.expression), query.dfa, options=_options(query)))
+        else:
+            click.echo("\n".join([*_options(query), str(one)]))
     if dot is not None:
         _write(dot, graphs.encode())
 
@@ -93,9 +140,24 @@ def _options(query: AskedQuery) -> list[str]:
         for field, vertices in (("sources", query.sources), ("targets", query.targets))
         if vertices is not None
     ]
-    window = None if query.window is None else f"{query.window}, slide {query.slide or 'not given'}"
-    asked = [("window", window), ("paths", query.paths), ("semantics", query.semantics), *ends, ("output", query.output)]
-    return [f"{name:<13}{value}" for name, value in asked if value is not None]
+    window = query.window
+    if window is not None and kind_of_text(window) != "unbounded":
+        window = f"{window}, slide {query.slide or 'not given'}"
+    semantics = query.semantics or "implicit"
+    asked = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("report", query.report)]
+    return [f"{name:<13}{value}" for name, value in [*asked, ("output", query.output)] if value is not None]
+
+
+def _explained(asked: AskedQuery) -> Explanation:
+    """What a pattern of a file means."""
+    from rpq.patterns.explained import explain
+    from rpq.queries.language import OF_PATTERNS
+    from rpq.queries.query import PatternQuery
+    from rpq.stream.window import Window
+
+    options = {name: value for name in OF_PATTERNS if (value := getattr(asked, name)) is not None}
+    any_window = Window(size=1, slide=1)
+    return explain(PatternQuery(asked.expression, window=any_window, paths=asked.paths, **options))
 
 
 def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str] | None = None) -> str:
@@ -104,6 +166,7 @@ def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str]
     return "\n".join(
         [
             f"expression   {tree}",
+            "language     a path expression",
             *(options or []),
             "",
             *outline(tree),

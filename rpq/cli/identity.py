@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
 from rpq.cli.named_files import output_key
+from rpq.cli.named_inputs import NamedInput
 from rpq.cli.settings import RunSettings
-from rpq.queries.written import described
+from rpq.cli.static_input import digests
+from rpq.queries.language import OF_PATTERNS
+from rpq.queries.query import PatternQuery
+from rpq.stream.window_text import told
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -30,11 +35,12 @@ _OF_QUERIES = (
 def identity_of(asked: Asked, queries: Sequence[Query]) -> dict[str, Any]:
     """What a run is as JSON values by option name; `queries` are those that are asked, with vertices as texts.
 
-    Not part of it: `--limit`, `--threads`, `--memory-limit`, `--stats`, `--quiet`.
+    Not part of it: `--limit`, `--threads`, `--memory-limit`, `--max-rows`, `--stats`, `--quiet`.
     """
     if not asked.entries:
         (query,) = queries
-        return _of_options(asked.settings) | {"--window": query.window.size, "--slide": query.window.slide}
+        of_query = {**_of_window(query), "semantics": query.semantics, **_of_pattern(query)}
+        return _of_options(asked.settings) | {f"--{name}": value for name, value in of_query.items()}
     by_name = {
         query.name: {**_of_query(query), "output": entry.output and output_key(entry.output)}
         for entry, query in zip(asked.entries, queries, strict=True)
@@ -45,7 +51,10 @@ def identity_of(asked: Asked, queries: Sequence[Query]) -> dict[str, Any]:
 def _of_options(settings: RunSettings) -> dict[str, Any]:
     return {
         "EXPRESSION": settings.expression,
-        "--input": [path if path == "-" else os.path.abspath(path) for path in settings.inputs],
+        "--input": [
+            str(NamedInput(path if path == "-" else os.path.abspath(path), stream))
+            for path, stream in zip_longest(settings.inputs, settings.streams)
+        ],
         "--format": settings.format,
         "--columns": settings.columns,
         "--label": settings.label,
@@ -55,7 +64,7 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
         "--paths": settings.paths,
         "--simple-budget": settings.simple_budget,
         "--on-budget": settings.on_budget,
-        "--semantics": settings.semantics,
+        "--semantics": None,
         "--output": settings.output and os.path.abspath(settings.output),
         "--witness": settings.witness,
         "--source": sorted(settings.sources),
@@ -65,20 +74,40 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
         "--seed": settings.seed if settings.deletes else 0,
         "--late": settings.late and os.path.abspath(settings.late),
         "--on-error": settings.on_error,
+        **(_of_static(settings) if settings.static else {}),
     }
+
+
+def _of_static(settings: RunSettings) -> dict[str, Any]:
+    """Which edges without time there are; their content matters to checkpoints alone."""
+    known = digests(settings.static) if settings.checkpoint is not None else []
+    return {"--static": known, "--static-format": settings.static_format}
 
 
 def _of_query(query: Query) -> dict[str, Any]:
     """What a query of a file asks, by the names of the file's fields."""
-    asked = described(query)
-    ends = {end: None if asked[end] is None else sorted(map(str, asked[end])) for end in ("sources", "targets")}
-    return {
-        "query": asked["expression"],
-        "window": asked["window"]["size"],
-        "slide": asked["window"]["slide"],
-        **{field: asked[field] for field in ("paths", "simple_budget", "on_budget", "semantics")},
-        **ends,
+    ends = {
+        end: None if (asked := getattr(query, end)) is None else sorted(map(str, asked)) for end in ("sources", "targets")
     }
+    return {
+        "query": query.expression,
+        **_of_window(query),
+        **{field: getattr(query, field) for field in ("paths", "simple_budget", "on_budget", "semantics")},
+        **ends,
+        **_of_pattern(query),
+    }
+
+
+def _of_window(query: Query) -> dict[str, Any]:
+    """Window and slide in the stream's unit."""
+    return dict(zip(("window", "slide"), told(query.window), strict=True))
+
+
+def _of_pattern(query: Query) -> dict[str, Any]:
+    """What patterns alone are asked with; nothing for another query."""
+    if not isinstance(query, PatternQuery):
+        return {}
+    return {"select": list(query.columns), **{name: getattr(query, name) for name in OF_PATTERNS if name != "select"}}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -87,14 +116,20 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if (before is None) != (now is None):
         return [f"--queries was {_shown(before)}, now {_shown(now)}"]
     found = []
-    for name, value in old.items():
-        if new.get(name) == value:
+    for name in {**old, **new}:
+        value = old.get(name)
+        if not _differ(value, new.get(name)):
             continue
         if isinstance(before, dict) and isinstance(now, dict) and name == "--queries":
             found += differences_of_queries(before, now)
         else:
             found.append(f"{name} was {_shown(value)}, now {_shown(new.get(name))}")
     return found
+
+
+def _differ(old: Any, new: Any) -> bool:
+    """Whether an option was another one; what an older release did not write was not given."""
+    return (old or None) != (new or None)
 
 
 def _shown(value: Any) -> str:
@@ -115,8 +150,8 @@ def differences_of_queries(old: Mapping[str, Any], new: Mapping[str, Any]) -> li
         f"query {name!r}: {field} was {_quoted(value)}, now {_quoted(new[name].get(field))}"
         for name, fields in old.items()
         if name in new
-        for field, value in fields.items()
-        if new[name].get(field) != value
+        for field, value in {**dict.fromkeys(new[name]), **fields}.items()
+        if _differ(value, new[name].get(field))
     ]
     found += [f"query {name!r} is gone" for name in old if name not in new]
     found += [f"query {name!r} is new" for name in new if name not in old]

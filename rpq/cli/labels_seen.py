@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from rpq.queries.query import compiled
 from rpq.readers.column_names import did_you_mean
 
 if TYPE_CHECKING:
+    from rpq.queries.query import Query
     from rpq.readers import Batch
 
 SHOWN = 20
@@ -22,14 +22,14 @@ HINTS = 1000
 
 
 class LabelsSeen:
-    """Watches the tuples of a run for the labels of its expressions.
+    """Watches the tuples of a run for the labels of its queries.
 
-    O(rows) with a small constant a batch, nothing once all labels have been seen.  Memory: the labels of the expressions,
+    O(rows) with a small constant a batch, nothing once all labels have been seen.  Memory: the labels of the queries,
     and `HINTS` of the input.
     """
 
-    def __init__(self, expressions: Iterable[str]) -> None:
-        self._unseen = {label: None for text in expressions for label in sorted(compiled(text).labels)}
+    def __init__(self, queries: Iterable[Query]) -> None:
+        self._unseen = {label: None for query in queries for label in sorted(query.named_labels)}
         self._others: dict[str, None] = {}
         self._is_empty = True
 
@@ -37,13 +37,12 @@ class LabelsSeen:
         """Pass batches on, having looked at their labels."""
         for batch in batches:
             self._is_empty = False
-            if self._unseen:
-                self._look_at(batch.columns.column("label"))
+            self.look_at(batch.columns.column("label"))
             yield batch
 
     @property
     def never_seen(self) -> list[str]:
-        """The labels that no tuple had so far, by expression."""
+        """The labels that no tuple had so far, by query."""
         return list(self._unseen)
 
     def warnings(self) -> list[str]:
@@ -55,7 +54,10 @@ class LabelsSeen:
         messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in labels[:SHOWN]]
         return [*messages, f"no tuple has {len(labels) - SHOWN:,} more of the labels"] if len(labels) > SHOWN else messages
 
-    def _look_at(self, labels: pa.Array) -> None:
+    def look_at(self, labels: pa.Array) -> None:
+        """See the labels of some edges."""
+        if not self._unseen:
+            return
         if not pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_encode()
         names = labels.dictionary

@@ -32,7 +32,7 @@ class OpenedInput:
         The vertices of a pipe are not looked at where they are text anyway: its first line may be long in coming.
         """
         are_files = are_regular(self.settings.inputs)
-        labels_seen = LabelsSeen(query.expression for query in queries)
+        labels_seen = LabelsSeen(queries)
         batches = labels_seen.observed(watched(self.reader, interrupts, may_wait=not are_files))
         integers = False
         if are_files or self.settings.format == "jsonl":
@@ -85,6 +85,7 @@ def _open(settings: RunSettings) -> Reader:
         columns=columns,
         where=parse_where(settings.where) if settings.where is not None else None,
         time_unit=settings.time_unit,
+        streams=settings.streams,
     )
 
 

@@ -22,6 +22,15 @@ class WrittenFile(click.ParamType):  # type: ignore[type-arg]  # generic in the 
         return STANDARD_OUTPUT if value == STANDARD_STREAM else str(value)
 
 
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Names with commas between them: `x,z`."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
+
+
 class ByteSize(click.ParamType):  # type: ignore[type-arg]
     """A number of bytes: `4000000`, `500M`, `4G`, `4GiB`; the letters are powers of 1024."""
 
@@ -35,3 +44,20 @@ class ByteSize(click.ParamType):  # type: ignore[type-arg]
         if size <= 0:
             self.fail(f"{value!r} is no size: expected a number of bytes such as 500M or 4G", param, ctx)
         return size
+
+
+class CountOrNone(click.ParamType):  # type: ignore[type-arg]
+    """A whole number from 1 on, or none."""
+
+    name = "count"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "N|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "none" or not isinstance(value, str):
+            return None if value == "none" else int(value)
+        digits = value.replace(",", "").replace("_", "")
+        if not digits.isdecimal() or not int(digits):
+            self.fail(f"{value!r} is no whole number from 1 on, nor none", param, ctx)
+        return int(digits)

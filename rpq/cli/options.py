@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rpq.cli.option_types import WrittenFile
+from rpq.cli.option_types import Names, WrittenFile
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -48,11 +48,11 @@ def on_error(help: str, *, default: str = "stop") -> Option:
 drop_self_loops = click.option("--drop-self-loops", is_flag=True, help="Leave out edges from a vertex to itself.")
 
 
-def window_and_slide(sizes: str, *, required: bool = False) -> Option:
+def window_and_slide(sizes: str) -> Option:
     """`--window` and `--slide`; `sizes` says what a size may be."""
     return together(
-        click.option("--window", required=required, metavar="W", help=f"Size of the window: {sizes}."),
-        click.option("--slide", required=required, metavar="S", help="How far the window moves at once; as --window."),
+        click.option("--window", metavar="W", help=f"Size of the window: {sizes}."),
+        click.option("--slide", metavar="S", help="How far the window moves at once; as --window."),
     )
 
 
@@ -86,13 +86,32 @@ budget_of_simple_paths = together(
 semantics = click.option(
     "--semantics",
     type=click.Choice(["implicit", "explicit"]),
-    default="implicit",
-    show_default=True,
-    help="Whether pairs leave silently, or with a - row, when they expire.",
+    help="Whether answers leave silently, or with a - row, when they expire.  [default: implicit]",
 )
 sources_and_targets = together(
     click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),
     click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices."),
+)
+
+
+language = click.option(
+    "--language",
+    type=click.Choice(["path", "pattern", "sparql"]),
+    help="What EXPRESSION is: a path expression, a graph pattern, SPARQL.  [default: what it looks like]",
+)
+of_patterns = together(
+    click.option("--select", type=Names(), metavar="X,Y...", help="Of a pattern: its columns.  [default: all variables]"),
+    click.option("--distinct", is_flag=True, help="Of a pattern: an answer that comes of several bindings is one."),
+    click.option(
+        "--matching",
+        type=click.Choice(["homomorphism", "isomorphism"]),
+        help="Of a pattern: whether two variables may stand for one vertex, or not.  [default: homomorphism]",
+    ),
+    click.option(
+        "--report",
+        type=click.Choice(["change", "slide", "time"]),
+        help="Of a pattern: rows at every change, or the net change of every slide or moment.  [default: change]",
+    ),
 )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from rpq.cli.asked import Asked
 from rpq.cli.named_files import check_files
 from rpq.cli.outputs.sinks import SinkError, check_suffix, rows_beside
-from rpq.cli.run_outputs import output_names, output_options
+from rpq.cli.run_outputs import output_names, output_options, refuse_other_columns
 from rpq.files.destinations import is_regular
 from rpq.readers import formats
 
@@ -23,7 +25,14 @@ def refuse(asked: Asked) -> None:
         )
     if settings.witness and not outputs:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
+    refuse_other_columns(asked)
     _refuse_files(asked)
+    for path in settings.static:
+        if not (os.path.isfile(path) or os.path.isdir(path)):
+            what = "is no file or folder" if os.path.exists(path) or path == "-" else "there is no such file"
+            raise click.UsageError(f"--static {path}: {what}; edges without time are read as a whole before the first tuple")
+    if settings.static and settings.static_format not in formats():
+        raise click.UsageError(f"unknown format {settings.static_format!r}: expected one of {', '.join(formats())}")
     if settings.format != "edges" and settings.format not in formats():
         raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
 
@@ -42,8 +51,8 @@ def _refuse_files(asked: Asked) -> None:
             raise click.UsageError(str(error)) from error
         if is_parquet and settings.checkpoint is not None:
             written.append((f"the rows of {option} in", rows_beside(path)))
-    inputs = [("--input", path) for path in settings.inputs]
-    check_files(written=written, read=[*inputs, ("--queries", settings.queries_file)])
+    inputs = [("--input", path) for path in settings.inputs] + [("--static", path) for path in settings.static]
+    check_files(written=written, read=[*inputs, ("--queries", settings.queries_file), ("--query-file", settings.query_file)])
     for option, path in written:
         if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
             raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")

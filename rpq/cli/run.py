@@ -9,30 +9,42 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.asked import expression_asked
-from rpq.cli.option_types import ByteSize, WrittenFile
+from rpq.cli.named_inputs import named_inputs
+from rpq.cli.option_types import ByteSize, CountOrNone, WrittenFile
 from rpq.cli.settings import RunSettings
 from rpq.cli.several import SeveralValuesCommand
 
 EPILOG = """\b
---input, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last, or
-after -- (then it may start with a -):
+--input, --static, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last,
+or after -- (then it may start with a -):
   rpq run 'a2q/c2a*' --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
   rpq run --window 10 --slide 1 --source x y --input - -- 'knows+'
+  rpq run '?x a2q ?y . ?y c2q ?z' --select x,z --distinct --input sx-*.txt.gz --format stackoverflow --window count:10000
+  rpq run '?x role moderator . ?x knows ?y' --static roles.csv --input edges.csv --window 30d --slide 1d --time-unit s
   rpq run --query Q2 --dataset stackoverflow --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d
   rpq run --queries queries.toml --input sx-*.txt.gz --format stackoverflow --window 30d --slide 1d --output rows.csv
 
 \b
 --queries: in TOML each query is a table [[query]], in JSON lines (.jsonl) an object on a line of its own, with the fields
-  name (by default the expression), query (the expression), window, slide, paths, semantics, sources, targets (lists),
-  simple_budget, on_budget, output (as --output; queries may share one).
-What a query does not say is said by a table [defaults] of the TOML file, and what that does not by the options --window,
---slide, --paths, --semantics, --source, --target, --simple-budget, --on-budget, --output.  All outputs have a first
-column query, the name.  A tuple is late if it is for every query.  Anything wrong with the file: nothing is run.
+  name (by default the expression), query (the expression or pattern), language, window, slide, paths, semantics; of paths
+  sources, targets (lists), simple_budget, on_budget; of patterns select (a list), distinct (true), matching, report;
+  output (as --output; queries with the same columns may share one).
+What a query does not say is said by a table [defaults] of the TOML file, and what that does not by the options of the same
+names, --source, --target and --output.  All outputs have a first column query, the name.  A tuple is late if it is for
+every query.  Anything wrong with the file: nothing is run.
   [[query]]
   name = "experts"
   query = "a2q/c2a*"
   window = "10d"
   output = "experts.parquet"
+
+\b
+--window count:N --slide M is the last N inserts that the query meets, moving at every M-th of them (1 if not given);
+--window unbounded has no slide: only deletes take edges out.
+
+\b
+--input NAME=FILE: all of the file belongs to the stream NAME (which has no /, or stands in <>), as a column stream says it
+of single tuples.  Queries read all streams as one.  What exists as it is written, a = in its name or not, is a file.
 
 \b
 --output writes CSV (.csv) or JSON Lines (.jsonl), compressed if .gz or .zst follows, or Parquet (.parquet).  A file is
@@ -50,18 +62,24 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
 @click.argument("expression", required=False)
 @click.option("--query", metavar="NAME", help="In place of EXPRESSION: a query by its name, such as Q2.")
 @click.option("--dataset", help="Over whose labels the --query is asked: stackoverflow, ldbc, yago, …")
+@click.option("--query-file", metavar="FILE", help="In place of EXPRESSION: a file with one query as text.")
 @click.option(
     "--queries",
     "queries_file",
     metavar="FILE",
     help="In place of EXPRESSION: many queries, .toml or .jsonl; see below.",
 )
-@shared.several_inputs("Files to read; - is standard input.")
+@shared.language
+@shared.several_inputs("Files to read; - is standard input, NAME=FILE belongs to the stream NAME.")
 @shared.format_of(shared.FORMATS)
+@click.option(
+    "--static", multiple=True, metavar="FILE...", help="Edges without time, there from the beginning: source, target, label."
+)
+@click.option("--static-format", default="edges", show_default=True, help="Their format; times in it are not looked at.")
 @click.option(
     "--columns",
     metavar="COLUMN=NAME,...",
-    help="Names that the input has for source, target, label, timestamp, op.",
+    help="Names that the input has for source, target, label, timestamp, op, stream.",
 )
 @click.option("--label", metavar="LABEL", help="The label of all edges, where the input has no column for it.")
 @click.option(
@@ -69,11 +87,14 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
     metavar="CONDITION",
     help="Only tuples for which it holds: \"amount > 1000 and kind in ('buy', 'sell')\".",
 )
-@shared.window_and_slide("30d, 10m (minutes), 500ms, or a number in the stream's unit")
+@shared.window_and_slide(
+    "30d, 10m (minutes), 500ms, or a number in the stream's unit; count:N, the last N inserts; unbounded"
+)
 @shared.time_unit("where the format does not tell")
 @shared.paths
 @shared.budget_of_simple_paths
 @shared.semantics
+@shared.of_patterns
 @click.option("--output", metavar="FILE", help="Where rows go: a name as below, or - for standard output.")
 @click.option("--witness", is_flag=True, help="Add a column with a path for every + row.")
 @shared.sources_and_targets
@@ -82,6 +103,13 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
     "--memory-limit",
     type=ByteSize(),
     help="Bytes that the engine may use: 500M, 4G.  [default: a part of the machine's]",
+)
+@click.option(
+    "--max-rows",
+    type=CountOrNone(),
+    default="10000000",
+    show_default=True,
+    help="Rows that one tuple or boundary may bring to one query; none for no limit.",
 )
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Read the first N tuples only.")
 @shared.drop_self_loops
@@ -108,14 +136,19 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
 def run(expression: str | None, query: str | None, dataset: str | None, **options: Any) -> None:
     """Run the query EXPRESSION over a stream of edges.
 
-    Rows (source, target, timestamp, op) tell when a pair of vertices begins (+) and ceases (-) to be joined by a path
-    in the window that spells a word of the expression.  Without --output they are only counted.
+    It is a path expression such as a2q/c2a*: rows (source, target, timestamp, op) tell when a pair of vertices begins (+)
+    and ceases (-) to be joined by a path in the window that spells a word of it.  Or it is a graph pattern such as
+    ?x a2q ?y . ?y c2q ?z: rows (x, y, z, timestamp, op) tell the same of the vertices that its edges join.  Without
+    --output rows are only counted.
     """
     from rpq.cli.execution import execute
 
     try:
-        asked = expression_asked(expression, query, dataset, queries_file=options["queries_file"])
-        status = execute(RunSettings(expression=asked, **options))
+        asked = expression_asked(
+            expression, query, dataset, queries_file=options["queries_file"], query_file=options["query_file"]
+        )
+        inputs, streams = named_inputs(options.pop("inputs"))
+        status = execute(RunSettings(expression=asked, inputs=inputs, streams=streams, **options))
     except KeyboardInterrupt:
         status = 130
     if status:

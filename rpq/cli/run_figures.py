@@ -8,6 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
+from rpq.errors import RpqError
+from rpq.queries.query import PatternQuery
+from rpq.stream.window_text import told
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -28,19 +31,30 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
     found = []
     for query in engine.queries:
         known = asdict(engine.statistics(query.name))
+        window, slide = told(query.window)
         found.append(
             {
                 "name": query.name,
                 "expression": query.expression,
-                "window": query.window.size,
-                "slide": query.window.slide,
+                "window": window,
+                "slide": slide,
                 "paths": query.paths,
                 "semantics": query.semantics,
+                "columns": list(query.columns),
                 "output": outputs[query.name],
                 **{name: value for name, value in known.items() if name not in _IN_COMMON},
             }
         )
     return found
+
+
+def explanations_of(engine: Engine) -> list[dict[str, Any]]:
+    """How each pattern was evaluated, with what was counted at each step; nothing of an engine that failed in a tuple."""
+    patterns = [query for query in engine.queries if isinstance(query, PatternQuery)]
+    try:
+        return [{"name": query.name, **engine.explain(query.name).to_dict()} for query in patterns]
+    except RpqError:  # what it had counted then is neither that before the tuple nor that behind it
+        return []
 
 
 def peak_memory_bytes() -> int:

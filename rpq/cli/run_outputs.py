@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,12 @@ from rpq.cli.asked import Asked
 from rpq.cli.named_files import output_key
 from rpq.cli.outputs.late import LateFile
 from rpq.cli.outputs.query_outputs import QueryOutputs
-from rpq.cli.outputs.sinks import Sink, open_sink
+from rpq.cli.outputs.sinks import WITNESS_COLUMN, Sink, open_sink
 from rpq.queries.query_file import AskedQuery
 
 if TYPE_CHECKING:
     from rpq.cli.checkpoint import Position
+    from rpq.queries.query import Query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,29 +51,35 @@ def output_options(asked: Asked) -> list[tuple[str, str | None]]:
     ]
 
 
-def open_outputs(asked: Asked, position: Position | None, *, grows: bool) -> Outputs:
+def open_outputs(asked: Asked, queries: Sequence[Query], position: Position | None, *, grows: bool) -> Outputs:
     """Open all outputs, to go on at a `position`; those that grow are written in place, as `open_sink` says."""
     settings = asked.settings
     late = None
     if settings.late is not None:
         late = LateFile(settings.late, grows=grows, position=position.late_bytes if position else None)
     try:
-        return Outputs(rows=_open_rows(asked, position.output if position else None, grows=grows), late=late)
+        rows = _open_rows(asked, queries, position.output if position else None, grows=grows)
     except BaseException:
         if late is not None:
             late.sink.discard()
         raise
+    return Outputs(rows=rows, late=late)
 
 
-def _open_rows(asked: Asked, position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
+def _open_rows(asked: Asked, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
     if asked.entries:
         return _open_of_queries(asked, position, grows=grows)
     settings = asked.settings
     if settings.output is None:
         return None
-    is_resumable = settings.checkpoint is not None
+    (query,) = queries
     return open_sink(
-        settings.output, witness=settings.witness, resumable=is_resumable, grows=grows, position=position
+        settings.output,
+        query.columns,
+        witness=settings.witness,
+        resumable=settings.checkpoint is not None,
+        grows=grows,
+        position=position,
     )
 
 
@@ -87,6 +94,7 @@ def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *
         for key, entry in first.items():
             sinks[key] = open_sink(
                 str(entry.output),
+                entry.columns,
                 witness=asked.settings.witness,
                 several=True,
                 resumable=asked.settings.checkpoint is not None,
@@ -98,6 +106,26 @@ def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *
             sink.discard()
         raise
     return QueryOutputs(sinks, {entry.name: output_key(entry.output) for entry in asked.entries if entry.output is not None})
+
+
+def refuse_other_columns(asked: Asked) -> None:
+    """Raise a usage error where queries share an output, but not their columns, or have one called as that of witnesses."""
+    if asked.settings.witness:
+        for columns in [entry.columns for entry in asked.entries] or [asked.columns]:
+            if WITNESS_COLUMN in columns:
+                raise click.UsageError(
+                    f"--witness: the column of witnesses is called {WITNESS_COLUMN}; rename the variable ?{WITNESS_COLUMN}, "
+                    "or select others"
+                )
+    first = _first_by_output(asked)
+    for entry in asked.entries:
+        if entry.output is None or entry.columns == (one := first[output_key(entry.output)]).columns:
+            continue
+        raise click.UsageError(
+            f"{entry.place_of('output')}, field output: {entry.output} cannot have the rows of both {one.name!r}, with the "
+            f"columns {', '.join(one.columns)}, and {entry.name!r}, with {', '.join(entry.columns)}: give each its own, or "
+            "name the variables alike"
+        )
 
 
 def _first_by_output(asked: Asked) -> dict[str, AskedQuery]:

@@ -20,11 +20,12 @@ from rpq import __version__
 from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
 from rpq.cli.interrupts import Interrupted, Interrupts
 from rpq.cli.progress import ProgressLine, Reading
-from rpq.cli.run_figures import figures_of_engine, peak_memory_bytes
+from rpq.cli.run_figures import explanations_of, figures_of_engine, peak_memory_bytes
 from rpq.cli.run_outputs import Outputs
 from rpq.cli.settings import RunSettings
-from rpq.errors import ConflictBudgetError, InputError, MemoryLimitError
+from rpq.errors import ConflictBudgetError, InputError, LimitError
 from rpq.readers.deletions import Deletions
+from rpq.stream.window_text import told
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -87,7 +88,8 @@ class Session:
         self._slice = FIRST_SLICE
         self._clean = True  # the engine, the outputs and the counts stand at the same tuple
         self._saved_slide: int | None = None
-        self._slide_length = min(query.window.slide for query in engine.queries)
+        lengths = [query.window.slide for query in engine.queries if query.window.kind == "time"]
+        self._slide_length = min(lengths, default=None)
         self._next_save = 0.0
         self.ended = "end of input"
         self.exit_code = 0
@@ -115,7 +117,7 @@ class Session:
             except BrokenPipeError:
                 self._clean = False
                 self.is_output_gone = True
-            except (InputError, MemoryLimitError, ConflictBudgetError, OSError) as error:
+            except (InputError, LimitError, ConflictBudgetError, OSError) as error:
                 self._clean = self._clean and not isinstance(error, OSError)
                 self._fail(error)
             if self._settings.checkpoint and self._clean:
@@ -128,16 +130,18 @@ class Session:
         """What summary and `--stats` say of a run; window and slide are those of the first query."""
         figures = figures_of_engine(self.engine)
         engine_seconds = figures["engine_seconds"]
-        settings, window = self._settings, self.engine.queries[0].window
+        settings, query = self._settings, self.engine.queries[0]
+        window, slide = told(query.window)
         return {
             "expression": settings.expression,
             "inputs": list(settings.inputs),
             "format": settings.format,
-            "window": window.size,
-            "slide": window.slide,
+            "window": window,
+            "slide": slide,
             "time_unit": settings.time_unit or self._reader.time_unit,
             "paths": settings.paths,
-            "semantics": settings.semantics,
+            "semantics": query.semantics,
+            "columns": list(query.columns),
             "threads": settings.threads,
             "deletes": settings.deletes,
             "seed": settings.seed,
@@ -152,6 +156,7 @@ class Session:
             "compile_seconds": compile_seconds,
             "tuples_per_second": figures["tuples"] / engine_seconds if engine_seconds else 0.0,
             "peak_memory_bytes": peak_memory_bytes(),
+            **({"patterns": explained} if (explained := explanations_of(self.engine)) else {}),
             "version": __version__,
         }
 
@@ -194,7 +199,7 @@ class Session:
         while True:
             try:
                 changes = self.engine.push(tuples, collect=self._outputs.rows is not None)
-            except (InputError, MemoryLimitError, ConflictBudgetError) as error:
+            except (InputError, LimitError, ConflictBudgetError) as error:
                 before: Changes | None = getattr(error, "changes", None)
                 if before is not None:
                     self._write(tuples, before)
@@ -216,7 +221,8 @@ class Session:
         if self._outputs.late is not None:
             self._outputs.late.write(tuples, np.asarray(changes.late_rows))
         if self._outputs.rows is not None and len(changes):
-            self._outputs.rows.write(changes.to_arrow(witness=True) if self._settings.witness else changes.to_arrow())
+            for rows in changes.tables(witness=self._settings.witness):
+                self._outputs.rows.write(rows)
         for report in changes.set_aside[: MESSAGES - len(self.set_aside)]:
             query = f"query {report.query!r}: " if self._settings.queries_file else ""
             where = "at a boundary" if report.row is None else f"at the tuple {' '.join(map(str, _row(tuples, report.row)))}"
@@ -238,7 +244,7 @@ class Session:
         """The first messages about lines and tuples that were left out."""
         return [*self._reader.rejections, *self._first_rejections]
 
-    def _placed(self, tuples: pa.RecordBatch, error: InputError | MemoryLimitError | ConflictBudgetError) -> str:
+    def _placed(self, tuples: pa.RecordBatch, error: InputError | LimitError | ConflictBudgetError) -> str:
         """The message, with the tuple that it is about instead of its number in the slice."""
         text = str(error)
         if error.row is None or error.row >= tuples.num_rows:
@@ -277,8 +283,9 @@ class Session:
         self._clean = True
 
     def _slide(self) -> int | None:
+        """The number of the slide at which the run stands; where no window slides with time, of the tuple."""
         now = self.engine.time
-        return None if now is None else now // self._slide_length
+        return None if now is None else self._tuples if self._slide_length is None else now // self._slide_length
 
     def _is_time_to_save(self) -> bool:
         return self._slide() != self._saved_slide and time.perf_counter() >= self._next_save

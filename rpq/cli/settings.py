@@ -9,12 +9,19 @@ from rpq.cli.query_options import QueryOptions
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(QueryOptions):
-    """There is an `expression`, with a window and a slide, or else a file of `queries`, for which these are defaults."""
+    """There is an `expression`, with a window and a slide, or else a file of `queries`, for which these are defaults.
+
+    `streams` are those that the inputs belong to, each a name or None.
+    """
 
     expression: str | None = None
+    query_file: str | None = None
     queries_file: str | None = None
     inputs: tuple[str, ...]
+    streams: tuple[str | None, ...] = ()
     format: str
+    static: tuple[str, ...] = ()
+    static_format: str = "edges"
     time_unit: str | None = None
     columns: str | None = None
     label: str | None = None
@@ -23,6 +30,7 @@ class RunSettings(QueryOptions):
     witness: bool = False
     threads: int = 1
     memory_limit: int | None = None
+    max_rows: int | None = 10_000_000
     limit: int | None = None
     drop_self_loops: bool = False
     deletes: float = 0.0

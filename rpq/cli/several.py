@@ -8,7 +8,7 @@ click reads one value an option.  `SeveralValuesCommand` rewrites the arguments 
 * What follows `--` are arguments, never options or values.
 * If that leaves no argument at all and the command line ends in a row of at least two values, the last of them is
   the argument: in `rpq run --window 10 --input a b 'x/y'` it is the expression.  It is no argument if a file of that
-  name exists.
+  name exists, or of the name behind a `=` in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SeveralValuesCommand(click.Command):
     `instead_of_argument` are the options that take the place of its argument.
     """
 
-    instead_of_argument = frozenset({"--query", "--queries"})
+    instead_of_argument = frozenset({"--query", "--query-file", "--queries"})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         has_argument = any(name.partition("=")[0] in self.instead_of_argument for name in args)
@@ -93,7 +93,7 @@ def spread(args: list[str], several: set[str], single: set[str], *, has_argument
     first, end = last_row
     if not has_argument and end == len(out) and end - first >= 2:
         value = out[-1].partition("=")[2]
-        if not os.path.exists(value):
+        if not os.path.exists(value) and not os.path.exists(value.partition("=")[2]):
             out[-1] = value
     return out
 

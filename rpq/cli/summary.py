@@ -28,15 +28,17 @@ def summary_text(figures: dict[str, Any]) -> str:
     if "queries" in figures:
         queries = _of_queries(figures["queries"])
     else:
-        window = f"window {figures['window']:,}{unit}, slide {figures['slide']:,}{unit}"
-        queries = [("query", f"{figures['expression']}   {window}, {figures['semantics']}")]
+        text = " ".join(figures["expression"].split())
+        queries = [("query", f"{text}   {_window(figures, unit)}, {figures['semantics']}")]
     lines = [
         *queries,
         ("ended", figures["ended"]),
         ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
+        ("static", f"{figures['static_edges']:,} edges without time" if figures.get("static_edges") else ""),
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
         ("filtered", _filtered(figures)),
         ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
+        ("waiting", _waiting(figures)),
         ("answers", f"{figures['answers_live']:,} now"),
         (
             "window",
@@ -63,6 +65,21 @@ def summary_text(figures: dict[str, Any]) -> str:
         ),
     ]
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def _waiting(figures: dict[str, Any]) -> str:
+    """How many rows no report has told yet."""
+    waiting = figures.get("rows_waiting")
+    return f"{waiting:,} rows, which the next report tells, once the time has passed it" if waiting else ""
+
+
+def _window(figures: Mapping[str, Any], unit: str) -> str:
+    window, slide = figures["window"], figures["slide"]
+    if slide is None:
+        return f"window {window}"
+    if isinstance(window, str):
+        return f"window {window}, step {slide:,}"
+    return f"window {window:,}{unit}, slide {slide:,}{unit}"
 
 
 def _filtered(figures: dict[str, Any]) -> str:

@@ -39,6 +39,8 @@ class Kind:
     version: int
     read: tuple[int, ...] = ()
     """The versions that are read beside it, in some other way than from under a seal."""
+    sealed: tuple[int, ...] = ()
+    """Older versions that are read from under a seal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +81,9 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
     if not _is_whole(data):
         raise damaged(kind, name, "the checksum of its header is wrong")
     _, version, length, digest = _FIELDS.unpack_from(data)
-    if version != kind.version:
-        versions = " and ".join(map(str, sorted((*kind.read, kind.version))))
+    if version not in (kind.version, *kind.sealed):
+        *others, last = map(str, sorted((*kind.read, *kind.sealed, kind.version)))
+        versions = f"{', '.join(others)} and {last}" if others else last
         raise StateFormatError(
             f"{name} has version {version} of the format; this release reads version {versions}", reason="version"
         )

@@ -14,6 +14,7 @@ from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.paths.index import layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
+from rpq.paths.index.numbered_index import NumberedIndex, index_over
 from rpq.paths.path import Path, path_of
 from rpq.paths.program import Compiled
 from rpq.paths.which_judge import judge_for
@@ -50,9 +51,9 @@ class PathQuery(RunningQuery):
         self._division = Division(resources.threads, resources.share)
         program = self._compiled.program
         self.workers: Sequence[DeltaIndex] = [
-            DeltaIndex(
-                program,
+            index_over(
                 query.window,
+                program,
                 explicit=query.semantics == "explicit",
                 witness=resources.witness,
                 judge=judge_for(query, program, room=resources.capacity),
@@ -102,6 +103,11 @@ class PathQuery(RunningQuery):
             self._is_end[fresh] = _among(vertices, fresh, way.ends)
         for index, flags in zip(self.workers, self._is_root, strict=True):
             index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        for index in self.workers:
+            if isinstance(index, NumberedIndex):
+                index.count_from(numbers[0])
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
@@ -195,6 +201,8 @@ class PathQuery(RunningQuery):
         for index in self.workers:
             for name in COUNTS:
                 index.state[getattr(layout, name)] = counters[name]
+            if isinstance(index, NumberedIndex):
+                index.set_verdicts([counters["INSERTED"], counters["REFRESHED"]])
         first = self.workers[0]
         for name in _ROWS:
             first.state[getattr(layout, name)] = counters[name]

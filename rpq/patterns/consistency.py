@@ -50,6 +50,11 @@ def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
         count = sum(relation == number for relation, _, _ in found.values())
         counted = int(fields[tables.EDGES_HELD])
         assert counted == count, f"relation {number} has {count} edges, {counted} counted"
+        expires = held.long.reshape(-1, tables.EDGE_LONG)[:, tables.EXPIRES]
+        mine = [edge for edge, (relation, _, _) in found.items() if relation == number]
+        alone = [edge for edge in mine if expires[edge] == tables.ABSENT_FROM_WINDOW]
+        assert all(records[edge, tables.STATIC] for edge in alone), "an edge that is not static is in no window"
+        assert fields[tables.STATIC_ALONE] == len(alone), f"relation {number}: {len(alone)} edges are static alone"
     return found
 
 
@@ -151,7 +156,7 @@ def _check_header(
 def _check_wheels(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
     records, long = held.edge.reshape(-1, tables.EDGE), held.long.reshape(-1, tables.EDGE_LONG)
     relation_fields = held.relation.reshape(-1, tables.RELATION_FIELDS)
-    waiting = {edge for edge in edges if long[edge, tables.EXPIRES] != NEVER}
+    waiting = {edge for edge in edges if long[edge, tables.EXPIRES] not in (NEVER, tables.ABSENT_FROM_WINDOW)}
     for number, fields in enumerate(held.window.reshape(-1, tables.WINDOW_FIELDS)):
         if fields[tables.KIND] == tables.UNBOUNDED:
             continue

@@ -54,6 +54,11 @@ class Delivered:
         """Bytes held."""
         return sum(runs.nbytes + values.nbytes for runs, values in self._pieces)
 
+    @property
+    def row_count(self) -> int:
+        """Rows of all pieces. O(pieces)."""
+        return sum(int(runs[:, RUN_ROWS].sum()) for runs, _ in self._pieces)
+
     def clear(self) -> None:
         """Forget all of them."""
         self._pieces.clear()
@@ -65,6 +70,26 @@ class Delivered:
             runs = runs[:-1]
         if len(runs):
             self._pieces.append((runs, output.values[: output.state[tables.VALUES]].copy()))
+
+    def rows_of_event(self, order: int, time: int, is_own: np.ndarray | None) -> dict[int, int]:
+        """How many rows of the last event, which is this one, there are so far of each part; those of a share alone.
+
+        `is_own` tells which first values a row may have. O(pieces of the event, and their rows where there is `is_own`).
+        """
+        found: dict[int, int] = {}
+        for runs, values in reversed(self._pieces):
+            mine = np.flatnonzero((runs[:, RUN_ORDER] == order) & (runs[:, RUN_TIME] == time))
+            if not len(mine):
+                break
+            for run in mine.tolist():
+                part, rows = int(runs[run, RUN_QUERY]), int(runs[run, RUN_ROWS])
+                if is_own is not None:
+                    end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else len(values)
+                    first = int(runs[run, RUN_VALUES])
+                    if end > first:  # a part without columns belongs to every share
+                        rows = int(is_own[values[first : end : (end - first) // rows]].sum())
+                found[part] = found.get(part, 0) + rows
+        return found
 
     def by_part(self) -> dict[int, PartRows]:
         """The rows by the number of the part. O(values + runs log runs)."""

@@ -36,6 +36,8 @@ class PathRead(NamedTuple):
 
     expression: str
     roots: Roots
+    turned: bool = False
+    """Whether it is read from the object of its atom to the subject."""
 
 
 class DirectedAtom(NamedTuple):
@@ -80,7 +82,7 @@ def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
         compiled(reversal)
     except (SizeError, ExpressionError):  # it would be nested too deep, or its automaton is much larger
         return forward
-    return DirectedAtom(atom.object, PathRead(reversal, roots), atom.subject)
+    return DirectedAtom(atom.object, PathRead(reversal, roots, turned=True), atom.subject)
 
 
 def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:

@@ -11,13 +11,14 @@ events in order (`Changes`). At a boundary these come with the edges that leave 
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns.edge_records import drop_edge, make_edge, make_younger
+from rpq.patterns.edge_records import drop_edge, enter_window, leave_window, make_edge, make_younger
 from rpq.patterns.edge_table import find, prefetch_edge, prefetch_record
 from rpq.patterns.join import enumerate_edge
 from rpq.patterns.prefetching import prefetch_at
 from rpq.patterns.support_lists import change_supports
 from rpq.patterns.tables import (
     ABSENT,
+    ABSENT_FROM_WINDOW,
     AT_EDGE,
     AT_SEED,
     AT_STEP,
@@ -35,10 +36,12 @@ from rpq.patterns.tables import (
     DERIVING,
     DONE,
     EDGE,
+    EDGE_LONG,
     ENTERING,
     EVENT_TIME,
     EVICTING,
     EXPIRED,
+    EXPIRES,
     HAS_TIME,
     INSERTED,
     KIND,
@@ -58,6 +61,7 @@ from rpq.patterns.tables import (
     SIGN,
     SLIDE,
     STAGE,
+    STATIC,
     STREAM_TIME,
     STRIDE,
     SUPPORT,
@@ -192,6 +196,9 @@ def expire_slide(relations, plans, output, window, limit):
             if edge == 0:
                 break
             plans.state[EXPIRED] += 1
+            if relations.edge[edge * EDGE + STATIC] != 0:
+                leave_window(relations, edge)
+                continue
             _begin(relations, plans, edge, -1)
             code = _go_on_leaving(relations, plans, output, True)
             if code != DONE:
@@ -273,8 +280,12 @@ def _insert(relations, plans, output, relation, source, target, time, number):
             return np.int64(DONE)
         edge = find(relations, relation, source, target)
         if edge != 0:
-            make_younger(relations, edge, time, expires)
-            _count(relations, plans, relation, REFRESHED)
+            if relations.long[edge * EDGE_LONG + EXPIRES] == ABSENT_FROM_WINDOW:
+                enter_window(relations, edge, time, expires)
+                _count(relations, plans, relation, INSERTED)
+            else:
+                make_younger(relations, edge, time, expires)
+                _count(relations, plans, relation, REFRESHED)
             return np.int64(DONE)
         edge = make_edge(relations, relation, source, target, time, expires)
         if edge < 0:
@@ -287,34 +298,40 @@ def _insert(relations, plans, output, relation, source, target, time, number):
 
 @njit(cache=True, nogil=True)
 def _evict(relations, plans, output, tuples, i):
-    """Let an insert have its number in each count window that reads it, and take out what is too old then.
+    """Let an insert have its number in each count window that numbers it, and take out what is too old then.
 
     This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge
     that is there is made younger before that, so that it does not evict itself.
     """
     state = plans.state
     label = np.int64(tuples.label[i])
-    source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
-    first, end = np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])
-    while first + state[READ] < end:
-        relation = np.int64(relations.reader[first + state[READ]])
-        window = relations.relation[relation * RELATION_FIELDS + WINDOW]
-        base = window * WINDOW_FIELDS
-        if relations.window[base + KIND] == COUNT_WINDOW:
-            if state[STAGE] == UNNUMBERED:
-                relations.window[base + NUMBER] += 1
+    first, end = np.int64(relations.numbered_first[label]), np.int64(relations.numbered_first[label + 1])
+    if first == end:
+        return np.int64(DONE)
+    if state[STAGE] == UNNUMBERED:
+        for place in range(first, end):
+            relations.window[np.int64(relations.numbered[place]) * WINDOW_FIELDS + NUMBER] += 1
+        source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+        for place in range(np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])):
+            relation = np.int64(relations.reader[place])
+            window = relations.relation[relation * RELATION_FIELDS + WINDOW]
+            base = window * WINDOW_FIELDS
+            if relations.window[base + KIND] == COUNT_WINDOW:
                 edge = find(relations, relation, source, target)
-                if edge != 0:
+                if edge != 0 and relations.long[edge * EDGE_LONG + EXPIRES] != ABSENT_FROM_WINDOW:
                     expires = slide_after(relations, window, relations.window[base + NUMBER])
                     make_younger(relations, edge, tuples.timestamp[i], expires)
-                state[STAGE] = NUMBERED
-            limit = relations.window[base + NUMBER] // relations.window[base + SLIDE]
-            code = expire_slide(relations, plans, output, window, limit)
-            if code != DONE:
-                return code
-            state[STAGE] = UNNUMBERED
+        state[STAGE] = NUMBERED
+    while first + state[READ] < end:
+        window = np.int64(relations.numbered[first + state[READ]])
+        base = window * WINDOW_FIELDS
+        limit = relations.window[base + NUMBER] // relations.window[base + SLIDE]
+        code = expire_slide(relations, plans, output, window, limit)
+        if code != DONE:
+            return code
         state[READ] += 1
     state[READ] = 0
+    state[STAGE] = UNNUMBERED
     return np.int64(DONE)
 
 
@@ -324,10 +341,13 @@ def _delete(relations, plans, output, relation, source, target):
     state = plans.state
     if state[AT_EDGE] == 0:
         edge = find(relations, relation, source, target)
-        if edge == 0:
+        if edge == 0 or relations.long[edge * EDGE_LONG + EXPIRES] == ABSENT_FROM_WINDOW:
             _count(relations, plans, relation, ABSENT)
             return np.int64(DONE)
         _count(relations, plans, relation, DELETED)
+        if relations.edge[edge * EDGE + STATIC] != 0:
+            leave_window(relations, edge)
+            return np.int64(DONE)
         _begin(relations, plans, edge, -1)
     return _go_on_leaving(relations, plans, output, False)
 

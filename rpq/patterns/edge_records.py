@@ -6,6 +6,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.patterns.adjacency import add, remove, reserve
 from rpq.patterns.edge_table import enter, find, hash_of, leave
 from rpq.patterns.tables import (
+    ABSENT_FROM_WINDOW,
     DONE,
     EDGE,
     EDGE_LONG,
@@ -23,9 +24,12 @@ from rpq.patterns.tables import (
     NEED_TABLE,
     NEXT,
     OUT,
+    PREVIOUS,
     RELATION,
     RELATION_FIELDS,
     SOURCE,
+    STATIC,
+    STATIC_ALONE,
     TARGET,
     TIME,
     WINDOW,
@@ -55,9 +59,14 @@ def make_edge(relations, relation, source, target, time, expires):
     edges[record + SOURCE] = source
     edges[record + TARGET] = target
     edges[record + RELATION] = relation
+    edges[record + STATIC] = 0
     relations.long[edge * EDGE_LONG + TIME] = time
     relations.long[edge * EDGE_LONG + EXPIRES] = expires
-    link(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], edge)
+    if expires != ABSENT_FROM_WINDOW:
+        link(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], edge)
+    else:
+        edges[record + PREVIOUS] = 0
+        edges[record + NEXT] = 0
     add(relations, relation, OUT, source, target, edge)
     add(relations, relation, IN, target, source, edge)
     enter(relations.table, state[MASK], hash_of(relation, source, target), edge)
@@ -76,6 +85,26 @@ def make_younger(relations, edge, time, expires):
         link(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], edge)
 
 
+@njit(cache=True, nogil=True)
+def enter_window(relations, edge, time, expires):
+    """Let the window hold a static edge that it does not hold yet."""
+    relation = np.int64(relations.edge[edge * EDGE + RELATION])
+    make_younger(relations, edge, time, expires)
+    relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] -= 1
+
+
+@njit(cache=True, nogil=True)
+def leave_window(relations, edge):
+    """Let the window hold a static edge no more."""
+    unlink(relations, edge)
+    relations.edge[edge * EDGE + PREVIOUS] = 0
+    relations.edge[edge * EDGE + NEXT] = 0
+    relations.long[edge * EDGE_LONG + TIME] = ABSENT_FROM_WINDOW
+    relations.long[edge * EDGE_LONG + EXPIRES] = ABSENT_FROM_WINDOW
+    relation = np.int64(relations.edge[edge * EDGE + RELATION])
+    relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] += 1
+
+
 @njit(cache=True, nogil=True, forceinline=True)
 def drop_edge(relations, edge):
     """Take an edge out of its relation."""
@@ -92,6 +121,8 @@ def drop_edge(relations, edge):
     state[FREE_EDGE] = edge
     state[LIVE] -= 1
     relations.relation[relation * RELATION_FIELDS + EDGES_HELD] -= 1
+    if relations.long[edge * EDGE_LONG + EXPIRES] == ABSENT_FROM_WINDOW:
+        relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] -= 1
 
 
 @njit(cache=True, nogil=True)
@@ -112,14 +143,38 @@ def fill_side(relations, relation, side):
 
 @njit(cache=True, nogil=True)
 def enter_edges(relations, relation, source, target, time, expires, at):
-    """Enter edges from number `at[0]` on into a relation that has none of them; DONE, or a `NEED_` code."""
+    """Enter edges from number `at[0]` on into a relation whose window has none of them; DONE, or a `NEED_` code."""
     has_loops = relations.relation[relation * RELATION_FIELDS + LOOPLESS] == 0
     while at[0] < len(source):
         i = at[0]
         if has_loops or source[i] != target[i]:
-            edge = make_edge(relations, relation, np.int64(source[i]), np.int64(target[i]), time[i], expires[i])
+            edge = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
+            if edge != 0:
+                enter_window(relations, edge, time[i], expires[i])
+            else:
+                edge = make_edge(relations, relation, np.int64(source[i]), np.int64(target[i]), time[i], expires[i])
             if edge < 0:
                 return -edge
+        at[0] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def enter_static(relations, relation, source, target, at):
+    """Let edges from number `at[0]` on stay in a relation, whether it has them or not; DONE, or a `NEED_` code."""
+    has_loops = relations.relation[relation * RELATION_FIELDS + LOOPLESS] == 0
+    while at[0] < len(source):
+        i = at[0]
+        u, v = np.int64(source[i]), np.int64(target[i])
+        if has_loops or u != v:
+            edge = find(relations, relation, u, v)
+            if edge == 0:
+                never = np.int64(ABSENT_FROM_WINDOW)
+                edge = make_edge(relations, relation, u, v, never, never)
+                if edge < 0:
+                    return -edge
+                relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] += 1
+            relations.edge[edge * EDGE + STATIC] = 1
         at[0] += 1
     return np.int64(DONE)
 
@@ -130,6 +185,13 @@ def drop_all(relations, relation):
     for edge in range(1, relations.state[EDGES]):
         if relations.edge[edge * EDGE + RELATION] == relation:
             drop_edge(relations, np.int64(edge))
+
+
+@njit(cache=True, nogil=True)
+def find_edges(relations, relation, source, target, found):
+    """Write the edges, 0 where the relation has them not."""
+    for i in range(len(source)):
+        found[i] = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
 
 
 @njit(cache=True, nogil=True)

@@ -322,12 +322,14 @@ def _walk(relations, plans, output, seed):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _write_one(plans, output, query, columns):
+def _write_one(plans, output, seed):
     """The row of a seed that binds everything."""
-    if not _begin_run(plans, output, query) or _room(output, columns) < 1:
+    columns = plans.seed[seed + COLUMNS]
+    if not _begin_run(plans, output, plans.seed[seed + QUERY]) or _room(output, columns) < 1:
         return np.int64(NEED_OUTPUT)
     write_row(output.values, output.state[VALUES], plans.binding, columns)
     _count_rows(output, columns, 1)
+    plans.seed[seed + WRITTEN] += 1
     return np.int64(DONE)
 
 
@@ -344,7 +346,7 @@ def enumerate_edge(relations, plans, output, edge, explicit_only):
             code = _walk(relations, plans, output, seed)
         elif (not explicit_only or plans.seed[base + EXPLICIT] != 0) and _begin_seed(relations, plans, seed, edge):
             if first == end:
-                code = _write_one(plans, output, plans.seed[base + QUERY], plans.seed[base + COLUMNS])
+                code = _write_one(plans, output, base)
             else:
                 _open_step(relations, plans, first, 0)
                 state[AT_STEP] = first
@@ -374,7 +376,7 @@ def enumerate_all(relations, plans, output, seed, relation):
             code = _walk(relations, plans, output, seed)
         elif relations.edge[edge * EDGE + RELATION] == relation and _begin_seed(relations, plans, seed, edge):
             if first == end:
-                code = _write_one(plans, output, plans.seed[base + QUERY], plans.seed[base + COLUMNS])
+                code = _write_one(plans, output, base)
             else:
                 _open_step(relations, plans, first, 0)
                 state[AT_STEP] = first

@@ -107,16 +107,21 @@ class LivePatterns:
         return view(changes) if count else _NO_CHANGES
 
     def answers(self, query: int) -> None:
-        """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and what joining them costs)."""
+        """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and what joining them costs).
+
+        `deliver` may raise: the others are not enumerated then.
+        """
         seed, relation = self.plan_tables.cheapest_seed(query)
         state = self.plan_tables.plans.state
         state[[tables.AT_ANSWER, tables.AT_STEP, tables.AT_EDGE]] = 1, tables.NONE, 0
         state[[tables.ORDER, tables.SIGN]] = 1, 1
         state[tables.EVENT_TIME] = self.store.relations.state[tables.STREAM_TIME]
         work = self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]]
-        self._call(join.enumerate_all, seed, relation)
-        # Asking for answers is no work that support lists would spare.
-        self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]] = work
+        try:
+            self._call(join.enumerate_all, seed, relation)
+        finally:
+            # Asking for answers is no work that support lists would spare.
+            self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]] = work
 
     @property
     def nbytes(self) -> int:
@@ -151,8 +156,10 @@ class LivePatterns:
     def _hand_over(self) -> None:
         state = self.output.state
         if state[tables.RUNS]:
-            self.deliver(self)
-            state[tables.RUNS] = state[tables.VALUES] = 0
+            try:
+                self.deliver(self)
+            finally:
+                state[tables.RUNS] = state[tables.VALUES] = 0
 
     def runs(self) -> list[Run]:
         """The runs of the current piece, in order."""

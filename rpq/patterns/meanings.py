@@ -50,6 +50,11 @@ class Meaning(NamedTuple):
         return [Atom(known(source), relation_of(reads), known(target)) for source, reads, target in self.edges]
 
 
+def name_of_read(reads: str | PathRead) -> str:
+    """What is read, as a text: a label, or the expression of a path."""
+    return reads if isinstance(reads, str) else reads.expression
+
+
 def variable(name: str) -> str:
     """A variable as `plan` has it."""
     return f"?{name}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from rpq.patterns.path_relations import PathContent, PathRelations
 from rpq.patterns.plan import Part
 from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
-from rpq.patterns.shared_relations import SharedRelations
+from rpq.patterns.shared_relations import Content, SharedRelations
 from rpq.patterns.tables import Changes
 from rpq.patterns.tally import Tally
 from rpq.queries.division import Division
@@ -42,6 +43,10 @@ class Member(Protocol):
     def nbytes(self) -> int:
         """Bytes held by it alone."""
 
+    @property
+    def contents(self) -> Collection[Content]:
+        """What its relations hold."""
+
     def resolve(self) -> None:
         """Constants have other ids: put plans in, or take them out."""
 
@@ -50,6 +55,10 @@ class Member(Protocol):
 
     def _check(self) -> None:
         """Assert the invariants."""
+
+
+class _EnoughError(Exception):
+    """There are more answers than are wanted."""
 
 
 class PatternHost:
@@ -64,6 +73,8 @@ class PatternHost:
         self.members: dict[str, Member] = {}
         self.tuples = 0
         """Tuples that were applied."""
+        self.is_delete = np.zeros(0, np.uint8)
+        """Of the last chunk, which tuples are deletes."""
         self.vertex_room = 0
         self.division = Division(1, resources.share)  # threads do not divide it
         self.is_own = np.ones(0, bool)
@@ -79,12 +90,16 @@ class PatternHost:
         self._live = LivePatterns(
             self.store,
             self.tables,
-            lambda live: self._sink.take(live.output),
+            self._take,
             values=256 * capacity,
             runs=16 * capacity,
             guard=self._ask_for_memory,
         )
+        self._rows = resources.rows
+        self._most_rows = 0  # that one event can have brought to one part so far
+        self._most_answers: int | None = None
         self._parts: dict[int, tuple[str, Place]] = {}
+        self._told: set[int] = set()  # parts whose rows are the rows of their query
         self._numbers = 0
         self._origins = 0
 
@@ -108,32 +123,88 @@ class PatternHost:
                 tally.make_room(self._graph.capacity)
         return tally
 
-    def add_part(self, name: str, place: Place, part: Part, *, explicit: bool) -> int:
-        """Let changes of a part of a query's pattern be enumerated from now on; its number."""
+    def add_part(self, name: str, place: Place, part: Part, *, explicit: bool, told: bool) -> int:
+        """Let changes of a part of a query's pattern be enumerated from now on; its number.
+
+        `told`: its rows are those that the query tells, so the guard on rows counts them as they are found.
+        """
         self._numbers += 1
+        if told:
+            self._told.add(self._numbers)
         self.tables.add(self._numbers, part, explicit=explicit)
         self._parts[self._numbers] = name, place
         return self._numbers
+
+    def number_of(self, content: Content | PathContent) -> int:
+        """The number of a relation in the store."""
+        return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
     def remove_part(self, number: int) -> None:
         """Enumerate changes of a part no more."""
         self.tables.remove(number)
         del self._parts[number]
+        self._told.discard(number)
 
-    def rows_of_part(self, number: int) -> PartRows:
-        """All rows of a part that there are now. O(edges, and what joining them costs)."""
+    def rows_of_part(self, number: int, *, most: int | None = None) -> PartRows:
+        """All rows of a part that there are now; where they are more than `most`, only some more than that.
+
+        O(edges, and what joining them costs).
+        """
         nothing = PartRows(np.zeros((0, tables.RUN), np.int64), np.zeros(0, np.int32))
-        return self._aside(lambda: self._live.answers(number)).by_part().get(number, nothing)
+        return self._aside(lambda: self._live.answers(number), most=most).by_part().get(number, nothing)
 
-    def _aside(self, call: Callable[[], None]) -> Delivered:
+    def _aside(self, call: Callable[[], None], *, most: int | None = None) -> Delivered:
         """What a call delivers, beside what is delivered of the stream, and without asking the guard."""
         sink, self._sink, self._live.guard = self._sink, Delivered(), None
+        self._most_answers = most
         try:
-            call()
+            with suppress(_EnoughError):
+                call()
             found: Delivered = self._sink
             return found
         finally:
-            self._sink, self._live.guard = sink, self._ask_for_memory
+            self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
+
+    def why_supports(self, number: int) -> str:
+        """Whether support lists are kept for a part, and why."""
+        return self._live.choice.why(number)
+
+    def rows_without_plans(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
+        """All rows of a part that no query has, or the `first` that is found. O(edges, and what joining them costs)."""
+        number = self._numbers = self._numbers + 1
+        self.tables.add(number, part, explicit=False)
+        state = self._live.output.state
+        room = int(state[tables.VALUE_ROOM])
+        try:
+            if first:
+                state[tables.VALUE_ROOM] = len(part.columns)
+            return self.rows_of_part(number, most=0 if first else None).rows(len(part.columns))
+        finally:
+            state[tables.VALUE_ROOM] = room
+            self.tables.remove(number)
+
+    def _take(self, live: LivePatterns) -> None:
+        """Keep what was delivered. Raises `RowLimitError` where one event has brought too many rows already."""
+        output = live.output
+        self._sink.take(output)
+        if self._sink is not self._delivered:
+            if self._most_answers is not None and self._sink.row_count > self._most_answers:
+                raise _EnoughError
+            return
+        self._most_rows += output.state.item(tables.VALUES)
+        if self._rows.limit is not None and self._most_rows > self._rows.limit:
+            last = (output.state.item(tables.RUNS) - 1) * tables.RUN
+            self._count_event(output.runs.item(last + tables.RUN_ORDER), output.runs.item(last + tables.RUN_TIME))
+
+    def _count_event(self, order: int, time: int) -> None:
+        """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
+        assert self._rows.limit is not None
+        counts = self._delivered.rows_of_event(order, time, None if self.division.is_whole else self.is_own)
+        told = {part: rows for part, rows in counts.items() if part in self._told}
+        self._most_rows = max(told.values(), default=0)
+        if self._most_rows > self._rows.limit:
+            part = max(told, key=told.__getitem__)
+            raise self._rows.error(self._parts[part][0], told[part], place=order // 2)
 
     def settle(self, content: PathContent) -> None:
         """Let a derived relation have the pairs of the roots that are needed by now. Raises `MemoryLimitError`."""
@@ -170,8 +241,9 @@ class PatternHost:
             tally.make_room(graph.capacity)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `MemoryLimitError`."""
+        """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `LimitError`."""
         self._delivered.clear()
+        self._most_rows = 0
         count = len(chunk.timestamp)
         if self.paths:
             changes, failure, place = self.paths.apply(chunk, tuples, edges)
@@ -183,6 +255,7 @@ class PatternHost:
         else:
             self._live.apply_view(tuples, count)
         self.tuples += count
+        self.is_delete = chunk.delete
 
     @property
     def has_rows(self) -> bool:
@@ -200,8 +273,9 @@ class PatternHost:
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> list[tuple[str, Delta]]:
-        """Move the stream time without a tuple; the rows."""
+        """Move the stream time without a tuple; the rows. Raises `LimitError`."""
         self._delivered.clear()
+        self._most_rows = 0
         self._live.advance(time, self.paths.advance(time))
         for tally in self._tallies.values():
             tally.advance(time)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
@@ -20,21 +22,26 @@ from rpq.patterns import tables
 from rpq.patterns.chains import atoms_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
 from rpq.patterns.directed_atoms import Neighbours, PathRead, Roots, directed
+from rpq.patterns.explained import Explanation
 from rpq.patterns.meanings import Meaning, meanings_of, variable
 from rpq.patterns.path_relations import Need, PathContent, PathRelation, content_of
 from rpq.patterns.pattern_host import PatternHost, Place
+from rpq.patterns.pattern_witness import Held, witness_of
 from rpq.patterns.plan import Part, Plan, condition_part, plan_pattern
+from rpq.patterns.running_explained import explain_running
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Product, Row, Solutions
 from rpq.patterns.tally import Tally
+from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
+from rpq.results.netting import ends_of_kept, net_rows
 from rpq.stream.chunk import Chunk
-from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 
 _NOT_HELD = int(np.iinfo(np.int64).min)
@@ -56,12 +63,11 @@ class RunningPattern(RunningQuery):
 
     question: PatternQuery
     workers: Sequence[Worker] = ()
-    has_witnesses = False
+    witnesses_are_of_now = True
 
     def __init__(self, question: PatternQuery, resources: Resources) -> None:
-        if resources.witness:
-            raise QueryError(f"query {question.name!r}: the witness of a graph pattern is not evaluated yet")
         self.question = question
+        self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
         atoms = directed(atoms_to_evaluate(question))
         self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
@@ -69,17 +75,33 @@ class RunningPattern(RunningQuery):
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
+        self.has_witnesses = len(atoms) == len(question.pattern.atoms)  # none behind the atoms of a chain that is one path
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
+        self._is_counted = question.window.kind == "count"
+        self._repeats = False  # whether two bindings may give the same row
         self._is_direct = self._rows_are_those_of_its_part()
         self._solutions = Solutions(distinct=question.distinct)
         self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
         self._parts: dict[int, list[tuple[int, Part]]] = {}  # of a meaning: the numbers that the host gave
+        self._most_rows = resources.rows.limit if question.report == "change" else None
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
         self._origin = self._host.new_origin() if resources.is_late else 0
+        if self._paths and question.window.kind != "time":
+            raise QueryError(
+                f"query {question.name!r}: paths inside patterns are evaluated over windows of time alone so far, "
+                f"rpq.Window(size=…, slide=…), not over {question.window!r}"
+            )
+        if resources.has_static:
+            self.see_that_static_fits()
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
         self._enter()
+
+    @property
+    def _is_netted(self) -> bool:
+        """Whether a solution may leave and come back in one event: of a count window that an insert moves."""
+        return self._is_counted and (self._repeats or not self._is_direct)
 
     @property
     def _is_isomorphism(self) -> bool:
@@ -94,6 +116,7 @@ class RunningPattern(RunningQuery):
             lambda reads: numbers.setdefault(reads, len(numbers)),
             self._names.index,
         )
+        self._repeats = len(plan.parts) > 1 or {*plan.parts[0].variables} > {*plan.parts[0].columns}
         return len(plan.parts) == 1 and not plan.conditions
 
     def _plan(self, meaning: Meaning, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> Plan:
@@ -109,8 +132,9 @@ class RunningPattern(RunningQuery):
     # --- relations and plans ---------------------------------------------------------------------------------
 
     def _content(self, label: str, *, loopless: bool) -> Content:
-        window = self.question.window
-        return Content(label, window.size, window.slide, self._origin, loopless)
+        question = self.question
+        numbered = question.label_set if question.window.kind == "count" else None
+        return Content(label, question.window, numbered, self._origin, loopless)
 
     @property
     def _held(self) -> list[Content]:
@@ -121,6 +145,15 @@ class RunningPattern(RunningQuery):
     def _joined(self) -> list[Content]:
         """For each label the relation that atoms read."""
         return [self._content(label, loopless=self.question.paths == "simple") for label in self._labels]
+
+    @property
+    def contents(self) -> set[Content | PathContent]:
+        """What its relations hold."""
+        return {*self._edge_contents, *(derived.content for derived in self._derived)}
+
+    @property
+    def _edge_contents(self) -> set[Content]:
+        return {*self._held, *self._joined}
 
     def _what_paths_read(self) -> list[Derived]:
         return [
@@ -150,7 +183,7 @@ class RunningPattern(RunningQuery):
 
     def _enter(self) -> None:
         """Take relations and put plans in."""
-        for content in {*self._held, *self._joined}:
+        for content in self._edge_contents:
             self._host.relations.take(content)
         self._derived = self._what_paths_read()
         for read, path_content, need in self._derived:
@@ -173,10 +206,10 @@ class RunningPattern(RunningQuery):
         self._ids.clear()
         if self._paths:
             self._tally.release(self._reader)
-        for _, content, need in self._derived:
-            self._host.paths.release(content, self.question, need)
-        for label_content in {*self._held, *self._joined}:
-            self._host.relations.release(label_content)
+        for _, path_content, need in self._derived:
+            self._host.paths.release(path_content, self.question, need)
+        for content in self._edge_contents:
+            self._host.relations.release(content)
 
     def resolve(self) -> None:
         """Put in the plans of meanings all of whose constants are vertices now; take out those of others.
@@ -203,11 +236,12 @@ class RunningPattern(RunningQuery):
 
         plan = self._plan(self._meanings[number], relation.__getitem__, id_of)
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
-        # What expires silently has to be known where it is counted.
-        explicit = self.question.semantics == "explicit" or not self._is_direct
+        # What expires silently has to be known where it is counted, or may come back in the same event.
+        explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
+        is_told = self._is_direct and not self._is_netted and self._most_rows is not None
         name = self.question.name
         self._parts[number] = [
-            (self._host.add_part(name, Place(number, place), part, explicit=explicit), part)
+            (self._host.add_part(name, Place(number, place), part, explicit=explicit, told=is_told), part)
             for place, part in enumerate(parts)
         ]
         self._count_solutions(number)
@@ -249,6 +283,24 @@ class RunningPattern(RunningQuery):
         self._graph = graph
         self.vertex_room = self._host.vertex_room
 
+    def count_from(self, numbers: Sequence[int]) -> None:
+        if self._is_counted:
+            for content in self._edge_contents:
+                self._host.relations.set_number(content, numbers[0])
+
+    def see_that_static_fits(self) -> None:
+        if self._paths:
+            raise QueryError(
+                f"query {self.question.name!r}: paths inside patterns do not run across static edges yet: "
+                "push these with a timestamp, or ask for the path in a query of its own"
+            )
+
+    def load_static(self, chunk: Chunk) -> None:
+        self._host.ask_for(_BYTES_AN_EDGE * len(chunk.edge))
+        for content in self._edge_contents:
+            mine = chunk.label == self._host.relations.label_id(content.label)
+            self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
+
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
         if chunk is not None:
@@ -257,13 +309,15 @@ class RunningPattern(RunningQuery):
             self._count_solutions(number)
         if quiet or chunk is None:
             return []
-        ids = self._own(self._ids_of_answers())
+        # Where the row guard would refuse them, not all are found; of a share it is told which are its own first.
+        most = self._most_rows if self._host.division.is_whole else None
+        ids = self._own(self._ids_of_answers(most=most))
         return [self._told(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
 
     def _fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
         """Let the relations that are empty have the edges that are theirs; others have them, as `is_checked`."""
         store = self._host.store
-        for content in {*self._held, *self._joined}:
+        for content in self._edge_contents:
             mine = chunk.label == self._host.relations.label_id(content.label)
             if content.loopless:
                 mine &= chunk.source != chunk.target
@@ -299,7 +353,21 @@ class RunningPattern(RunningQuery):
             some = np.diff(ends, prepend=0) > 0
             last, ends = last[some], ends[some]
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
-        return self._told(ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER])
+        told = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
+        return self._told(*(self._net(*told) if self._is_netted else told))
+
+    def _net(
+        self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The rows of events without those that leave and come back in one, nor those that an eviction takes in silence."""
+        kept = net_rows(ids, ends, kinds, orders)
+        if self.question.semantics == "implicit" and len(ends):
+            is_insert = (orders % 2 == 1) & (kinds < 0)
+            is_insert[is_insert] = self._host.is_delete[orders[is_insert] // 2] == 0
+            kept &= ~np.repeat(is_insert, np.diff(ends, prepend=0))
+        ends = ends_of_kept(kept, ends)
+        some = np.diff(ends, prepend=0) > 0
+        return ids[kept], times[some], ends[some], kinds[some], orders[some]
 
     def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
         width = {place: len(self._parts[place.meaning][place.part][1].columns) for place in found}
@@ -311,21 +379,29 @@ class RunningPattern(RunningQuery):
                 end = begin + run[tables.RUN_ROWS]
                 changes.append((run[tables.RUN_ORDER], run[tables.RUN_TIME], run[tables.RUN_SIGN], place, rows[begin:end]))
                 begin = end
-        changes.sort(key=lambda change: change[:2])
+        changes.sort(key=lambda change: change[:3])  # what leaves first, in an event of both kinds
         told: list[Row] = []
         events: list[tuple[int, int, int, int]] = []
+        begin, most = 0, None if self._is_netted else self._most_rows
         for order, time, sign, place, rows in changes:
             before = len(told)
+            if not events or events[-1][:2] != (order, time):
+                begin = before
             is_silent = sign < 0 and order % 2 == 0 and self.question.semantics == "implicit"
             for row, count in self._solutions.change(place.meaning, place.part, rows, sign):
                 if not is_silent and self._is_own(row):
-                    told += [row] * count
+                    told += [row] * (count if most is None else min(count, most + 1))
+                    if most is not None and len(told) - begin > most:
+                        break
             if len(told) > before:
                 if events and events[-1][:3] == (order, time, sign):
                     events.pop()
                 events.append((order, time, sign, len(told)))
+            if most is not None and len(told) - begin > most:
+                break  # the guard refuses this event, and what comes behind it
         orders, times, signs, ends = np.array(events, np.int64).reshape(-1, 4).T
-        return self._told(self._as_ids(told), times, ends, signs.astype(np.int8), orders)
+        found_rows = self._as_ids(told), times, ends, signs.astype(np.int8), orders
+        return self._told(*(self._net(*found_rows) if self._is_netted else found_rows))
 
     def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
         delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders)
@@ -347,13 +423,15 @@ class RunningPattern(RunningQuery):
     def _own(self, ids: np.ndarray) -> np.ndarray:
         return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, 0]]]
 
-    def _ids_of_answers(self) -> np.ndarray:
+    def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
+        """The answer; where it has more than `most` rows, only some more than that."""
         if not self._is_direct:
-            return self._as_ids(row for row, count in self._solutions.answers() for _ in range(count))
+            rows = (row for row, count in self._solutions.answers() for _ in range(count))
+            return self._as_ids(rows if most is None else islice(rows, most + 1))
         if not self._parts:
             return self._as_ids([])
         ((number, _),) = self._parts[0]
-        return self._host.rows_of_part(number).values.reshape(-1, len(self.question.columns))
+        return self._host.rows_of_part(number, most=most).values.reshape(-1, len(self.question.columns))
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
@@ -369,6 +447,37 @@ class RunningPattern(RunningQuery):
 
     def answers(self) -> list[IdRows]:
         return [self._id_rows(self._own(self._ids_of_answers()))]
+
+    def explain(self) -> Explanation:
+        meanings = [(meaning, self._parts.get(number)) for number, meaning in enumerate(self._meanings)]
+        contents: dict[str, Content | PathContent] = {content.label: content for content in self._joined}
+        contents |= {derived.read.expression: derived.content for derived in self._derived}
+        return explain_running(self.question, self._host, meanings, contents)
+
+    def witness(
+        self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
+    ) -> Witness | None:
+        if not self._is_own(answer):
+            return None
+        known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
+        relation = {content.label: self._host.relations[content] for content in self._joined}
+        return witness_of(
+            [(self._meanings[number], [part for _, part in parts]) for number, parts in self._parts.items()],
+            known,
+            question=self.question,
+            host=self._host,
+            relation_of=relation.__getitem__,
+            index_of={derived.read: self._host.paths[derived.content].index for derived in self._derived}.__getitem__,
+            graph=Held(edges, vertices, labels),
+        )
+
+    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+        is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
+        texts = []
+        for row, added in zip(delta.as_lists(), is_added, strict=True):
+            found = self.witness(row, edges, vertices, labels) if added else None
+            texts.append("" if found is None else found.to_json())
+        return pa.array(texts, pa.string())
 
     def rows(self) -> np.ndarray:
         return self._rows.copy()

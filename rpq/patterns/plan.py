@@ -128,12 +128,12 @@ class Plan:
         ?y b ?z changes (if a into ?y):
           ?x from a into ?y
         """
-        lines = [f"if {_shown(atom, relation_name, vertex_name)}" for atom in self.conditions]
+        lines = [f"if {shown_atom(atom, relation_name, vertex_name)}" for atom in self.conditions]
         for number, part in enumerate(self.parts):
             if len(self.parts) > 1:
                 lines.append(f"part {number + 1}: {', '.join(part.variables)}")
             for seed in part.seeds:
-                lines += _described(part, seed, relation_name, vertex_name)
+                lines += describe_seed(part, seed, relation_name, vertex_name)
         return "\n".join(lines)
 
 
@@ -279,24 +279,27 @@ def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Lo
 # --- described -------------------------------------------------------------------------------------------------------
 
 
-def _shown(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
+def shown_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
+    """An atom as text."""
     source, target = (term if isinstance(term, str) else vertex_name(term) for term in _ends(atom))
     return f"{source} {relation_name(atom.relation)} {target}"
 
 
-def _described(
+def describe_seed(
     part: Part, seed: Seed, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]
 ) -> list[str]:
+    """The order of binding for a seed, a line for the change, which ends with a colon, and then one a step."""
+
     def walk(relation: int, term: Term, forward: bool) -> str:
         held = term if isinstance(term, str) else vertex_name(term)
         return f"{relation_name(relation)} {'from' if forward else 'into'} {held}"
 
     def clauses(tests: Sequence[Test], looks: Sequence[Look]) -> list[str]:
-        held = [_shown(part.atoms[t.atom], relation_name, vertex_name) + (" before" if t.before else "") for t in tests]
+        held = [shown_atom(part.atoms[t.atom], relation_name, vertex_name) + (" before" if t.before else "") for t in tests]
         return list(dict.fromkeys([*held, *(walk(look.relation, look.term, look.forward) for look in looks)]))
 
     asked = clauses(seed.tests, seed.looks)
-    head = f"{_shown(part.atoms[seed.atom], relation_name, vertex_name)} changes"
+    head = f"{shown_atom(part.atoms[seed.atom], relation_name, vertex_name)} changes"
     lines = [head + (f" (if {', '.join(asked)})" if asked else "") + ":"]
     for step in seed.steps:
         lists = [

@@ -6,7 +6,7 @@ patterns that were taken out, the tables are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +54,8 @@ class PlanTables:
         self._supports = SupportTables(store)
         self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool]] = {}
+        self._seed_atoms: dict[int, dict[int, int]] = {}  # of a query: its seeds, each with its atom
+        self._work: dict[int, dict[int, tuple[int, int]]] = {}  # of a query and an atom: looks and rows that were taken
         self._garbage = 0
 
     def queries(self) -> list[int]:
@@ -62,14 +64,29 @@ class PlanTables:
 
     def take_work(self, query: int) -> Work:
         """What a query cost since it was asked last. O(its atoms, and seeds of the relations that it reads)."""
-        looks = rows = entries = 0
-        for seed in self._seeds(query):
+        before = self._taken(query)
+        taken = self._take_counts(query)
+        looks, rows = (now - then for now, then in zip(taken, before, strict=True))
+        return Work(looks, rows, self._supports.take_work(self._trees[query]) if query in self._trees else 0)
+
+    def work_of(self, query: int) -> dict[int, tuple[int, int]]:
+        """For each atom of a query what its seed has looked at and the rows that it wrote, since the query came."""
+        self._take_counts(query)
+        return self._work[query]
+
+    def _take_counts(self, query: int) -> tuple[int, int]:
+        """Take what the seeds of a query counted into account; looks and rows of all so far. O(its atoms)."""
+        work = self._work[query]
+        for seed, atom in self._seed_atoms[query].items():
             fields = self.plans.seed[seed * tables.SEED_FIELDS :][: tables.SEED_FIELDS]
-            looks, rows = looks + int(fields[tables.LOOKED]), rows + int(fields[tables.WRITTEN])
+            looks, rows = work[atom]
+            work[atom] = looks + int(fields[tables.LOOKED]), rows + int(fields[tables.WRITTEN])
             fields[[tables.LOOKED, tables.WRITTEN]] = 0
-        if query in self._trees:
-            entries = self._supports.take_work(self._trees[query])
-        return Work(looks, rows, entries)
+        return self._taken(query)
+
+    def _taken(self, query: int) -> tuple[int, int]:
+        work = self._work[query].values()
+        return sum(looks for looks, _ in work), sum(rows for _, rows in work)
 
     @property
     def nbytes(self) -> int:
@@ -79,19 +96,12 @@ class PlanTables:
     def cheapest_seed(self, query: int) -> tuple[int, int]:
         """The seed of a query with the fewest edges in its relation, and that relation."""
         held = self.store.relations.relation.reshape(-1, tables.RELATION_FIELDS)[:, tables.EDGES_HELD]
-        relation = min((atom.relation for atom in self._parts[query][0].atoms), key=held.__getitem__)
+        part, _ = self._parts[query]
+        relation = min((part.atoms[seed.atom].relation for seed in part.seeds), key=held.__getitem__)
         seed = int(self.store.relations.relation[relation * tables.RELATION_FIELDS + tables.SEED])
         while self.plans.seed[seed * tables.SEED_FIELDS + tables.QUERY] != query:
             seed = int(self.plans.seed[seed * tables.SEED_FIELDS + tables.NEXT_SEED])
         return seed, relation
-
-    def _seeds(self, query: int) -> Iterator[int]:
-        for relation in {atom.relation for atom in self._parts[query][0].atoms}:
-            seed = int(self.store.relations.relation[relation * tables.RELATION_FIELDS + tables.SEED])
-            while seed != NONE:
-                if self.plans.seed[seed * tables.SEED_FIELDS + tables.QUERY] == query:
-                    yield seed
-                seed = int(self.plans.seed[seed * tables.SEED_FIELDS + tables.NEXT_SEED])
 
     def columns(self, query: int) -> tuple[str, ...]:
         """The columns of a query's rows."""
@@ -109,6 +119,7 @@ class PlanTables:
         for relation, forward in sorted(part.sides()):
             self.store.keep_side(relation, OUT if forward else IN)
         self._parts[query] = part, explicit
+        self._work[query] = {seed.atom: (0, 0) for seed in part.seeds}
         self._write(query, part, explicit)
 
     def remove(self, query: int) -> None:
@@ -117,6 +128,7 @@ class PlanTables:
             self._supports.remove(self._trees.pop(query))
         part, _ = self._parts.pop(query)
         self._take_out(query, part)
+        del self._work[query], self._seed_atoms[query]
 
     def has_supports(self, query: int) -> bool:
         """Whether support lists are kept for a query."""
@@ -146,10 +158,14 @@ class PlanTables:
         for relation in {atom.relation for atom in part.atoms}:
             self._unchain(relation, query)
         self._garbage += len(part.seeds)
+        self._take_counts(query)
+        self._seed_atoms[query] = {}
         if self._garbage * 2 > self._used["seed"]:
             self._used = dict.fromkeys(_WIDTHS, 0)
             self._garbage = 0
             self.store.relations.relation[tables.SEED :: tables.RELATION_FIELDS] = NONE
+            for held in self._parts:
+                self._take_counts(held)
             for held, (kept, explicit) in self._parts.items():
                 self._write(held, kept, explicit)
 
@@ -183,6 +199,8 @@ class PlanTables:
 
     def _write(self, query: int, part: Part, explicit: bool) -> None:
         slot = {term: number for number, term in enumerate(part.slots)}
+        atoms: dict[int, int] = {}
+        self._seed_atoms[query] = atoms
         fixed = self._append("fixed", [(slot[t], t) for t in part.slots if not isinstance(t, str)])
         relation_fields = self.store.relations.relation
         # The last seed first: chains are extended at their heads.
@@ -209,6 +227,7 @@ class PlanTables:
             row[tables.COLUMNS] = len(part.columns)
             row[tables.EXPLICIT] = int(explicit)
             relation_fields[chain], _ = self._append("seed", [row])
+            atoms[int(relation_fields[chain])] = seed.atom
 
     def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> list[int]:
         # What a support list proposes is supported; what another list does is to be looked at.

@@ -14,7 +14,7 @@ from rpq.compiled.views import view
 from rpq.errors import RpqError
 from rpq.patterns import tables
 from rpq.patterns.adjacency import clear_header
-from rpq.patterns.edge_records import drop_all, enter_edges, fill_side, find_expiries
+from rpq.patterns.edge_records import drop_all, enter_edges, enter_static, fill_side, find_edges, find_expiries
 from rpq.patterns.edge_table import enter_all
 from rpq.patterns.tables import BITS, NONE, Relations
 from rpq.patterns.wheel import NEVER, SLOTS_A_WINDOW
@@ -46,6 +46,8 @@ class RelationStore:
             window=np.zeros(0, np.int64),
             reader_first=np.zeros(1, np.int32),
             reader=np.zeros(0, np.int32),
+            numbered_first=np.zeros(1, np.int32),
+            numbered=np.zeros(0, np.int32),
             support=np.zeros(0, np.int64),
             support_link=np.zeros(1, np.int64),
             support_place=np.zeros(0, np.int32),
@@ -87,16 +89,29 @@ class RelationStore:
         self._note_capacities()
         return len(held.window) // tables.WINDOW_FIELDS
 
-    def reuse_window(self, window: int, *, size: int, slide: int) -> None:
-        """Make a time window without edges another time window."""
+    def reuse_window(self, window: int, kind: Literal["time", "count"], *, size: int, slide: int) -> None:
+        """Make a window of time or count that rests another one."""
         fields = self.relations.window[window * tables.WINDOW_FIELDS :][: tables.WINDOW_FIELDS]
         first = fields[tables.FIRST_SLOT]
-        fields[:] = self._window("time", size, slide)
+        fields[:] = self._window(kind, size, slide)
         fields[tables.FIRST_SLOT] = first
 
     def rest_window(self, window: int) -> None:
-        """Let a time window without edges move no more, until it is used again."""
-        self.relations.window[window * tables.WINDOW_FIELDS + tables.KIND] = tables.UNBOUNDED
+        """Let a window of time or count without edges move no more, until it is used again."""
+        fields = self.relations.window[window * tables.WINDOW_FIELDS :]
+        self.relations.state[tables.COUNT_WINDOWS] -= fields[tables.KIND] == tables.COUNT_WINDOW
+        fields[tables.KIND] = tables.UNBOUNDED
+
+    def set_number(self, window: int, number: int) -> None:
+        """Let a count window have numbered so many inserts; what it holds expires later than that."""
+        fields = self.relations.window[window * tables.WINDOW_FIELDS :]
+        fields[tables.NUMBER] = number
+        fields[tables.CURSOR] = number // int(fields[tables.SLIDE]) + 1
+
+    def number_of(self, window: int) -> int:
+        """How many inserts a count window has numbered."""
+        return int(self.relations.window[window * tables.WINDOW_FIELDS + tables.NUMBER])
+
 
     def _window(self, kind: str, size: int, slide: int) -> np.ndarray:
         held = self.relations
@@ -140,26 +155,62 @@ class RelationStore:
         while (code := enter_edges(view(self.relations), relation, source, target, time, expires, at)) != tables.DONE:
             self.grow(code)
 
+    def enter_static(self, relation: int, source: np.ndarray, target: np.ndarray) -> None:
+        """Let edges stay in a relation whether its window holds them or not; nothing is enumerated."""
+        at = np.zeros(1, np.int64)
+        while (code := enter_static(view(self.relations), relation, source, target, at)) != tables.DONE:
+            self.grow(code)
+
     def expiries(self, relation: int, source: np.ndarray, target: np.ndarray, absent: int) -> np.ndarray:
-        """The slides at which edges expire from a relation, `absent` for those that it does not hold."""
+        """The slides at which edges expire from a relation's window, `absent` for those that the relation does not hold.
+
+        `tables.ABSENT_FROM_WINDOW` for those that are static alone.
+        """
         found = np.empty(len(source), np.int64)
         find_expiries(view(self.relations), relation, source, target, found, absent)
         return found
 
+    def holds(self, relation: int, source: int, target: int) -> bool:
+        """Whether an edge is in a relation."""
+        return self._edge(relation, source, target) != 0
+
+    def time_of(self, relation: int, source: int, target: int) -> int | None:
+        """The timestamp of an edge of a relation; None for a static one that the window does not hold."""
+        time = int(self.relations.long[self._edge(relation, source, target) * tables.EDGE_LONG + tables.TIME])
+        return None if time == tables.ABSENT_FROM_WINDOW else time
+
+    def _edge(self, relation: int, source: int, target: int) -> int:
+        found = np.zeros(1, np.int64)
+        find_edges(view(self.relations), relation, np.array([source]), np.array([target]), found)
+        return int(found[0])
+
     def edges_held(self, relation: int) -> int:
-        """Edges of a relation."""
-        return int(self.relations.relation[relation * tables.RELATION_FIELDS + tables.EDGES_HELD])
+        """Edges that a relation's window holds."""
+        fields = self.relations.relation[relation * tables.RELATION_FIELDS :]
+        return int(fields[tables.EDGES_HELD] - fields[tables.STATIC_ALONE])
 
     def counted(self, relation: int) -> np.ndarray:
         """What became of the tuples with its label: inserted, refreshed, deleted, absent, late."""
         return self.relations.relation[relation * tables.RELATION_FIELDS :][tables.COUNTED : tables.RELATION_FIELDS].copy()
 
-    def read_labels(self, readers: Sequence[Sequence[int]]) -> None:
-        """Let edges of label i belong to the relations `readers[i]`, at most one a window."""
-        first = np.zeros(len(readers) + 1, np.int32)
-        np.cumsum([len(numbers) for numbers in readers], out=first[1:])
-        numbers = np.array([number for some in readers for number in some], np.int32)
-        self.relations = self.relations._replace(reader_first=first, reader=numbers)
+    def read_labels(self, readers: Sequence[Sequence[int]], numbering: Sequence[Sequence[int]] | None = None) -> None:
+        """Let edges of label i belong to the relations `readers[i]`, at most one a window.
+
+        Its inserts are numbered by the count windows `numbering[i]`, by default those of the relations.
+        """
+        if numbering is None:
+            numbering = [[window for window in map(self._window_of, some) if self._counts(window)] for some in readers]
+        reader_first, reader = _ragged(readers)
+        numbered_first, numbered = _ragged(numbering)
+        self.relations = self.relations._replace(
+            reader_first=reader_first, reader=reader, numbered_first=numbered_first, numbered=numbered
+        )
+
+    def _window_of(self, relation: int) -> int:
+        return int(self.relations.relation[relation * tables.RELATION_FIELDS + tables.WINDOW])
+
+    def _counts(self, window: int) -> bool:
+        return bool(self.relations.window[window * tables.WINDOW_FIELDS + tables.KIND] == tables.COUNT_WINDOW)
 
     def header(self, relation: int, side: int) -> tuple[int, int, int]:
         """Where the header of a side is in a vertex record: its offset, that of its word of bits, its bit."""
@@ -258,3 +309,10 @@ class RelationStore:
         else:
             raise AssertionError(f"code {code}")
         self._note_capacities()
+
+
+def _ragged(lists: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Lists as (first, entries), in int32: list i is first[i] : first[i + 1] of the entries."""
+    first = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum([len(entries) for entries in lists], out=first[1:])
+    return first, np.array([entry for entries in lists for entry in entries], np.int32)

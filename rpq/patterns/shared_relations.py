@@ -10,24 +10,32 @@ A label has an id while the engine knows it; the relation stays when the id goes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from rpq.patterns.relation import RelationStore
-from rpq.stream.window import Window
+from rpq.queries.label_set import LabelSet
+from rpq.stream.window import AnyWindow, CountWindow, Window
 
 
 class Content(NamedTuple):
     """What a relation holds."""
 
     label: str
-    size: int
-    slide: int
+    window: AnyWindow
+    numbered: LabelSet | None = None
+    """Of a count window: the labels whose inserts it numbers."""
     origin: int = 0
     """0: all that its window does; others: what came since some query began with an empty one."""
     loopless: bool = False
+
+    @property
+    def extent(self) -> Hashable:
+        """What tells its window in the store from others: relations of one extent share one."""
+        # Count windows differ by what they number, and since when; each relation of a label has its own.
+        return self.window if self.numbered is None else (self.window, self.numbered, self.origin, self.loopless)
 
 
 class SharedRelations:
@@ -37,13 +45,15 @@ class SharedRelations:
         self.store = store
         self._numbers: dict[Content, int] = {}
         self._users: Counter[Content] = Counter()
-        self._windows: dict[tuple[int, int], int] = {}
+        self._windows: dict[Hashable, int] = {}
+        self._with_static: set[Content] = set()
         self._idle: list[int] = []
         self._idle_windows: list[int] = []
         self._label_ids: dict[str, int] = {}
         self._label_names: dict[int, str] = {}
         self._label_room = 0
         self._read: Counter[str] = Counter()  # labels, by relations that read them
+        self._numbered: dict[int, LabelSet] = {}  # count windows, by their number in the store
 
     def __getitem__(self, content: Content) -> int:
         return self._numbers[content]
@@ -55,7 +65,7 @@ class SharedRelations:
         self._users[content] += 1
         if content in self._numbers:
             return
-        window = self._window(Window(size=content.size, slide=content.slide))
+        window = self._window(content)
         if self._idle:
             number = self._idle.pop()
             self.store.reuse_relation(number, window, loopless=content.loopless)
@@ -72,26 +82,45 @@ class SharedRelations:
             return
         del self._users[content]
         number = self._numbers.pop(content)
+        self._with_static.discard(content)
         self._read[content.label] -= 1
         if not self._read[content.label]:
             del self._read[content.label]
         self.store.empty_relation(number)
         self._idle.append(number)
-        if not any((other.size, other.slide) == (content.size, content.slide) for other in self._numbers):
-            window = self._windows.pop((content.size, content.slide))
+        extent = content.extent
+        if content.window.kind != "unbounded" and not any(other.extent == extent for other in self._numbers):
+            window = self._windows.pop(extent)
+            self._numbered.pop(window, None)
             self.store.rest_window(window)
             self._idle_windows.append(window)
         self._tell_readers()
 
-    def _window(self, window: Window) -> int:
-        key = window.size, window.slide
-        if key not in self._windows:
-            if self._idle_windows:
-                self._windows[key] = self._idle_windows.pop()
-                self.store.reuse_window(self._windows[key], size=window.size, slide=window.slide)
+    def _window(self, content: Content) -> int:
+        extent = content.extent
+        if extent not in self._windows:
+            kind, size, slide = _measures(content.window)
+            if self._idle_windows and kind != "unbounded":  # of that kind there is one, which stays
+                number = self._idle_windows.pop()
+                self.store.reuse_window(number, kind, size=size, slide=slide)
             else:
-                self._windows[key] = self.store.add_window("time", size=window.size, slide=window.slide)
-        return self._windows[key]
+                number = self.store.add_window(kind, size=size, slide=slide)
+            self._windows[extent] = number
+            if content.numbered is not None:
+                self._numbered[number] = content.numbered
+        return self._windows[extent]
+
+    def enter_static(self, content: Content, source: np.ndarray, target: np.ndarray) -> None:
+        """Let all static edges of its label stay in a relation. O(edges), the first time."""
+        if content not in self._with_static:
+            self._with_static.add(content)
+            self.store.enter_static(self._numbers[content], source, target)
+
+    def set_number(self, content: Content, number: int) -> None:
+        """Let the count window of a relation have numbered so many inserts; it has no edges, or did so already."""
+        window = self._windows[content.extent]
+        if self.store.number_of(window) != number:
+            self.store.set_number(window, number)
 
     # --- labels ----------------------------------------------------------------------------------------------
 
@@ -102,9 +131,10 @@ class SharedRelations:
             old = self._label_names.get(number, name)
             if old != name and self._label_ids.get(old) == number:
                 del self._label_ids[old]
-                changed |= old in self._read
+                changed |= old in self._read or bool(self._numbered)
             self._label_names[number] = name
-            changed |= name in self._read and self._label_ids.get(name) != number
+            is_told = name in self._read or any(labels.has(name) for labels in self._numbered.values())
+            changed |= is_told and self._label_ids.get(name) != number
             self._label_ids[name] = number
             if number >= self._label_room:
                 self._label_room = max(number + 1, 2 * self._label_room, 16)
@@ -125,4 +155,18 @@ class SharedRelations:
         for content, number in self._numbers.items():
             if content.label in self._label_ids:
                 readers[self._label_ids[content.label]].append(number)
-        self.store.read_labels(readers)
+        numbering: list[list[int]] = [[] for _ in range(self._label_room)]
+        for window, labels in self._numbered.items():
+            for name, number in self._label_ids.items():
+                if labels.has(name):
+                    numbering[number].append(window)
+        self.store.read_labels(readers, numbering)
+
+
+def _measures(window: AnyWindow) -> tuple[Literal["time", "count", "unbounded"], int, int]:
+    """The kind, the size and the slide of a window, as the store has them."""
+    if isinstance(window, Window):
+        return "time", window.size, window.slide
+    if isinstance(window, CountWindow):
+        return "count", window.size, window.step
+    return "unbounded", 1, 1

@@ -34,6 +34,8 @@ class _Record:
     """Work a change without support lists, while they are on trial."""
     kept_cost: float = 0.0
     """What it was when they were kept: dearer than twice that, they are not worth it any more."""
+    measured: tuple[float, float, float] | None = None
+    """Looks, rows and entries a change, in the last period."""
 
 
 class SupportChoice:
@@ -46,8 +48,7 @@ class SupportChoice:
 
     def review(self) -> None:
         """Give support lists to queries that need them, and take them from others. O(1), and O(queries) once a period."""
-        state = self.tables.plans.state
-        changes = int(state[tables.INSERTED] + state[tables.DELETED] + state[tables.EXPIRED])
+        changes = self._changes()
         if changes < self._next:
             return
         held = self.tables.store.relations.state
@@ -61,9 +62,31 @@ class SupportChoice:
                 self._decide(query, record, changes - record.changes)
                 record.changes = changes
 
+    def _changes(self) -> int:
+        """Changes of edges so far."""
+        state = self.tables.plans.state
+        return int(state[tables.INSERTED] + state[tables.DELETED] + state[tables.EXPIRED])
+
+    def why(self, query: int) -> str:
+        """Whether a query has support lists, and why."""
+        record = self._records.get(query)
+        if record is None or record.measured is None or self._changes() < SHORTEST:
+            return f"not yet: it is judged after {SHORTEST:,} changes of edges or more"
+        looks, rows, entries = record.measured
+        cost = f"{looks:,.1f} values looked at and {rows:,.1f} rows a change"
+        if self.tables.has_supports(query):
+            kept = f"{cost}, {entries:,.1f} entries of lists changed; {looks + ENTRY * entries:,.1f} in all"
+            if record.cost_before is not None:
+                return f"on trial, because without them it took {record.cost_before:,.1f} a change"
+            return f"kept, because they at least halve the work, which was {record.kept_cost:,.1f} a change: {kept}"
+        if record.periods > 1:
+            return f"tried, and given up: they did not halve the work; tried again when that may have changed: {cost}"
+        return f"none: {cost}, so there is nothing to gain"
+
     def _decide(self, query: int, record: _Record, changes: int) -> None:
         work = self.tables.take_work(query)
         cost = (work.looks + ENTRY * work.entries) / changes
+        record.measured = work.looks / changes, work.rows / changes, work.entries / changes
         if not self.tables.has_supports(query):
             if work.looks > LOOKS_A_CHANGE * changes + LOOKS_A_ROW * work.rows and self.tables.support(query, True):
                 record.cost_before = cost

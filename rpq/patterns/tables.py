@@ -14,7 +14,7 @@ plan walks some relations in one direction only.
 * An *entry* is `neighbour << 32 | edge`. Removal swaps with the last entry.
 * `edge` holds a record of twelve integers of 32 bits an edge: ends, relation, its place in both lists, previous and
   next in the order of expiry; `long` is the same memory in integers of 64 bits, for its timestamp and the slide at
-  which it expires. Edge 0 is never given out.
+  which it expires. Edge 0 is never given out. A static edge stays: its window takes it up and lets go of it.
 * `table` is one hash table for the edges of all relations, with linear probing: `hash << 32 | edge`, 0 empty. It
   serves the refresh of an edge and the probes of joins. Growing it and closing gaps look at no edge.
 * `slots` are the first edges of the timing wheels (`wheel.py`), one wheel a window.
@@ -62,11 +62,14 @@ RELATION = 2
 PLACE = 3  # in the list of its source; + 1: of its target
 PREVIOUS = 5  # in its slot; -1 - slot for the first, 0 in none
 NEXT = 6
+STATIC = 7  # 1: it stays where its window does not hold it
 EDGE = 12
 # Fields of an edge, in `long`.
 TIME = 4
 EXPIRES = 5
 EDGE_LONG = 6
+ABSENT_FROM_WINDOW = np.iinfo(np.int64).min
+"""As EXPIRES and TIME: a static edge that its window does not hold."""
 
 # Fields of `Relations.state`.
 STRIDE = 0  # words of a vertex record
@@ -100,8 +103,9 @@ SEED = 7  # first seed of plans that read it, chained through NEXT_SEED; -1 none
 LOOPLESS = 8  # 1: an edge from a vertex to itself is not in it
 EDGES_HELD = 9
 SUPPORT = 10  # first atom with support lists that reads it, chained through SUPPORT_NEXT; -1 none
-COUNTED = 11  # what became of the tuples with its label: inserted, refreshed, deleted, absent, late
-RELATION_FIELDS = 16
+STATIC_ALONE = 11  # of its edges, those that its window does not hold
+COUNTED = 12  # what became of the tuples with its label: inserted, refreshed, deleted, absent, late
+RELATION_FIELDS = 17
 
 # Fields of an atom with support lists, in `support`; those with an end have one of the source and, + 1, one of the target.
 SUPPORT_NEXT = 0
@@ -265,6 +269,8 @@ class Relations(NamedTuple):
     window: np.ndarray  # int64, WINDOW_FIELDS a window
     reader_first: np.ndarray  # int32 a label + 1: the relations that its edges belong to, in `reader`
     reader: np.ndarray  # int32
+    numbered_first: np.ndarray  # int32 a label + 1: the count windows that number its inserts, in `numbered`
+    numbered: np.ndarray  # int32
     support: np.ndarray  # int64, SUPPORT_FIELDS an atom
     support_link: np.ndarray  # int64: 2 * atom + end
     support_place: np.ndarray  # int32, PLACES an edge: its place in support lists

@@ -15,25 +15,30 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Described
+from rpq.queries.label_set import LabelSet
+from rpq.queries.row_guard import RowGuard
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow
 
 Guard = Callable[[int, int], None]
 """Called with the bytes that a worker is about to need and its place in the chunk; raises where that is too much."""
 
 COUNTS = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
 """What becomes of a tuple, for one query: the names under which it is counted."""
+
+
+_NO_WITNESS = "has_witnesses says that there are none"
 
 
 class Question(Protocol):
@@ -44,7 +49,7 @@ class Question(Protocol):
         """What tells it from others."""
 
     @property
-    def window(self) -> Window:
+    def window(self) -> AnyWindow:
         """The window that it is asked over."""
 
     @property
@@ -58,7 +63,11 @@ class Question(Protocol):
     def reads(self, label: str) -> bool:
         """Whether edges of a label can matter to it."""
 
-    def over(self, window: Window) -> Self:
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels that it reads, those that it does not name too: a count window numbers their inserts."""
+
+    def over(self, window: AnyWindow) -> Self:
         """The same question over another window."""
 
 
@@ -71,7 +80,9 @@ class Resources:
     witness: bool
     capacity: int
     guard: Guard
+    rows: RowGuard = field(default_factory=lambda: RowGuard(None))
     host: Any = None  # what the kind's `host` made, for all its queries in the engine
+    has_static: bool = False  # whether there are static edges
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
 
 
@@ -114,6 +125,9 @@ class Worker(Protocol):
 
     def advance(self, time: int) -> Delta:
         """Move the stream time without a tuple."""
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Let edges be there that never leave, whatever the window holds; the next `load` tells what they bring as well."""
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
         """Enter edges that expire at these absolute slides, an array for each window; what they bring is one event, now.
@@ -177,13 +191,17 @@ class RunningQuery(ABC):
     vertex_room: int = 0
     """Vertex ids below can be used."""
 
+    report: Literal["change", "slide", "time"] = "change"
+    """When its rows are told: with every change, or net at boundaries of its window, or of each moment. What it reports
+    is every change in any case, of windows too; `rpq.running.reports` makes the others of that."""
+
     is_divided: bool = False
     """Whether vertices differ in what they may be, so that every new one must be told of by `make_room`."""
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
     @property
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[AnyWindow, ...]:
         """The windows over which it reads edges."""
         return (self.question.window,)
 
@@ -199,6 +217,20 @@ class RunningQuery(ABC):
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
 
+    def count_from(self, numbers: Sequence[int]) -> None:
+        """Let windows of count go on from these inserts, a number for each window; comes before `load`."""
+        if any(window.kind == "count" for window in self.windows):
+            raise NotImplementedError("queries of this kind have no windows of count")
+
+    def see_that_static_fits(self) -> None:
+        """Raise `QueryError` if it cannot be evaluated beside static edges."""
+        return
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Let edges be there that never leave, whatever the windows hold; the next `load` tells what they bring as well."""
+        for worker in self.workers:
+            worker.load_static(chunk)
+
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         """Start at a time with these edges, as `Worker.load` has them; None where there never was one."""
         deltas = []
@@ -207,6 +239,10 @@ class RunningQuery(ABC):
             if chunk is not None:
                 deltas.append(worker.load(chunk, *slides, quiet=quiet))
         return deltas
+
+    def held_vertices(self) -> np.ndarray:
+        """The ids of vertices that it names though no edge of the graph may: nobody else is given them."""
+        return np.zeros(0, np.int32)
 
     def leave(self) -> None:
         """Let go of what is held for this query alone, also by the host."""
@@ -231,15 +267,22 @@ class RunningQuery(ABC):
         """What was counted, and what is held. O(size of the index)."""
 
     has_witnesses: bool = True
-    """Whether `witness` and `witnesses` can be asked."""
+    """Whether `witness` and `witnesses` can be asked; nobody asks others."""
+
+    witnesses_are_of_now: bool = False
+    """Whether `witnesses` looks for them in what holds when it is asked: after each tuple, then."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
         """What makes an answer, given as ids, one; None if it is none."""
-        raise NotImplementedError("queries of this kind have no witness")
+        raise NotImplementedError(_NO_WITNESS)
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
         """The witnesses of the rows of a delta, as texts; empty for rows that leave."""
-        raise NotImplementedError("queries of this kind have no witness")
+        raise NotImplementedError(_NO_WITNESS)
+
+    def explain(self) -> Any:
+        """How it is evaluated, and what that took so far; None where the kind has nothing to tell beside its question."""
+        return None
 
     # --- roots that are set aside ----------------------------------------------------------------------------
 

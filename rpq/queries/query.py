@@ -1,7 +1,6 @@
 """What a user asks: a path expression or a graph pattern, a window, and how paths and answers are to be understood.
 
-`Query(text)` makes the one that the text is: what parses as a path expression is a path query; what does not, and has a
-`?` before a letter, `_:`, or a dot before a blank in it, is a `PatternQuery`.
+`Query(text)` makes the one that the text is, as `rpq.queries.language` tells: a path query, or a `PatternQuery`.
 """
 
 from __future__ import annotations
@@ -14,11 +13,21 @@ from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
-from rpq.queries.pattern import Pattern, looks_like_a_pattern
-from rpq.stream.window import Window
+from rpq.queries.label_set import LabelSet
+from rpq.queries.language import Language, language_of, unfit
+from rpq.queries.pattern import Pattern
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
 _SHOWN = 5  # vertices of `sources` and `targets` in a repr
+
+PAIR = ("source", "target")
+"""The columns of path queries."""
+
+NO_SPARQL = (
+    "SPARQL is not evaluated yet: write a pattern (?x a2q ?y . ?y c2q ?z), or a path expression (a2q/c2a*); if the text is "
+    "a pattern whose first name is a keyword of SPARQL, write that name in angle brackets"
+)
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of the queries that there are: thousands of queries often ask for a few expressions."""
@@ -28,10 +37,10 @@ _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 class _Options:
     """The keyword-only part of a query."""
 
-    window: Window
+    window: Any  # an `AnyWindow`: who asks for its size knows of which kind it is
     name: str = ""
     paths: Literal["walk", "simple"] = "walk"
-    semantics: Literal["implicit", "explicit"] = "implicit"
+    semantics: Literal["implicit", "explicit"] = None  # type: ignore[assignment]  # which one follows from the report
     sources: Collection[Vertex] | None = None
     targets: Collection[Vertex] | None = None
     simple_budget: int = 10_000_000
@@ -42,9 +51,10 @@ class _Options:
 class Query(_Options):
     """A persistent regular path query: `expression` over a sliding `window`.
 
+    - `window`: a `Window` of time, a `CountWindow`, or `UnboundedWindow()`
     - `name` tells its rows from those of other queries: any text; by default the text of the expression
     - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
-    - `semantics`: "implicit" (pairs that expire leave silently) or "explicit" (they leave with a `-`)
+    - `semantics`: "implicit" (pairs that expire leave silently; the default) or "explicit" (they leave with a `-`)
     - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
     - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
     - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable
@@ -65,10 +75,10 @@ class Query(_Options):
             self,
             expression: str,
             *,
-            window: Window,
+            window: AnyWindow,
             name: str = "",
             paths: Literal["walk", "simple"] = "walk",
-            semantics: Literal["implicit", "explicit"] = "implicit",
+            semantics: Literal["implicit", "explicit"] | None = None,
             sources: Collection[Vertex] | None = None,
             targets: Collection[Vertex] | None = None,
             simple_budget: int = 10_000_000,
@@ -80,10 +90,15 @@ class Query(_Options):
         ) -> None: ...
 
     def __new__(cls, expression: Any = None, **options: Any) -> Query:
-        if cls is Query and isinstance(expression, str) and _is_pattern(expression):
+        if cls is not Query or not isinstance(expression, str):
+            return super().__new__(cls)
+        language = language_of(expression)
+        if language == "sparql":
+            raise QueryError(NO_SPARQL)
+        if language == "pattern":
             return super().__new__(PatternQuery)
-        if cls is Query and (option := next((one for one in _OF_PATTERNS if one in options), None)):
-            raise QueryError(f"{option} is an option of graph patterns (?x a ?y . ?y b ?z); {expression!r} is a path")
+        if misfit := unfit(language, expression, options):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -94,10 +109,16 @@ class Query(_Options):
     def _see_that_options_fit(self) -> None:
         if not isinstance(self.name, str):
             raise QueryError(f"the name of a query is text, not {self.name!r}")
-        if not isinstance(self.window, Window):
-            raise QueryError(f"the window of a query is a rpq.Window(size=…, slide=…), not {self.window!r}")
+        if not isinstance(self.window, Window | CountWindow | UnboundedWindow):
+            raise QueryError(
+                "the window of a query is a rpq.Window(size=…, slide=…), rpq.CountWindow(size=…, step=…) or "
+                f"rpq.UnboundedWindow(), not {self.window!r}"
+            )
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
+        asked: str | None = self.semantics
+        if asked is None:
+            object.__setattr__(self, "semantics", self._usual_semantics)
         if self.semantics not in ("implicit", "explicit"):
             raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
         if self.on_budget not in ("error", "set_aside"):
@@ -111,6 +132,10 @@ class Query(_Options):
         if not isinstance(self.expression, str):
             raise QueryError(f"the expression of a query is text, not {self.expression!r}")
 
+    @property
+    def _usual_semantics(self) -> Literal["implicit", "explicit"]:
+        return "implicit"
+
     def _have_name(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.expression)
@@ -121,7 +146,8 @@ class Query(_Options):
         shown = [repr(self.expression)]
         for option in fields(self):
             value = getattr(self, option.name)
-            if option.name == "expression" or value == (self.expression if option.name == "name" else option.default):
+            usual = {"name": self.expression, "semantics": self._usual_semantics}.get(option.name, option.default)
+            if option.name == "expression" or value == usual:
                 continue
             if option.name in ("sources", "targets"):
                 some = ", ".join(map(repr, sorted(value, key=str)[:_SHOWN]))
@@ -148,7 +174,7 @@ class Query(_Options):
         >>> Query("a", window=Window(size=1, slide=1)).columns
         ('source', 'target')
         """
-        return ("source", "target")
+        return PAIR
 
     @property
     def labels(self) -> frozenset[str] | None:
@@ -161,6 +187,15 @@ class Query(_Options):
         """
         return None if any(symbol.label is None for symbol in self.dfa.symbols) else self.dfa.labels
 
+    @property
+    def named_labels(self) -> frozenset[str]:
+        """The labels that its text names, whether it reads their edges or those of all others.
+
+        >>> sorted(Query("a/!(b)", window=Window(size=1, slide=1)).named_labels)
+        ['a', 'b']
+        """
+        return self.dfa.labels
+
     def reads(self, label: str) -> bool:
         """Whether edges of a label can be steps of an answer's path.
 
@@ -169,7 +204,16 @@ class Query(_Options):
         """
         return self.dfa.is_relevant(label)
 
-    def over(self, window: Window) -> Self:
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels that it reads, as a set: a count window numbers their inserts.
+
+        >>> sorted(Query("a/^b*", window=CountWindow(size=9)).label_set.named)
+        ['a', 'b']
+        """
+        return LabelSet.of(self.dfa.labels, self.reads)
+
+    def over(self, window: AnyWindow) -> Self:
         """The same query over another window; its expression is not compiled again.
 
         >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
@@ -187,6 +231,8 @@ class PatternQuery(Query):
     - `select`: the variables (without `?`) that are columns of its rows; by default all, in order of appearance
     - `distinct`: a solution that several bindings give is one answer; otherwise it comes as often as there are bindings
     - `matching`: with "isomorphism" different variables and constants stand for different vertices
+    - `report`: rows come with every "change" (the default); or net, when the stream time has passed a boundary of the
+      window ("slide") or a moment at which something happened ("time"), and then they are explicit
     - `name`, `window`, `semantics`: as of a path query
 
     - `paths`, `simple_budget`: as of a path query, for all atoms; with simple paths no atom joins a vertex with itself
@@ -211,8 +257,16 @@ class PatternQuery(Query):
             raise QueryError(f"distinct is True or False, not {self.distinct!r}")
         if self.report not in ("change", "slide", "time"):
             raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
-        if self.report != "change":
-            raise QueryError(f"report={self.report!r} is not evaluated yet: rows come with every change")
+        if self.report != "change" and self.window.kind != "time":
+            raise QueryError(
+                f"report={self.report!r} tells at boundaries of a window of time, as rpq.Window(size=…, slide=…), "
+                f"not of {self.window!r}"
+            )
+        if self.report != "change" and self.semantics == "implicit":
+            raise QueryError(
+                f'report={self.report!r} tells the net difference to the report before, so its rows are explicit: leave '
+                'semantics out, or give semantics="explicit"'
+            )
         if self.on_budget != "error":
             raise QueryError('on_budget="set_aside" is for path queries: an answer to a pattern must not miss a path')
         for ends in ("sources", "targets"):
@@ -223,6 +277,10 @@ class PatternQuery(Query):
         object.__setattr__(self, "_pattern", pattern)
         object.__setattr__(self, "_paths", tuple(map(compiled, pattern.path_expressions)))
         self._have_name()
+
+    @property
+    def _usual_semantics(self) -> Literal["implicit", "explicit"]:
+        return "implicit" if self.report == "change" else "explicit"
 
     @property
     def pattern(self) -> Pattern:
@@ -259,6 +317,15 @@ class PatternQuery(Query):
         """
         if any(symbol.label is None for path in self._automata for symbol in path.symbols):
             return None
+        return self.named_labels
+
+    @property
+    def named_labels(self) -> frozenset[str]:
+        """The labels that its text names.
+
+        >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).named_labels)
+        ['a', 'b']
+        """
         return self.pattern.edge_labels.union(*(path.labels for path in self._automata))
 
     def reads(self, label: str) -> bool:
@@ -275,19 +342,33 @@ class PatternQuery(Query):
         paths: tuple[automata.DFA, ...] = self._paths  # type: ignore[attr-defined]
         return paths
 
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels of its atoms, as a set: a count window numbers their inserts.
 
-_OF_PATTERNS = ("select", "distinct", "matching", "report")
+        >>> Query("?x a ?y . ?y ^b ?z", window=CountWindow(size=9)).label_set.others
+        False
+        """
+        return LabelSet.of(self.named_labels, self.reads)
 
 
-def _is_pattern(text: str) -> bool:
-    """Whether a text is to be read as a pattern: it looks like one, and is no path expression."""
-    if not looks_like_a_pattern(text):
-        return False
-    try:
-        automata.parse(text)
-    except automata.ExpressionError:
-        return True
-    return False
+def query_in(language: Language | None, text: str, **options: Any) -> Query:
+    """The query that a text asks in a notation; None: in the one that it is in. Raises `QueryError`.
+
+    >>> query_in("path", "?x a ?y", window=Window(size=1, slide=1))
+    Traceback (most recent call last):
+    ...
+    rpq.errors.ExpressionError: column 1: unexpected '?'; expected a name, '(', '!' or '^'
+      ?x a ?y
+      ^
+    """
+    if language == "sparql":
+        raise QueryError(NO_SPARQL)
+    if language == "pattern":
+        return PatternQuery(text, **options)
+    if language == "path":
+        compiled(text)  # what is a path expression is never taken for anything else
+    return Query(text, **options)
 
 
 def compiled(expression: str) -> automata.DFA:

@@ -2,15 +2,19 @@
 
 ```toml
 [defaults]                     # for the queries that do not say it themselves
-window = "30d"
+window = "30d"                 # or "count:1000" with slide = 10 (or none), or "unbounded" without
 slide = "1d"
 
 [[query]]
 name = "experts"               # by default the text of the expression
-query = "a2q/c2a*"             # the one field that every query has
+query = "a2q/c2a*"             # the one field that every query has: a path expression, or a pattern
 semantics = "explicit"
 sources = ["u1", "u2"]
 output = "experts.parquet"     # for `rpq run`
+
+[[query]]
+query = "?x a2q ?y . ?y c2q ?z"
+select = ["x", "z"]            # of patterns alone, as distinct, matching and report
 ```
 
 The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window": "30d", "slide": "1d", …}`.
@@ -33,18 +37,24 @@ from typing import Any, Literal
 
 from rpq import automata
 from rpq.errors import QueryError
-from rpq.queries.query import Query, Vertex, compiled
-from rpq.stream.durations import TIME_UNITS, DurationError, parse_duration
-from rpq.stream.window import Window
+from rpq.queries.language import LANGUAGES, OF_PATHS, OF_PATTERNS, Language, language_of, unfit
+from rpq.queries.pattern import Pattern
+from rpq.queries.query import NO_SPARQL, PAIR, Query, Vertex, compiled, query_in
+from rpq.stream.durations import TIME_UNITS
+from rpq.stream.window import AnyWindow
+from rpq.stream.window_text import WindowTextError, kind_of_text, length_of, window_of
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "paths": ("walk", "simple"),
     "semantics": ("implicit", "explicit"),
     "on_budget": ("error", "set_aside"),
+    "matching": ("homomorphism", "isomorphism"),
+    "report": ("change", "slide", "time"),
+    "language": LANGUAGES,
 }
-"""The fields that are one of some words; the first is the default."""
+"""The fields that are one of some words."""
 
-DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "output")
+DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "select", "distinct", "output")
 """The fields that many queries may have in common."""
 
 FIELDS = ("name", "query", *DEFAULT_FIELDS)
@@ -93,22 +103,29 @@ class AskedQuery:
     """A query as a file asks it; `query` gives what it means over a stream.
 
     `window` and `slide` are None where neither the file nor the defaults say them; `sources` and `targets` where there
-    is no restriction.  `place` is where the query stands, `places` where the file says the fields that it says.
+    is no restriction, and all that only patterns have where it is not said.  `columns` are those of its rows, `dfa` is
+    None for a pattern.  `place` is where the query stands, `places` where the file says the fields that it says.
     """
 
     place: Place
     places: Mapping[str, Place]
     name: str
     expression: str
-    dfa: automata.DFA
+    language: Language
+    columns: tuple[str, ...]
+    dfa: automata.DFA | None
     window: int | str | None = None
     slide: int | str | None = None
     paths: Literal["walk", "simple"] = "walk"
-    semantics: Literal["implicit", "explicit"] = "implicit"
+    semantics: Literal["implicit", "explicit"] | None = None
     simple_budget: int = 10_000_000
     on_budget: Literal["error", "set_aside"] = "error"
     sources: tuple[Vertex, ...] | None = None
     targets: tuple[Vertex, ...] | None = None
+    select: tuple[str, ...] | None = None
+    distinct: bool | None = None
+    matching: Literal["homomorphism", "isomorphism"] | None = None
+    report: Literal["change", "slide", "time"] | None = None
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
@@ -125,36 +142,35 @@ class AskedQuery:
         Without a unit, windows that are `durations` stay that where these are wanted, and are else refused.
         """
         try:
-            size, slide = (self._length(field, unit, durations) for field in ("window", "slide"))
-            return Query(
+            ends = {field: self._vertices(field, integers) for field in OF_PATHS if getattr(self, field) is not None}
+            return query_in(
+                self.language,
                 self.expression,
                 name=self.name,
-                window=Window(size=size, slide=slide),
+                window=self._window(unit, durations),
                 paths=self.paths,
-                semantics=self.semantics,
                 simple_budget=self.simple_budget,
                 on_budget=self.on_budget,
-                sources=self._vertices("sources", integers),
-                targets=self._vertices("targets", integers),
+                **ends,
+                **{field: value for field in ("semantics", *OF_PATTERNS) if (value := getattr(self, field)) is not None},
             )
         except QueryFileError:
             raise
         except QueryError as error:
             raise self.place.error(str(error)) from error
 
-    def _length(self, field: str, unit: str | None, durations: bool) -> int | str:
-        value: int | str | None = getattr(self, field)
-        if value is None:
-            raise self.place.error("is missing: give it to this query, or to all that have none", field=field)
-        if isinstance(value, int) or (unit is None and durations and not value.strip().isdigit()):
-            return value
+    def _window(self, unit: str | None, durations: bool) -> AnyWindow:
+        slide = self.slide
+        if self.window is not None and kind_of_text(self.window) == "unbounded":
+            # That which queries have in common is for those that slide.
+            slide = slide if self.places.get("slide") == self.places.get("window") else None
         try:
-            length = parse_duration(value, unit=unit)
-        except DurationError as error:
-            raise self.error(field, str(error)) from error
-        if length <= 0:
-            raise self.error(field, f"a length of time is positive, not {value!r}")
-        return length
+            return window_of(self.window, slide, unit=unit, durations=durations)
+        except WindowTextError as error:
+            if error.is_missing:
+                message = "is missing: give it to this query, or to all that have none"
+                raise self.place.error(message, field=error.field) from error
+            raise self.error(error.field, str(error)) from error
 
     def _vertices(self, field: str, integers: bool | None) -> frozenset[Vertex] | None:
         vertices = getattr(self, field)
@@ -231,10 +247,40 @@ def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, P
     """One query; `common` is what it need not say, of which the file says what is in `places`."""
     own = _fields(entry, place, FIELDS)
     if "query" not in own:
-        raise place.error("has no field query: the expression, such as 'a/b*'")
-    expression, dfa = own.pop("query")
-    values = {"name": expression} | common | own
-    return AskedQuery(place=place, places=places | dict.fromkeys(own, place), expression=expression, dfa=dfa, **values)
+        raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")
+    text = own.pop("query")
+    values = {"name": text} | common | own
+    places = places | dict.fromkeys(own, place)
+    language, columns, dfa = _understood(text, values, place, places)
+    values["language"] = language
+    return AskedQuery(place=place, places=places, expression=text, columns=columns, dfa=dfa, **values)
+
+
+def _understood(
+    text: str, values: Mapping[str, Any], place: Place, places: Mapping[str, Place]
+) -> tuple[Language, tuple[str, ...], automata.DFA | None]:
+    """The notation of a text, the columns of its rows and, of a path expression, its automaton."""
+    language = values.get("language") or language_of(text)
+    if language == "sparql":
+        raise place.error(NO_SPARQL, field="query")
+    try:
+        select = values.get("select")
+        dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, select))
+    except automata.ExpressionError as error:
+        what = "expression" if language == "path" else "pattern"
+        raise place.error(f"the {what} is not understood\n{error}", field="query") from error
+    except QueryError as error:
+        if str(error).startswith("select"):
+            raise places.get("select", place).error(str(error).removeprefix("select: "), field="select") from error
+        raise place.error(str(error), field="query") from error
+    if misfit := unfit(language, text, values):
+        raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
+    if pattern is None:
+        return language, PAIR, dfa
+    if values.get("on_budget") == "set_aside":
+        where = places.get("on_budget", place)
+        raise where.error("'set_aside' is of path queries: an answer to a pattern must not miss a path", field="on_budget")
+    return language, pattern.columns, None
 
 
 def _toml(file: str, content: bytes) -> dict[str, Any]:
@@ -303,7 +349,7 @@ def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _checked(field: str, value: Any, place: Place) -> Any:
-    """The value of a field as an `AskedQuery` holds it (of `query`: with its automaton)."""
+    """The value of a field as an `AskedQuery` holds it."""
     if field in CHOICES:
         if not isinstance(value, str) or value not in CHOICES[field]:
             hint = _did_you_mean(value, CHOICES[field]) if isinstance(value, str) else ""
@@ -317,29 +363,33 @@ def _checked(field: str, value: Any, place: Place) -> Any:
             if isinstance(vertex, bool) or not isinstance(vertex, (int, str)):
                 raise place.error(f"vertices are texts or integers, not {_shown(vertex)}", field=field)
         return tuple(value)
+    elif field == "select":
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise place.error(f"expected a list of variables without ?, not {_shown(value)}", field=field)
+        return tuple(value)
+    elif field == "distinct":
+        if not isinstance(value, bool):
+            raise place.error(f"expected true or false, not {_shown(value)}", field=field)
     elif field == "simple_budget":
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise place.error(f"expected a positive number of nodes, not {_shown(value)}", field=field)
     elif not isinstance(value, str) or not value or (field == "output" and "\0" in value):
         raise place.error(f"expected a text, not {_shown(value)}", field=field)
-    elif field == "query":
-        try:
-            return value, compiled(value)
-        except automata.ExpressionError as error:
-            raise place.error(f"the expression is not understood\n{error}", field=field) from error
     return value
 
 
 def _check_length(field: str, value: Any, place: Place) -> None:
-    """Refuse what is no length of time in any unit."""
+    """Refuse what is no window, or no length of time in any unit."""
     if isinstance(value, str):
         faults = []
         for unit in TIME_UNITS:
             try:
-                if parse_duration(value, unit=unit) > 0:
-                    return
-                faults.append(f"a length of time is positive, not {value!r}")
-            except DurationError as error:
+                if field == "window" and kind_of_text(value) != "time":
+                    window_of(value, None, unit=unit)
+                else:
+                    length_of(value, unit=unit, field="window")
+                return
+            except WindowTextError as error:
                 faults.append(str(error))
         raise place.error(faults[0], field=field)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:

@@ -7,15 +7,15 @@ from typing import Any
 
 from rpq.errors import RpqError
 from rpq.files.described import Damage, Described
+from rpq.queries import written_windows
 from rpq.queries.query import Query, Vertex
-from rpq.stream.window import Window
 
 
 def described(query: Query) -> dict[str, Any]:
     """A query as JSON values; its window is in the integers of its stream."""
     return {
         "expression": query.expression,
-        "window": {"size": query.window.size, "slide": query.window.slide},
+        "window": written_windows.described(query.window),
         "name": query.name,
         "paths": query.paths,
         "semantics": query.semantics,
@@ -37,9 +37,9 @@ def read(content: Described) -> Query:
             options[name] = [vertex.vertex() for vertex in content[name]]
     if "simple_budget" in content:
         options["simple_budget"] = content["simple_budget"].whole(1)
-    size, slide = (content["window"][name].whole(1) for name in ("size", "slide"))
+    window = written_windows.read(content["window"])
     try:
-        return Query(content["expression"].unicode(), window=Window(size=size, slide=slide), **options)
+        return Query(content["expression"].unicode(), window=window, **options)
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem
 

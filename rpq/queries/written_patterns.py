@@ -6,15 +6,15 @@ from typing import Any
 
 from rpq.errors import RpqError
 from rpq.files.described import Damage, Described
+from rpq.queries import written_windows
 from rpq.queries.query import PatternQuery
-from rpq.stream.window import Window
 
 
 def described(query: PatternQuery) -> dict[str, Any]:
     """A pattern as JSON values; its window is in the integers of its stream."""
     return {
         "pattern": query.expression,
-        "window": {"size": query.window.size, "slide": query.window.slide},
+        "window": written_windows.described(query.window),
         "name": query.name,
         "select": None if query.select is None else list(query.select),
         "distinct": query.distinct,
@@ -22,19 +22,22 @@ def described(query: PatternQuery) -> dict[str, Any]:
         "paths": query.paths,
         "semantics": query.semantics,
         "simple_budget": query.simple_budget,
+        "report": query.report,
     }
 
 
 def read(content: Described) -> PatternQuery:
     """The pattern. Raises `Damage`."""
-    size, slide = (content["window"][name].whole(1) for name in ("size", "slide"))
+    window = written_windows.read(content["window"])
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "matching", "paths", "semantics")}
     if not content["select"].is_none:
         options["select"] = tuple(name.unicode() for name in content["select"])
     options["distinct"] = content["distinct"].flag()
     if "simple_budget" in content:
         options["simple_budget"] = content["simple_budget"].whole(1)
+    if "report" in content:
+        options["report"] = content["report"].unicode()
     try:
-        return PatternQuery(content["pattern"].unicode(), window=Window(size=size, slide=slide), **options)
+        return PatternQuery(content["pattern"].unicode(), window=window, **options)
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem

@@ -10,7 +10,7 @@ package adds one, `rpq.readers.known_formats`.  `edges` and `jsonl` live here, t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
@@ -50,6 +50,7 @@ def open_reader(
     columns: ColumnNames | None = None,
     where: Where | None = None,
     time_unit: str | None = None,
+    streams: Sequence[str | None] | None = None,
 ) -> Reader:
     """Open inputs of a format as one stream of tuples, to be read once.
 
@@ -61,7 +62,9 @@ def open_reader(
 
     `columns` are the names that the input has for the columns of a tuple, or a label for all edges; `where` is a
     condition on the input's columns: tuples for which it does not hold are not there for anything that follows, and
-    counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is what times in text become.
+    counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is what times in text become.  `streams` are the names of
+    the streams that the tuples of each input belong to, None for those without; a tuple belongs to the merged stream
+    in any case.
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
     condition that does not fit an input, for a pipe when it is read.
@@ -87,8 +90,15 @@ def open_reader(
         raise InputError(
             f"the format {format} has columns of its own; names of columns, or a label, go with {' and '.join(OWN)}"
         )
+    if streams is not None and any(name is not None for name in streams):
+        if "streams" not in takes:
+            raise InputError(f"the format {format} knows no streams; the names of streams go with {' and '.join(OWN)}")
+        if len(streams) != len(names):
+            raise InputError(f"there are {len(names)} inputs and the streams of {len(streams)}")
+    else:
+        streams = None
     reader: Reader = Hinted(
-        open_as(format, names, on_error, where=where, **described),
+        open_as(format, names, on_error, where=where, streams=streams, **described),
         format=format,
         paths=names,
         formats=formats(),

@@ -13,12 +13,18 @@ from rpq.readers.field_errors import FieldError
 TUPLE = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op may be missing."""
 
+STREAM = "stream"
+"""A further column that a tuple may have where columns have names: the stream that it belongs to, or nothing."""
+
+NAMED = (*TUPLE, STREAM)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNames:
     """The names that an input has for the columns of the tuples; a column that has none here has its own.
 
-    With `constant_label` all edges have that label, and the input needs no column for it.
+    With `constant_label` all edges have that label, and the input needs no column for it.  Edges that are not `timed`
+    have no time: a column with timestamps is not looked at.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -27,6 +33,7 @@ class ColumnNames:
 
     renamed: tuple[tuple[str, str], ...] = ()
     constant_label: str | None = None
+    timed: bool = True
 
     @classmethod
     def parse(cls, text: str | None, *, label: str | None = None) -> ColumnNames:
@@ -43,9 +50,9 @@ class ColumnNames:
             column = column.strip()
             if not equals or not name:
                 raise InputError(f"{pair!r} is no COLUMN=NAME; expected such as source=user,target=item,timestamp=ts")
-            if column not in TUPLE:
+            if column not in NAMED:
                 raise InputError(
-                    f"{column!r} is no column of a tuple: expected {', '.join(TUPLE)}{did_you_mean(column, TUPLE)}"
+                    f"{column!r} is no column of a tuple: expected {', '.join(NAMED)}{did_you_mean(column, NAMED)}"
                 )
             if column in renamed:
                 raise InputError(f"column {column!r} is given twice: as {renamed[column]!r} and as {name!r}")
@@ -57,28 +64,39 @@ class ColumnNames:
         return cls(renamed=tuple(renamed.items()), constant_label=label)
 
     def __bool__(self) -> bool:
-        return bool(self.renamed) or self.constant_label is not None
+        return bool(self.renamed) or self.constant_label is not None or not self.timed
 
     def __getitem__(self, column: str) -> str:
         return dict(self.renamed).get(column, column)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a tuple that are read.
+        """The columns of a tuple that are read, in the order in which lines without a header have them.
 
         >>> ColumnNames(constant_label="follows").columns
         ('source', 'target', 'timestamp', 'op')
         """
-        return tuple(column for column in TUPLE if column != "label" or self.constant_label is None)
+        left_out = {*(("label",) if self.constant_label is not None else ()), *(("timestamp",) if not self.timed else ())}
+        return tuple(column for column in TUPLE if column not in left_out)
+
+    @property
+    def looked_for(self) -> tuple[str, ...]:
+        """The columns that are read where columns have names.
+
+        >>> ColumnNames().looked_for
+        ('source', 'target', 'label', 'timestamp', 'op', 'stream')
+        """
+        return (*self.columns, STREAM)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns that an input must have; op must be there only if it was given a name.
+        """The columns that an input must have; op and stream must be there only if they were given names.
 
         >>> ColumnNames().required
         ('source', 'target', 'label', 'timestamp')
         """
-        return tuple(column for column in self.columns if column != "op" or column in dict(self.renamed))
+        renamed = dict(self.renamed)
+        return tuple(column for column in self.looked_for if column not in ("op", STREAM) or column in renamed)
 
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
         """Return where each column of a tuple stands among the names of an input's columns.
@@ -91,7 +109,7 @@ class ColumnNames:
         """
         folded = [name.lower() for name in names] if any_case else list(names)
         places: dict[str, int] = {}
-        for column in self.columns:
+        for column in self.looked_for:
             name = self[column]
             among = folded if column == name else list(names)
             if among.count(name) > 1:

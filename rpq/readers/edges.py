@@ -5,8 +5,8 @@ blank nor a comment decides for its file:
 
 * An object of JSON makes it JSON lines (`rpq.readers.text.jsonlines`), which the format `jsonl` takes for granted.
 * It is a **header** if, cut at tabs, else at commas, else at blanks, its fields include each of `source`, `target`,
-  `label` and `timestamp` once (in any order, upper or lower case), or the names that were given for them.  `op` is read
-  if it is there, further columns are not, unless a condition names them.
+  `label` and `timestamp` once (in any order, upper or lower case), or the names that were given for them.  `op` and
+  `stream` are read if they are there, further columns are not, unless a condition names them.
 * Otherwise the **separator** is the first of tab, comma, blanks that cuts it into four or five fields, and the fields
   are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.  Where all
   edges have one label that was given, the lines have none, and one field less.  This first line must be whole: it is
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
+from rpq.readers.in_stream import InStream
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, check_arguments
 from rpq.readers.merge import merge_by_heads
@@ -47,12 +48,14 @@ def open_edges(
     columns: ColumnNames | None = None,
     where: Where | None = None,
     time_unit: str | None = None,
+    streams: Sequence[str | None] | None = None,
     only_json: bool = False,
 ) -> InputsReader[Input]:
     """Open inputs in the format `edges`: text files, JSON lines, Parquet files or folders, `-` for standard input.
 
     `columns` are the names that the inputs have for those of a tuple, `where` tells which tuples are wanted, and
-    `time_unit` is what times in text become (microseconds, where it is not given; a pipe needs it).
+    `time_unit` is what times in text become (microseconds, where it is not given; a pipe needs it).  `streams` are the
+    names of streams to which the tuples of inputs belong, for each input one or None.
 
     Raises `InputError` for an input that is missing, or where one has integer vertices and another text, or
     timestamps of different units, and `WhereError` for a condition that does not fit the columns of a file.
@@ -76,7 +79,9 @@ def open_edges(
             file=zones["naive"],
             column="timestamp",
         )
-    return InputsReader([one.input for one in opened], combine=merge_by_heads, batch_rows=batch_rows)
+    named = zip(opened, streams or [None] * len(opened), strict=True)
+    inputs = [one.input if stream is None else InStream(one.input, stream) for one, stream in named]
+    return InputsReader(inputs, combine=merge_by_heads, batch_rows=batch_rows)
 
 
 def open_json_lines(
@@ -87,6 +92,7 @@ def open_json_lines(
     columns: ColumnNames | None = None,
     where: Where | None = None,
     time_unit: str | None = None,
+    streams: Sequence[str | None] | None = None,
 ) -> InputsReader[Input]:
     """Open inputs in the format `jsonl`: one object a line; the rest is as with `open_edges`."""
     return open_edges(
@@ -96,6 +102,7 @@ def open_json_lines(
         columns=columns,
         where=where,
         time_unit=time_unit,
+        streams=streams,
         only_json=True,
     )
 

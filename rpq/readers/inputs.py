@@ -24,11 +24,19 @@ class Input(Protocol):
     """One file (or pipe) of tuples in the order of its lines; iterating reads it from its beginning."""
 
     name: str
-    rejected: int
-    rejections: list[str]
-    filtered: int
-    undecided: int
     time_unit: str | None
+
+    @property
+    def rejected(self) -> int: ...
+
+    @property
+    def rejections(self) -> list[str]: ...
+
+    @property
+    def filtered(self) -> int: ...
+
+    @property
+    def undecided(self) -> int: ...
 
     @property
     def bytes_total(self) -> int | None: ...

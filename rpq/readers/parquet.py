@@ -2,9 +2,9 @@
 
 Columns, by name: `source` and `target` (both text, or both integers, which become int64), `label` (text), `timestamp`
 (an integer, or an Arrow timestamp, which becomes the int64 of its unit as Parquet stores it: seconds are stored as
-milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or
-`-`), or under the names that were given for them.  Text may be dictionary-encoded or a view.  Further columns are not
-read, unless a condition names them.
+milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or `-`) and `stream` (text, null or empty
+for none), or under the names that were given for them.  Text may be dictionary-encoded or a view.  Further columns are
+not read, unless a condition names them.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class ParquetInput:
         row = 0
         try:
             schema = _schema(path)
-            names = {column: self._columns[column] for column in self._columns.columns}
+            names = {column: self._columns[column] for column in self._columns.looked_for}
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
             wanted = list(dict.fromkeys([*names.values(), *(sorted(predicate.keys) if predicate else ())]))
@@ -151,7 +151,7 @@ class ParquetInput:
         for field in schema:
             kind, unit = kind_of_type(field.type)
             kinds[field.name] = ColumnKind(key=field.name, kind=kind, unit=unit)
-        for column in self._columns.columns:
+        for column in self._columns.looked_for:
             if self._columns[column] in kinds:
                 kinds.setdefault(column, kinds[self._columns[column]])
         return Predicate(self._where, kinds)
@@ -279,6 +279,7 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
             expected = {
                 "timestamp": "integers or timestamps",
                 "label": "text",
+                "stream": "text",
                 "op": "text: + or -",
             }.get(column, "integers or text")
             raise InputError(f"{path}: column '{name}' holds {type_}; expected {expected}", file=path, column=name)
@@ -289,7 +290,7 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
             file=path,
             column=columns["target"],
         )
-    return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"])
+    return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"]) if columns.timed else None
 
 
 def _unit(type_: pa.DataType) -> str | None:
@@ -314,6 +315,10 @@ def _converted(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
         text = column.cast(pa.string())
         wrong = pc.invert(pc.is_in(text, pa.array(["+", "-"])))
         return pc.fill_null(pc.equal(text, "-"), False), _mask(wrong)
+    if name == "stream":
+        text = column.cast(pa.string())
+        names = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+        return names.dictionary_encode(), np.zeros(len(column), np.bool_)
     if pa.types.is_integer(column.type):
         return _integers(column)
     if name == "label":
@@ -353,7 +358,7 @@ def _mask(flags: pa.Array) -> np.ndarray:
 
 def _edges(columns: dict[str, pa.Array]) -> pa.RecordBatch:
     named = {"delete" if name == "op" else name: column for name, column in columns.items()}
-    order = [name for name in (*_TUPLE, "delete") if name in named]
+    order = [name for name in (*_TUPLE, "delete", "stream") if name in named]
     return pa.RecordBatch.from_arrays([named[name] for name in order], order)
 
 
@@ -363,6 +368,8 @@ def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: 
         value = batch.column(name)[place].as_py()
         if name == "op" and value not in ("+", "-"):
             problem = f"{value!r} is not an operation; expected + or -"
+        elif name == "stream":
+            continue
         elif value is None:
             problem = "is null; expected a value"
         elif value == "":

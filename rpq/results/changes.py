@@ -82,7 +82,7 @@ class Changes:
     """The answer changes of a push, in time order; rows of one tuple come in no particular order.
 
     - Size: `len`, `added`, `removed`
-    - Columns: `to_arrow`, `to_pandas`
+    - Columns: `to_arrow`, `to_pandas`; `tables` where queries have different ones
     - For polars, DuckDB, pandas and whatever else speaks the Arrow PyCapsule interface: the object itself
     - Rows: `rows`, iteration
     - Beside the rows: `late_rows`, the numbers of the pushed tuples that were dropped because every window had passed
@@ -147,7 +147,8 @@ class Changes:
         """A table with the columns query, source, target, timestamp, op; vertices and timestamps have the type of the input.
 
         With the name of a `query` its rows alone. With `witness` there is a column `path`, the JSON of `Path` for `+`,
-        empty for `-`; the engine must have been made with `witness=True`.
+        empty for `-` (of a pattern the JSON of `Witness`, with times as integers in the unit of the stream); the engine
+        must have been made with `witness=True`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -163,7 +164,29 @@ class Changes:
             schema = self._schema_of(self._asked.columns[number])
             found = (block.of(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
             blocks = list(found)
-        schema = schema.append(pa.field("path", pa.string())) if witness else schema
+        return self._table(blocks, schema, witness)
+
+    def tables(self, *, witness: bool = False) -> list[pa.Table]:
+        """The rows of all queries, a table for each kind of columns that any of them has; `witness` as in `to_arrow`.
+
+        >>> import rpq
+        >>> window = rpq.Window(size=10, slide=1)
+        >>> engine = rpq.Engine(rpq.Query("a+", window=window), rpq.Query("?x a ?y . ?y a ?z", window=window))
+        >>> changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+        >>> [(table.column_names, len(table)) for table in changes.tables()]
+        [(['query', 'source', 'target', 'timestamp', 'op'], 3), (['query', 'x', 'y', 'z', 'timestamp', 'op'], 1)]
+        """
+        found: dict[Schema, list[Block]] = {columns: [] for columns in self._asked.columns}
+        for blocks in self._as_blocks():
+            for block in blocks:
+                found[block.columns].append(block)
+        return [self._table(blocks, self._schema_of(columns), witness) for columns, blocks in found.items()]
+
+    def _table(self, blocks: list[Block], schema: pa.Schema, witness: bool) -> pa.Table:
+        if witness:
+            if "path" in schema.names:
+                raise QueryError("the column of witnesses is called path: rename the variable ?path, or select others")
+            schema = schema.append(pa.field("path", pa.string()))
         return pa.Table.from_batches([self._batch(block, schema, witness) for block in blocks], schema)
 
     def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from copy import copy
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -61,6 +62,21 @@ class Delta:
         """The rows, each with its ids in the order of the columns: where there are few."""
         values, order = self.ids
         return [tuple([row[place] for place in order]) for row in values.tolist()]
+
+    def before(self, order: int) -> Self:
+        """The events before a place in the order of the chunk. O(log events)."""
+        events = int(np.searchsorted(self.orders, order))
+        return self._first(events, int(self.ends[events - 1]) if events else 0)
+
+    def _first(self, events: int, rows: int) -> Self:
+        """The first events, which have so many rows."""
+        first = copy(self)
+        if self._ids is not None:
+            first._ids = self._ids._replace(values=self._ids.values[:rows])
+        first.times, first.ends, first.kinds, first.orders = (
+            array[:events] for array in (self.times, self.ends, self.kinds, self.orders)
+        )
+        return first
 
     def lengths(self) -> np.ndarray:
         """How many rows each event has."""

@@ -27,7 +27,7 @@ def blocks_of(
 
     `columns` are given for each query. O(rows log rows), at most O(rows + vertices).
     """
-    sequences = _sequences([delta for _, delta in deltas]) if len(deltas) > 1 else None
+    sequences = _sequences(deltas) if len(deltas) > 1 else None
     groups: dict[Schema, list[int]] = {}
     for place, (number, _) in enumerate(deltas):
         groups.setdefault(columns[number], []).append(place)
@@ -45,9 +45,10 @@ def blocks_of(
 def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> FewRows:
     """The rows of deltas (number of the query, delta), merged in time order. O(rows log rows)."""
     rows = FewRows([], [], [], [])
-    moments: list[tuple[int, int]] = []
+    moments: list[tuple[int, int, int, bool]] = []
+    first: dict[int, int] = {}  # of each query the place of its first delta: several threads may answer for one
     names: dict[int, int | str] = {}
-    for number, delta in deltas:
+    for place, (number, delta) in enumerate(deltas):
         begin = 0
         for ids in delta.as_lists():
             for vertex in ids:
@@ -60,7 +61,7 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
             rows.query.extend([number] * count)
             rows.timestamp.extend([time] * count)
             rows.removed.extend([kind < 0] * count)
-            moments += [(order, time)] * count
+            moments += [(order, time, first.setdefault(number, place), kind > 0)] * count
             begin = end
     if len(deltas) == 1:
         return rows
@@ -72,7 +73,7 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
 def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.Array]:
     """The columns of rows of ids, of which there are some; all have the same columns."""
     order = rows[0].order
-    places, used = _renumbered(np.concatenate([some.values for some in rows]), vertices.count)
+    places, used = _renumbered(np.concatenate([some.arranged(order) for some in rows]), vertices.count)
     names = vertices.names_of(used)
     return [names.take(pa.array(np.ascontiguousarray(places[:, place]))) for place in order]
 
@@ -96,14 +97,31 @@ def _block_of(
     )
 
 
-def _sequences(deltas: list[Delta]) -> list[np.ndarray]:
-    """For each delta the places that its rows have among those of all."""
+def _sequences(numbered: list[tuple[int, Delta]]) -> list[np.ndarray]:
+    """For each delta (with the number of its query) the places that its rows have among those of all."""
+    deltas = [delta for _, delta in numbered]
     lengths = [delta.lengths() for delta in deltas]
     orders = np.concatenate([np.repeat(delta.orders, one) for delta, one in zip(deltas, lengths, strict=True)])
     times = np.concatenate([np.repeat(delta.times, one) for delta, one in zip(deltas, lengths, strict=True)])
+    keys = [times, orders]
+    if _are_of_both_kinds(numbered):
+        # What leaves comes before what enters, though one thread after the other has told of both.
+        numbers = [number for number, _ in numbered]
+        firsts = np.repeat([numbers.index(number) for number in numbers], [len(delta) for delta in deltas])
+        enters = np.concatenate([np.repeat(delta.kinds > 0, one) for delta, one in zip(deltas, lengths, strict=True)])
+        keys = [enters, firsts, times, orders]
     place = np.empty(len(orders), np.int64)
-    place[np.lexsort((times, orders))] = np.arange(len(orders))
+    place[np.lexsort(keys)] = np.arange(len(orders))
     return np.split(place, np.cumsum([len(delta) for delta in deltas])[:-1])
+
+
+def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:
+    """Whether a query has several deltas, and an event with rows of both kinds."""
+    if len({number for number, _ in numbered}) == len(numbered):
+        return False
+    orders = np.concatenate([delta.orders for _, delta in numbered])
+    kinds = np.concatenate([delta.kinds for _, delta in numbered])
+    return bool(np.isin(orders[kinds > 0], orders[kinds < 0]).any())
 
 
 def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from rpq.errors import MemoryLimitError
+from rpq.errors import LimitError
 from rpq.queries.protocol import Host
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
@@ -24,16 +24,16 @@ class Crew:
 
     def apply(
         self, jobs: Sequence[Job], hosts: Sequence[Host], chunk: Chunk, tuples: Any, edges: Edges, first: int
-    ) -> MemoryLimitError | None:
+    ) -> LimitError | None:
         """Let workers and hosts apply a chunk, which begins at row `first` of the push; the first failure."""
-        met: list[MemoryLimitError] = []
+        met: list[LimitError] = []
         waiting = iter([*hosts, *(worker for _, worker in jobs)])
 
         def work() -> None:
             for worker in waiting:
                 try:
                     worker.apply(chunk, tuples, edges)
-                except MemoryLimitError as failure:
+                except LimitError as failure:
                     met.append(failure)
 
         # The calling thread works as well: waking another takes longer than many a chunk.
@@ -43,4 +43,4 @@ class Crew:
         finally:
             for other in others:
                 other.result()
-        return min(met, key=lambda failure: failure.row, default=None)
+        return min(met, key=lambda failure: failure.row or 0, default=None)

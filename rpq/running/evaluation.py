@@ -7,14 +7,17 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.compiled.views import view
-from rpq.errors import MemoryLimitError
+from rpq.errors import LimitError, MemoryLimitError
 from rpq.queries.protocol import Question, Resources, RunningQuery
 from rpq.queries.query import Vertex
+from rpq.queries.row_guard import RowGuard
 from rpq.results.block import Block, FewRows
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta
@@ -26,6 +29,7 @@ from rpq.running.running_queries import RunningQueries
 from rpq.stream.columns import Columns
 from rpq.stream.single import SingleTuple
 from rpq.stream.snapshot import LATE, SnapshotGraph
+from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
 _SMALLEST_CHUNK = 4096
@@ -44,14 +48,29 @@ class Applied(NamedTuple):
     rows: ChunkRows
     counts: np.ndarray
     late_rows: np.ndarray
-    failure: MemoryLimitError | None
+    failure: LimitError | None
+
+
+class Excess(NamedTuple):
+    """A query to which a tuple of the chunk, `place`, brings too many rows in one event."""
+
+    query: str
+    number: int
+    place: int
 
 
 class Evaluation:
     """Vertex names, snapshot graph, labels and running queries of one stream."""
 
     def __init__(
-        self, *, threads: int, memory_limit: int, witness: bool, share: tuple[int, int], capacity: int
+        self,
+        *,
+        threads: int,
+        memory_limit: int,
+        max_rows: int | None,
+        witness: bool,
+        share: tuple[int, int],
+        capacity: int,
     ) -> None:
         self.witness = witness
         self.share = share
@@ -61,8 +80,10 @@ class Evaluation:
         self.graph = SnapshotGraph(capacity=capacity)
         self.running = RunningQueries()
         self.overruns: list[SetAside] = []
+        self.awaits_first = False  # whether there are static edges, and no tuple has come
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
+        self.row_guard = RowGuard(max_rows)
         self._crew = Crew(threads)
         self._single = SingleTuple()
         self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
@@ -78,11 +99,13 @@ class Evaluation:
     @property
     def chunk_size(self) -> int:
         """Tuples between two chances to collect: about half a window."""
+        if self.witness and any(running.witnesses_are_of_now for running in self.running):
+            return 1
         return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.held // 2)))
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
-        self.guard.row = first
+        self.guard.row = self.row_guard.row = first
         chunk = self.intake.chunk(tuples, first, count, self.graph.wanted)
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
@@ -90,7 +113,17 @@ class Evaluation:
         outcome = self.graph.resolve(view_of_chunk, count)
         running = self.running
         failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first)
-        deltas = self._deltas(None if failure is None else failure.row - first)
+        before = None if failure is None or failure.row is None else failure.row - first
+        deltas = self._deltas(before)
+        if running.reports:
+            try:
+                deltas = self._reported(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+            except MemoryLimitError as problem:
+                failure, deltas = problem, []
+        excess = self._excess(deltas)
+        if excess is not None:
+            failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
+            deltas = [(number, delta.before(2 * excess.place)) for number, delta in deltas]
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
@@ -103,7 +136,7 @@ class Evaluation:
         self, source: Vertex, target: Vertex, label: str, timestamp: int, delete: bool, *, collect: bool
     ) -> Applied:
         """Apply one tuple, all of whose values are as they should be: what `apply` does, at a small part of its cost."""
-        self.guard.row = 0
+        self.guard.row = self.row_guard.row = 0
         intake = self.intake
         number = self.labels.ids.get(label, -1)
         if number < 0:
@@ -116,20 +149,28 @@ class Evaluation:
         self.midway = True
         self.graph.resolve_one(single.view, single.outcome)
         deltas = []
-        failure = None
+        failure: LimitError | None = None
         for place, worker in self.running.jobs:
             try:
                 worker.apply(single.chunk, single.view, self.graph.edges)
-            except MemoryLimitError as problem:
+            except LimitError as problem:
                 failure = failure or problem
             if worker.has_rows:
                 deltas.append((place, worker.delta()))
         if self.running.hosts:
             failure = self._apply_one_in_hosts(deltas) or failure
+        if self.running.reports and failure is None:
+            try:
+                deltas = self._reported(deltas, single.chunk.timestamp)
+            except MemoryLimitError as problem:
+                failure = problem
+        total = sum([len(delta) for _, delta in deltas])
+        if total > self.row_guard.most and failure is None and (excess := self._excess(deltas)) is not None:
+            failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
         counts = _NO_ROWS
         rows: ChunkRows = []
         if deltas and failure is None:
-            if collect and not self.witness and sum(len(delta) for _, delta in deltas) <= FEW:
+            if collect and not self.witness and total <= FEW:
                 rows = few_rows_of(deltas, self.vertices)
                 removed = sum(rows.removed)
                 counts = np.array([len(rows.removed) - removed, removed])
@@ -146,13 +187,13 @@ class Evaluation:
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
-    def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> MemoryLimitError | None:
+    def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> LimitError | None:
         """Let the hosts apply the single tuple; `deltas` gets what they report."""
         single = self._single
         for host in self.running.hosts:
             try:
                 host.apply(single.chunk, single.view, self.graph.edges)
-            except MemoryLimitError as failure:
+            except LimitError as failure:
                 return failure
             if host.has_rows:
                 deltas += self.running.numbered(host.deltas())
@@ -169,14 +210,85 @@ class Evaluation:
             deltas += running.numbered(host.deltas(before=before))
         return deltas
 
+    # --- static edges ----------------------------------------------------------------------------------------
+
+    def load_static(self, edges: Columns) -> None:
+        """Let edges be there for ever; comes before the first tuple. O(edges)."""
+        if not len(edges):
+            return  # vertices of no kind
+        for running in self.running:
+            running.see_that_static_fits()
+        chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8))
+        self.graph.enter_static(chunk.source, chunk.target, chunk.label)
+        self.awaits_first = bool(self.graph.statics)
+
+    def begin(self, time: int, *, row: int | None) -> Applied:
+        """Let static edges come in at the time of the first tuple, before it: what they bring is an event of its own.
+
+        `row` is None where a time comes and no tuple. Raises `LimitError`.
+        """
+        self.guard.row, self.row_guard.row = 0, row
+        self.midway = True
+        self.graph.advance(time)
+        before = self.running.rows()
+        static, nothing = self.graph.chunk_of(self.graph.static_edges()), self.graph.chunk_of(_NONE)
+        deltas: list[tuple[int, Delta]] = []
+        for number, running in enumerate(self.running):
+            running.load_static(static)
+            deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
+        if self.running.reports:
+            deltas = self._reported(deltas, np.array([time]))
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.error(excess.query, excess.number, place=0)
+        self.awaits_first = False
+        rows = self.rows_of(deltas)
+        self.note_overruns(None)
+        self.midway = False
+        return Applied(rows, self.running.rows() - before, _NONE, None)
+
+    def _reported(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
+        """Deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
+        reports = self.running.reports
+        told = [(number, delta) for number, delta in deltas if number not in reports]
+        for number, waiting in reports.items():
+            delta = waiting.take([delta for one, delta in deltas if one == number], times)
+            if delta is not None:
+                told.append((number, delta))
+        return sorted(told, key=itemgetter(0))
+
+    def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
+        """The first event that brings too many rows to a query. O(deltas), and O(events) where all rows are too many."""
+        limit = self.row_guard.most
+        if sum([len(delta) for _, delta in deltas]) <= limit:
+            return None
+        found: list[tuple[int, int, Excess]] = []
+        for number, name in enumerate(self.running.asked.names):
+            mine = [delta for one, delta in deltas if one == number]
+            if sum(map(len, mine)) <= limit:
+                continue
+            orders, times, lengths = (
+                np.concatenate(arrays)
+                for arrays in ([d.orders for d in mine], [d.times for d in mine], [d.lengths() for d in mine])
+            )
+            moments, event = np.unique(np.stack([orders, times]), axis=1, return_inverse=True)
+            rows = np.bincount(event, lengths).astype(np.int64)
+            for first in np.flatnonzero(rows > limit)[:1].tolist():
+                order, time = moments[:, first].tolist()
+                found.append((order, time, Excess(name, int(rows[first]), order // 2)))
+        return min(found)[2] if found else None
+
     def advance(self, time: int) -> ChunkRows:
         """Move the stream time; the rows."""
-        self.guard.row = 0
+        self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         self.graph.advance(time)
         deltas = [(number, worker.advance(time)) for number, worker in self.running.jobs]
         for host in self.running.hosts:
             deltas += self.running.numbered(host.advance(time))
+        if self.running.reports:
+            deltas = self._reported(deltas, np.array([time]))
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.error(excess.query, excess.number, place=excess.place)
         rows = self.rows_of(deltas)
         self.note_overruns(None)
         self._collect_if_quiet()
@@ -214,6 +326,8 @@ class Evaluation:
         """
         added = [self._start(question, is_late) for question in questions]
         self.running.settle(self.labels, self.graph)
+        reports = (self.running.reports_of(running) for running in added)
+        self.guard.add(one for one in reports if one is not None)
         self.guard.add([*(worker for running in added for worker in running.workers), *self.running.hosts])
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
@@ -232,29 +346,38 @@ class Evaluation:
             witness=self.witness,
             capacity=self._capacity,
             guard=self.guard.of(lambda: question.name, lambda: running.workers),
+            rows=self.row_guard,
             is_late=is_late,
+            has_static=bool(self.graph.statics),
         )
         running = self.running.start(question, resources, self.labels, self.guard.of)
         return running
 
     def load(self, running: RunningQuery, *, time: int, empty: bool) -> ChunkRows:
         """Let a query that was added take in what its windows hold, or nothing if it starts `empty`; its first rows."""
-        edges = self.graph.edges
         held = np.zeros(0, np.int64) if empty else self.graph.live_edges()
-        in_any = np.zeros(len(held), bool)
-        for window in running.windows:
-            in_any |= edges.timestamp[held] > window.lower_bound(time)
-        held = held[in_any]
-        slides = [-(-(edges.timestamp[held] + window.size) // window.slide) for window in running.windows]
+        keys = self.running.keys(running)
+        of_windows = list(zip(running.windows, keys, strict=True))
+        running.count_from([0 if key is None else self.graph.counted.number_of(key) for key in keys])
+        slides = [self.graph.slides(window, key, held) for window, key in of_windows]
+        is_inside = np.zeros(len(held), bool)
+        for (window, key), mine in zip(of_windows, slides, strict=True):
+            is_inside |= mine > self.graph.current_slide(window, key)
+        if self.graph.statics:
+            running.load_static(self.graph.chunk_of(self.graph.static_edges()))
         number = self.running.number_of(running)
-        chunk = self.graph.chunk_of(held)
-        return self.rows_of([(number, delta) for delta in running.load(time, chunk, *slides)])
+        chunk = self.graph.chunk_of(held[is_inside])
+        deltas = [(number, delta) for delta in running.load(time, chunk, *(mine[is_inside] for mine in slides))]
+        deltas = self._reported(deltas, np.array([time])) if self.running.reports else deltas
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.refusal(excess.query, excess.number)
+        return self.rows_of(deltas)
 
     def remove(self, name: str) -> None:
         """Take a query away, with everything that only it needed."""
         self.running.remove(name)
         self.running.settle(self.labels, self.graph)
-        self.guard.restart(self.running.workers)
+        self.guard.restart([*self.running.workers, *self.running.reports.values()])
         self.collect()
 
     # --- rows ------------------------------------------------------------------------------------------------
@@ -268,7 +391,7 @@ class Evaluation:
         if self.witness:
             running = list(self.running)
             held = self.graph.edges, self.vertices, self.labels.names
-            witnesses = [running[number].witnesses(delta, *held) for number, delta in deltas]
+            witnesses = [_witnesses_of(running[number], delta, *held) for number, delta in deltas]
         return blocks_of(deltas, self.running.asked.columns, self.vertices, witnesses)
 
     def name_of(self, vertex: int) -> Vertex:
@@ -307,6 +430,9 @@ class Evaluation:
             worker.sweep()
         unused = self.graph.collect()
         unused = unused[unused < self.vertices.count]
+        held = self.running.held_vertices()
+        if len(held):
+            unused = np.setdiff1d(unused, held)
         self.vertices.release(unused[self.vertices.names.length[unused] >= 0])
         self.graph.forget_labels(self.labels.forget(self.graph.edges.bearing, self.graph.horizons.lost))
         self._collected_at = self.graph.time
@@ -317,7 +443,10 @@ class Evaluation:
         time = self.graph.time
         if self._collected_at is None:
             self._collected_at = time
-        shortest = min((window.size for running in self.running for window in running.windows), default=0)
+        lengths = [window.size for running in self.running for window in running.windows if isinstance(window, Window)]
+        if len(self.running) and not lengths:
+            return  # time empties no other windows
+        shortest = min(lengths, default=0)
         if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
             self.collect()
 
@@ -328,3 +457,8 @@ class Evaluation:
         self.graph._check()
         for worker in self.running.workers:
             worker._check()
+
+
+def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:
+    """The witnesses of rows, empty where the kind of the query has none."""
+    return running.witnesses(delta, *held) if running.has_witnesses else pa.array([""] * len(delta), pa.string())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -11,17 +11,18 @@ import numpy as np
 
 from rpq.errors import QueryError, RegistrationError
 from rpq.queries.kinds import kind_of
-from rpq.queries.protocol import Guard, Question, Resources, RunningQuery
+from rpq.queries.protocol import Figures, Guard, Question, Resources, RunningQuery
 from rpq.results.changes import Asked
 from rpq.results.delta import Delta
-from rpq.stream.columns import EARLIEST
+from rpq.running.reports import Reports
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.timestamps import EARLIEST
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import INT64_MAX
+from rpq.stream.window import INT64_MAX, CountWindow, UnboundedWindow, Window
 
 GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
-"""Makes the guard of a host, for the name of a query that it serves, and itself."""
+"""Makes the guard of a host, for the name of a query that it serves, and itself; or of what waits for reports."""
 
 
 class RunningQueries:
@@ -33,8 +34,11 @@ class RunningQueries:
         self.jobs: tuple[tuple[int, Any], ...] = ()  # (number of the query, worker)
         self.hosts: tuple[Any, ...] = ()  # what queries of one kind share
         self._numbers: dict[str, int] = {}  # by name
+        self.reports: dict[int, Reports] = {}  # of queries that do not tell every change, by number
+        self._reports_of: dict[str, Reports] = {}  # by name
         self._host_of: dict[str, Any] = {}  # the host of a kind, by its name
         self.may_overrun = False  # whether a query has roots that can go over a budget
+        self._late: set[str] = set()  # queries that started empty in mid-stream
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
 
     def __iter__(self) -> Iterator[RunningQuery]:
@@ -95,11 +99,22 @@ class RunningQueries:
             raise
         running.set_labels(ids, names)
         self._held[question.name] = running
+        if resources.is_late:
+            self._late.add(question.name)
+        if running.report != "change" and isinstance(question.window, Window):
+            self._reports_of[question.name] = Reports(
+                running.report,
+                slide=question.window.slide,
+                columns=len(question.columns),
+                guard=guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],)),
+            )
         return running
 
     def remove(self, name: str) -> None:
         """Take a query away."""
         self._held.pop(name).leave()
+        self._late.discard(name)
+        self._reports_of.pop(name, None)
         self._forget_idle_hosts()
 
     def _hosted_by(self, kind: str) -> str:
@@ -117,13 +132,25 @@ class RunningQueries:
         self.jobs = tuple((number, worker) for number, running in enumerate(held) for worker in running.workers)
         self.hosts = tuple(self._host_of.values())
         self._numbers = {name: number for number, name in enumerate(self._held)}
+        self.reports = {self._numbers[name]: reports for name, reports in self._reports_of.items()}
         self.may_overrun = any(running.may_overrun for running in held)
         windows = [window for running in held for window in running.windows]
-        self.latest = INT64_MAX - max((window.size for window in windows), default=0)
+        self.latest = INT64_MAX - max((window.reach for window in windows), default=0)
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         read = np.zeros((labels.room, len(windows)), bool)
         read[ids] = self._reads(ids, len(windows))
-        graph.set_windows(windows, read)
+        graph.set_windows(windows, read, [key for running in held for key in self.keys(running)])
+
+    def is_late(self, running: RunningQuery) -> bool:
+        """Whether a query started empty in mid-stream, and holds less than one that did not would."""
+        return running.question.name in self._late
+
+    def keys(self, running: RunningQuery) -> list[Hashable]:
+        """For each window of a query what tells it from others, if it is one of count: those that hold the same are one."""
+        origin = running.question.name if self.is_late(running) else None
+        counts = [window.kind == "count" for window in running.windows]
+        labels = running.question.label_set if any(counts) else None
+        return [(window, labels, origin) if one else None for window, one in zip(running.windows, counts, strict=True)]
 
     def admit_labels(self, labels: np.ndarray, names: Sequence[str], graph: SnapshotGraph) -> None:
         """Tell queries and graph what label ids stand for."""
@@ -142,7 +169,30 @@ class RunningQueries:
 
     def rows(self) -> np.ndarray:
         """Rows added and removed so far."""
-        return sum((running.rows() for running in self._held.values()), np.zeros(2, np.int64))
+        return sum(map(self.rows_of, self._held.values()), np.zeros(2, np.int64))
+
+    def rows_of(self, running: RunningQuery) -> np.ndarray:
+        """Rows added and removed so far by one query: those that were told."""
+        reports = self.reports_of(running)
+        return running.rows() if reports is None else reports.rows.copy()
+
+    def figures_of(self, running: RunningQuery) -> Figures:
+        """What one query has counted and holds; its rows are those that were told. O(size of the index)."""
+        figures, reports = running.figures(), self.reports_of(running)
+        if reports is None:
+            return figures
+        added, removed = reports.rows.tolist()
+        further = figures.further | {"rows_waiting": reports.waiting}
+        return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
+
+    def reports_of(self, running: RunningQuery) -> Reports | None:
+        """What of a query's rows waits for a report; None where it tells every change."""
+        return self._reports_of.get(running.question.name)
+
+    def held_vertices(self) -> np.ndarray:
+        """The ids of vertices that queries name though no edge of the graph may."""
+        held = [*(running.held_vertices() for running in self), *(reports.vertices() for reports in self.reports.values())]
+        return np.concatenate([np.zeros(0, np.int32), *held])
 
     def _reads(self, labels: np.ndarray, windows: int) -> np.ndarray:
         """Which labels are read over which windows: (label, window), boolean."""
@@ -163,11 +213,28 @@ def refuse_if_lost(
     if time is None:
         return
     window = question.window
+    if isinstance(window, CountWindow):
+        if (window, question.label_set, None) not in graph.counted.keys:
+            raise RegistrationError(
+                f"query {question.name!r}: which inserts its window of the last {window.size:,} would hold is not known, as "
+                "no query that runs since the first tuple, or began as a copy of one, counts the same labels in a window of "
+                'that size and step; it can be registered with start="empty", which numbers inserts from now on',
+                available_from=None,
+            )
+        return
     lost = [int(graph.horizons.lost[number]) for label, number in labels.ids.items() if question.reads(label)]
     if question.labels is None or any(label not in labels.ids for label in question.labels):
         # One that nothing is known of may be among those that were forgotten.
         lost.append(labels.forgotten)
     latest = max(lost, default=EARLIEST - 1)
+    if isinstance(window, UnboundedWindow):
+        if latest >= EARLIEST:
+            raise RegistrationError(
+                f"query {question.name!r}: its unbounded window would hold edges that were not kept, one with timestamp "
+                f'{told(latest)} among them; it can be registered with start="empty", without what came before',
+                available_from=None,
+            )
+        return
     if latest >= EARLIEST and latest > window.lower_bound(time):
         available = told(window.expiry_slide(latest) * window.slide)
         complete = told(window.expiry_slide(time) * window.slide)

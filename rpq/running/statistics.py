@@ -21,7 +21,9 @@ class Statistics:
     relevant tuples, timed inside the kernels (0 where there are none yet), accurate to a sixteenth of an octave.
     From `conflicts` to `roots_set_aside` they are of simple paths: how often a root met its first conflict, how many roots
     have met one now, pairs that conflicts put in doubt now (for each of these a path is kept, or that there is none),
-    searches for a simple path, and roots that are set aside now. Compiling and loading kernels is in none of the times.
+    searches for a simple path, and roots that are set aside now. `rows_waiting` are those that wait for the next report
+    (of queries with `report="slide"` or "time"); the others, rows that were told. Compiling and loading kernels is in none
+    of the times.
     The repr leaves out what is 0.
 
     >>> import rpq
@@ -55,6 +57,7 @@ class Statistics:
     pairs_in_doubt: int = 0
     searches: int = 0
     roots_set_aside: int = 0
+    rows_waiting: int = 0
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name}={text}" for name, text in self._told().items() if text != "0")
@@ -75,7 +78,8 @@ _FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0)
 
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
     """Of all queries, `rows_before` being those that others added and removed, or of the one with that name."""
-    chosen = [running.figures() for running in (evaluation.running if name is None else [evaluation.running.named(name)])]
+    queries = evaluation.running
+    chosen = [queries.figures_of(running) for running in (queries if name is None else [queries.named(name)])]
     if name is None:
         counts: Sequence[int] = evaluation.graph.outcomes.tolist()
         edges_live = len(evaluation.graph.live_edges())

@@ -26,10 +26,13 @@ from rpq.files.destinations import replacing
 from rpq.files.sealed import damaged
 from rpq.queries.protocol import RunningQuery
 from rpq.running.evaluation import Evaluation
+from rpq.running.reports import Reports
 from rpq.state.state_content import Content, Labels, QueryState
 from rpq.state.state_layout import STATE, Edges, read_file, write_file
-from rpq.stream.columns import EARLIEST
+from rpq.stream.counted import ABSENT
 from rpq.stream.stream_time import StreamTime
+from rpq.stream.timestamps import EARLIEST
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 
 def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> None:
@@ -55,23 +58,40 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
 
 def _edges_of(evaluation: Evaluation, held: np.ndarray) -> Edges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
+    static = evaluation.graph.static_edges()
     is_named = np.zeros(vertices.count, bool)
-    is_named[edges.source[held]] = is_named[edges.target[held]] = True
+    for some in (held, static):
+        is_named[edges.source[some]] = is_named[edges.target[some]] = True
     number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
+    labels = _label_numbers(evaluation)
     names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(np.flatnonzero(is_named))])
     return Edges(
         names=names,
         source=number[edges.source[held]],
         target=number[edges.target[held]],
-        label=_label_numbers(evaluation)[edges.label[held]],
+        label=labels[edges.label[held]],
         timestamp=edges.timestamp[held],
         # Not derived from the timestamp: a query that started empty does not hold every edge.
         slides=[slides for running in evaluation.running for slides in running.slides(held)],
+        static_source=number[edges.source[static]],
+        static_target=number[edges.target[static]],
+        static_label=labels[edges.label[static]],
     )
 
 
 def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
-    return QueryState(question=running.question, saved=Described(running.saved(evaluation.name_of)))
+    counted, keys = evaluation.graph.counted, evaluation.running.keys(running)
+    numbers = [0 if key is None else counted.number_of(key) for key in keys]
+    saved = running.saved(evaluation.name_of)
+    reports = evaluation.running.reports_of(running)
+    if reports is not None:
+        saved["report_state"] = reports.saved(evaluation.vertices)
+    return QueryState(
+        question=running.question,
+        saved=Described(saved),
+        numbers=numbers if any(key is not None for key in keys) else None,
+        is_late=evaluation.running.is_late(running),
+    )
 
 
 def _labels_of(evaluation: Evaluation) -> Labels:
@@ -115,30 +135,38 @@ class Saved:
         with _damage_named(self.path):
             try:
                 for state in self.content.queries:
-                    evaluation.add(state.question)
+                    evaluation.add(state.question, is_late=state.is_late)
             except QueryError as problem:
                 raise Damage(str(problem)) from problem
             labels = self.content.labels
             evaluation.take_labels(labels.names, labels.lost, forgotten=labels.forgotten)
             evaluation.graph.outcomes[:] = self.content.outcomes
-            entered, fresh = self._enter_edges(evaluation)
-            slides = iter(self.edges.slides)
             if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
                 raise Damage(
                     f"it tells of {len(self.edges.slides)} windows when edges expire from them, which are not the queries'"
                 )
+            slides = iter(self.edges.slides)
+            of_queries = [[next(slides) for _ in running.windows] for running in evaluation.running]
+            for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
+                self._check_slides(running, state, mine)
+            entered, fresh = self._enter_edges(evaluation, of_queries)
+            waiting = self._enter_waiting(evaluation)
+            fresh = np.concatenate([fresh, *waiting.values()])
             for host in evaluation.running.hosts:
                 host.make_room(evaluation.vertices, fresh, evaluation.graph)
-            for running, state in zip(evaluation.running, self.content.queries, strict=True):
-                mine = [next(slides) for _ in running.windows]
-                self._check_slides(running, mine)
+            for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 running.make_room(evaluation.vertices, fresh, evaluation.graph)
                 running.restore(
-                    state.saved, partial(self._load, running, mine, entered, evaluation), evaluation.vertices.id_of
+                    state.saved, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
                 )
+                reports = evaluation.running.reports_of(running)
+                if reports is not None:
+                    reports.restore(state.saved["report_state"], waiting[running.question.name], time=self.content.time)
 
-    def _enter_edges(self, evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
-        """Let the graph hold the edges; their ids, and those of the vertices."""
+    def _enter_edges(
+        self, evaluation: Evaluation, of_queries: list[list[np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Let the graph hold the edges, and its count windows; their ids, and those of the vertices."""
         graph, vertices, saved = evaluation.graph, evaluation.vertices, self.edges
         vertices.kind = self.content.kind
         chunks = [] if saved.names is None else saved.names.chunks
@@ -150,36 +178,116 @@ class Saved:
         entered: np.ndarray = graph.enter(source, target, saved.label, saved.timestamp, vertices.count)
         if graph.held < len(saved):
             raise Damage("an edge is there twice")
+        graph.enter_static(identity[saved.static_source], identity[saved.static_target], saved.static_label)
+        if graph.statics < len(saved.static_source):
+            raise Damage("a static edge is there twice")
+        self._fill_counted(evaluation, of_queries, entered)
+        evaluation.awaits_first = bool(graph.statics) and self.content.time is None
         if self.content.time is not None:
             graph.advance(self.content.time)
         if len(graph.live_edges()) < len(saved):
             raise Damage("an edge has left every window that it could be in")
         return entered, identity
 
+    def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
+        """Let the count windows of the graph hold what those of the queries held. Raises `Damage` where these differ."""
+        counted, held = evaluation.graph.counted, evaluation.graph.edges.held
+        known: dict[Any, tuple[int, np.ndarray]] = {}
+        for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
+            for place, (window, key) in enumerate(zip(running.windows, evaluation.running.keys(running), strict=True)):
+                if not isinstance(window, CountWindow):
+                    continue
+                number = _number_of(state, place)
+                inside = np.where(slides[place] > number // window.step, slides[place], ABSENT)
+                if key not in known:
+                    known[key] = number, inside
+                    is_held = inside != ABSENT
+                    counted.fill(key, number, entered[is_held], inside[is_held], held)
+                elif known[key][0] != number or (known[key][1] != inside).any():
+                    raise Damage(f"query {running.question.name!r} counts otherwise than one that counts the same")
+
+    def _enter_waiting(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
+        """Let vertices have ids that wait in the rows of reports; those of each query that has reports, by its name."""
+        found: dict[str, np.ndarray] = {}
+        vertices = evaluation.vertices
+        for running, state in zip(evaluation.running, self.content.queries, strict=True):
+            if evaluation.running.reports_of(running) is None:
+                continue
+            names = Reports.saved_names(state.saved["report_state"])
+            kind = int if self.content.kind == "int64" else str
+            if any(not isinstance(name, kind) for name in names) or (names and self.content.kind is None):
+                raise Damage(f"a row that waits has a vertex that is not of kind {self.content.kind}")
+            try:
+                column = pa.array(names, pa.int64() if kind is int else pa.string())
+            except (OverflowError, pa.ArrowException) as problem:
+                raise Damage(f"a row that waits has a vertex that none can be: {problem}") from problem
+            found[running.question.name] = vertices.intern(column, np.ones(len(column), np.uint8))[0]
+            if len(np.unique(found[running.question.name])) < len(names):
+                raise Damage("a vertex of rows that wait is there twice")
+        evaluation.graph.make_room(0, vertices.count)
+        return found
+
     def _load(
-        self, running: RunningQuery, slides: list[np.ndarray], entered: np.ndarray, evaluation: Evaluation
+        self, running: RunningQuery, state: QueryState, slides: list[np.ndarray], entered: np.ndarray, evaluation: Evaluation
     ) -> None:
         """Let a query hold the edges that it held, by the slides at which they expire from its windows."""
         time = self.content.time
         if time is None:
             return
         inside = np.zeros(len(entered), bool)
-        for window, mine in zip(running.windows, slides, strict=True):
-            inside |= mine > window.slide_number(time)
+        for place, (window, mine) in enumerate(zip(running.windows, slides, strict=True)):
+            inside |= mine > _current(window, time, _number_of(state, place))
+        running.count_from([_number_of(state, place) for place in range(len(slides))])
+        if evaluation.graph.statics:
+            running.load_static(evaluation.graph.chunk_of(evaluation.graph.static_edges()))
         chunk = evaluation.graph.chunk_of(entered[inside])
         held = None if self.content.kind is None else chunk
         running.load(time, held, *(mine[inside] for mine in slides), quiet=True)
 
-    def _check_slides(self, running: RunningQuery, slides: list[np.ndarray]) -> None:
+    def _check_slides(self, running: RunningQuery, state: QueryState, slides: list[np.ndarray]) -> None:
         """Raise `Damage` where an edge expires from a window when it cannot."""
-        time = self.content.time
+        name, time = running.question.name, self.content.time
+        counts = [window for window in running.windows if window.kind == "count"]
+        if (state.numbers is not None) != bool(counts) or len(state.numbers or slides) != len(slides):
+            raise Damage(f"query {name!r} has numbered inserts, and has no windows for it, or the other way round")
         if time is None:
+            if any(state.numbers or ()):
+                raise Damage(f"query {name!r} has numbered inserts, but there is no stream time")
             return
-        for window, mine in zip(running.windows, slides, strict=True):
-            inside = mine > window.slide_number(time)
-            # A query that started empty may hold an edge by an older insert than the graph does, never by a younger one.
-            if (mine[inside] > -(-(self.edges.timestamp[inside] + window.size) // window.slide)).any():
-                raise Damage(f"query {running.question.name!r}: an edge expires later than its timestamp allows")
+        for place, (window, mine) in enumerate(zip(running.windows, slides, strict=True)):
+            number = _number_of(state, place)
+            inside = mine > _current(window, time, number)
+            if isinstance(window, CountWindow):
+                labels = np.unique(self.edges.label[inside]).tolist()
+                if not all(running.question.reads(self.content.labels.names[label]) for label in labels):
+                    raise Damage(f"query {name!r}: a count window holds an edge with a label that it does not read")
+                if (mine[inside] > (number + window.size - 1) // window.step + 1).any():
+                    raise Damage(f"query {name!r}: an edge is evicted later than the last insert would be")
+                if _most_of_one_slide(mine[inside]) > window.step:
+                    raise Damage(f"query {name!r}: more edges are evicted at once than there were inserts")
+            elif isinstance(window, Window):
+                # A query that started empty may hold an edge by an older insert than the graph does, never by a younger one.
+                if (mine[inside] > -(-(self.edges.timestamp[inside] + window.size) // window.slide)).any():
+                    raise Damage(f"query {name!r}: an edge expires later than its timestamp allows")
+            elif (mine[inside] != INT64_MAX).any():
+                raise Damage(f"query {name!r}: an edge expires from an unbounded window")
+
+
+def _number_of(state: QueryState, place: int) -> int:
+    """How many inserts a window of a query has numbered."""
+    return 0 if state.numbers is None else state.numbers[place]
+
+
+def _current(window: AnyWindow, time: int, number: int) -> int:
+    """The slide up to which edges have left a window, of time or of count."""
+    if isinstance(window, CountWindow):
+        return number // window.step
+    return window.slide_number(time) if isinstance(window, Window) else ABSENT
+
+
+def _most_of_one_slide(slides: np.ndarray) -> int:
+    """How many edges the slide has that has most."""
+    return int(np.unique(slides, return_counts=True)[1].max(initial=0))
 
 
 def read_state(path: str) -> Saved:
@@ -196,12 +304,13 @@ def _check_edges(content: Content, edges: Edges) -> None:
     kind = None if edges.names is None else "int64" if pa.types.is_integer(edges.names.type) else "string"
     if kind != content.kind:
         raise Damage(f"its vertices are of kind {kind}, not {content.kind}")
+    for label in (edges.label, edges.static_label):
+        if len(label) and (label.min() < 0 or label.max() >= len(content.labels.names)):
+            raise Damage(f"an edge has a label with a number outside of 0 to {len(content.labels.names) - 1}")
     if len(edges) == 0:
         return
     if content.time is None:
         raise Damage("there are edges, but no stream time")
-    if edges.label.min() < 0 or edges.label.max() >= len(content.labels.names):
-        raise Damage(f"an edge has a label with a number outside of 0 to {len(content.labels.names) - 1}")
     if edges.timestamp.min() < EARLIEST or edges.timestamp.max() > content.time:
         raise Damage(f"an edge has a timestamp outside of {EARLIEST} to the stream time {content.time}")
 

@@ -45,20 +45,31 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryState:
-    """A query, whose window is in the integers of the stream, and what it had `saved`, in JSON values."""
+    """A query, whose window is in the integers of the stream, and what it had `saved`, in JSON values.
+
+    `numbers` are the inserts that its windows of count have numbered, 0 for other windows; `is_late` that it started with
+    an empty one in mid-stream.
+    """
 
     question: Any
     saved: Described
+    numbers: list[int] | None = None
+    is_late: bool = False
 
     def described(self) -> dict[str, Any]:
         """As JSON values."""
-        described: dict[str, Any] = kinds.described(self.question) | self.saved.value
+        numbered = {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
+        described: dict[str, Any] = kinds.described(self.question) | self.saved.value | numbered
         return described
 
     @classmethod
     def read(cls, content: Described) -> QueryState:
         """From what `described` gave. Raises `Damage`."""
-        return cls(question=kinds.read(content), saved=content)
+        question = kinds.read(content)
+        if "numbers" not in content:
+            return cls(question=question, saved=content)
+        numbers = [_count(number) for number in content["numbers"]]
+        return cls(question=question, saved=content, numbers=numbers, is_late=content["late"].flag())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +113,7 @@ class Content:
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
             raise Damage("two queries have the same name")
-        latest = INT64_MAX - max((state.question.window.size for state in queries), default=0)
+        latest = INT64_MAX - max((state.question.window.reach for state in queries), default=0)
         time, kind = content["time"], content["kind"]
         share, shares = content["share"].tuple_of(2)
         return cls(

@@ -5,7 +5,8 @@ other, each with its number of entries in the description, so that no length is 
 what is there. All begin at multiples of 8. Vertices are numbered: an edge has the numbers of its ends in `names` and
 that of its label in the list of labels.
 
-Files of version 1 are read too. They are Arrow IPC files without a seal: an Arrow column for each array, the names of
+Files of version 2, which are the same but know neither static edges nor windows but those of time, are read too, and those
+of version 1. These are Arrow IPC files without a seal: an Arrow column for each array, the names of
 both ends with every edge, and the description in the metadata. Damage to values in them cannot be seen.
 """
 
@@ -25,19 +26,20 @@ from rpq.errors import StateFormatError
 from rpq.files.described import Damage, Described
 from rpq.files.sealed import HEADER_BYTES, Kind, damaged, header_of, seal, verify
 
-STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=2, read=(1,))
+STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, read=(1,), sealed=(2,))
 _ARROW = b"ARROW1"
 _METADATA = b"rpq"
 _LENGTH = struct.Struct("<Q")
 _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
 _COLUMNS = ("source", "target", "label", "timestamp")
+_STATIC = ("static_source", "static_target", "static_label")
 _LARGEST_TEXT = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edges:
     """The edges of a window: `source` and `target` count in `names`, `slides` has for each window of each query when they
-    expire.
+    expire. The static edges are beside them, whether in a window or not.
 
     Numbers are int32, timestamps and slides int64; all are as long as there are edges. `names` are int64 or text, and
     None where no vertex was ever seen.
@@ -49,6 +51,9 @@ class Edges:
     label: np.ndarray
     timestamp: np.ndarray
     slides: list[np.ndarray]
+    static_source: np.ndarray
+    static_target: np.ndarray
+    static_label: np.ndarray
 
     def __len__(self) -> int:
         return len(self.source)
@@ -109,6 +114,8 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays["name_ends"], arrays["name_bytes"] = _text_arrays(edges.names)
     arrays |= {name: getattr(edges, name) for name in _COLUMNS}
     arrays |= {f"expiry_{number}": slides for number, slides in enumerate(edges.slides)}
+    if len(edges.static_source):
+        arrays |= {name: getattr(edges, name) for name in _STATIC}
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
 
@@ -211,6 +218,9 @@ def _expiries(arrays: dict[str, np.ndarray]) -> list[str]:
 def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edges:
     """The edges, all of whose numbers are in range. Raises `Damage`."""
     count = len(_typed(arrays, "source", np.int32))
+    has_static = any(name in arrays for name in _STATIC)
+    statics = len(_typed(arrays, _STATIC[0], np.int32)) if has_static else 0
+    static = {name: _typed(arrays, name, np.int32, statics) if has_static else np.zeros(0, np.int32) for name in _STATIC}
     edges = Edges(
         names=names,
         source=_typed(arrays, "source", np.int32),
@@ -218,10 +228,11 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         label=_typed(arrays, "label", np.int32, count),
         timestamp=_typed(arrays, "timestamp", np.int64, count),
         slides=[_typed(arrays, name, np.int64, count) for name in _expiries(arrays)],
+        **static,
     )
     vertices = 0 if names is None else len(names)
     named = np.zeros(vertices, bool)
-    for end in (edges.source, edges.target):
+    for end in (edges.source, edges.target, edges.static_source, edges.static_target):
         if ((end < 0) | (end >= vertices)).any():
             raise Damage(f"an edge has a vertex with a number outside of 0 to {vertices - 1}")
         named[end] = True
@@ -252,7 +263,8 @@ def _read_version_1(path: str) -> StateFile:
     version = state["version"].whole()
     if version != 1:
         raise StateFormatError(
-            f"{path} has version {version} of the format; this release reads version 1 and 2", reason="version"
+            f"{path} has version {version} of the format; this release reads version 1, 2 and {STATE.version}",
+            reason="version",
         )
     expiries = [f"expiry_{number}" for number, _ in enumerate(state["queries"])]
     if columns != [*_COLUMNS, *expiries]:

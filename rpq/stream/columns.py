@@ -15,30 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
+from rpq.stream.column_problems import NUMBER, TEXT, cast, filled, problem, signed, to_end
 from rpq.stream.stream_time import StreamTime
+from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
 from rpq.stream.values import (
     MEANT,
     MISSING,
-    Misfit,
     deletes_of,
     deletes_of_ops,
     kind_of,
     moments_of_numpy,
     shown,
+    streams_of,
     texts_of,
-    timestamps_of,
     vertices_of,
 )
-
-EARLIEST = -(2**63) + 1
-"""The smallest timestamp; the one below it means "never" inside the engine."""
 
 _NAMES = ("source", "target", "label", "timestamp")
 _SORTED_NAMES = sorted(_NAMES)
 _SORTED_NAMES_WITH_OP = sorted((*_NAMES, "op"))
-_COARSER = {"ns": "us", "us": "ms", "ms": "s", "s": "s"}
-_TEXT = pa.string()
-_NUMBER = pa.int64()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +41,9 @@ class Columns:
     """Well-formed tuples, and the error that ended them, if any.
 
     `source` and `target` are int64 or string arrays, `label` a dictionary array of strings, `timestamp` int64 and
-    `delete` uint8. `error` describes the first tuple that is not well-formed; the columns end before it. `times` is what
-    is known of the stream's time once they were applied.
+    `delete` uint8; `stream` is None where no tuple is given one, else a string array, null for those that belong to none
+    but the merged stream. `error` describes the first tuple that is not well-formed; the columns end before it. `times` is
+    what is known of the stream's time once they were applied.
     """
 
     source: pa.Array
@@ -57,22 +53,30 @@ class Columns:
     delete: np.ndarray
     error: InputError | None
     times: StreamTime
+    stream: pa.Array | None = None  # text, or a dictionary of texts
 
     def __len__(self) -> int:
         return len(self.timestamp)
 
 
-def columns_of(data: Any, *, times: StreamTime, latest: int, kind: str | None = None) -> Columns:
+def columns_of(
+    data: Any, *, times: StreamTime, latest: int, kind: str | None = None, stream: str | None = None
+) -> Columns:
     """The tuples of a table, record batch, pandas frame or mapping of columns.
 
-    Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool); others
-    are not looked at. Timestamps are integers, or dates and times, which become integers as `times` say; one above
-    `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given.
+    Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream
+    (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times`
+    say; one above `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given. All
+    tuples are of `stream`, if that is.
     """
-    given, others = _given(data)
+    given, unknown = given_columns(data)
+    if stream is not None:
+        if "stream" in given:
+            raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
+        check_stream(stream)
     missing = [name for name in _NAMES if name not in given]
     if missing:
-        names = [*given, *others]
+        names = [*given, *unknown]
         raise InputError(
             f"no column {missing[0]!r}: tuples have the columns source, target, label, timestamp "
             f"and optionally op, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
@@ -88,13 +92,17 @@ def columns_of(data: Any, *, times: StreamTime, latest: int, kind: str | None = 
     problems: list[InputError] = []
     source, target = _ends(read["source"], read["target"], kind, problems)
     label = _labels(read["label"], problems)
-    timestamp, times = _timestamps(read["timestamp"], times, latest, problems)
-    delete = _deletes(read, count, problems)
-    error = min(problems, key=lambda problem: problem.row or 0) if problems else None
-    end = count if error is None else error.row
+    others: list[InputError] = []
+    delete = _deletes(read, count, others)
+    streams = _streams(read["stream"], others) if "stream" in read else None
+    bad = min((one.row or 0 for one in (*problems, *others)), default=count)
+    timestamp, times = timestamps_as_integers(read["timestamp"], times, latest, problems, end=bad)
+    problems += others
+    error = min(problems, key=lambda one: one.row or 0) if problems else None
+    end = count if error is None else error.row or 0
     # Where the first tuple is bad already, a column may be of no type.
     for name, vertices in (("source", source), ("target", target)) if end else ():
-        expected = kind or ("string" if source.type == _TEXT else "int64")
+        expected = kind or ("string" if source.type == TEXT else "int64")
         if vertices.type != expected:
             raise InputError(
                 f"column {name!r}: vertices of type {vertices.type} in a stream whose vertices are of type {expected}; "
@@ -103,7 +111,26 @@ def columns_of(data: Any, *, times: StreamTime, latest: int, kind: str | None = 
             )
     if error is not None:
         source, target, label, timestamp, delete = source[:end], target[:end], label[:end], timestamp[:end], delete[:end]
-    return Columns(source=source, target=target, label=label, timestamp=timestamp, delete=delete, error=error, times=times)
+        streams = None if streams is None else streams[:end]
+    if stream:
+        streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), pa.array([stream], TEXT))
+    return Columns(
+        source=source,
+        target=target,
+        label=label,
+        timestamp=timestamp,
+        delete=delete,
+        error=error,
+        times=times,
+        stream=streams,
+    )
+
+
+def check_stream(stream: Any) -> None:
+    """Refuse what is no name of a stream. Raises `InputError`."""
+    misfit = streams_of([stream])[1]
+    if misfit is not None or stream is None:
+        raise InputError(f"a stream is named by text: {misfit.reason if misfit else 'nothing is given'}", column="stream")
 
 
 def only_tuple(data: Any) -> tuple[Any, ...] | None:
@@ -118,7 +145,7 @@ def only_tuple(data: Any) -> tuple[Any, ...] | None:
             return tuple(column[0] for column in columns)
     elif type(data) is pa.RecordBatch and data.num_rows == 1:
         names = data.schema.names
-        if sorted(names) in (_SORTED_NAMES, _SORTED_NAMES_WITH_OP) and data.schema.field("timestamp").type == _NUMBER:
+        if sorted(names) in (_SORTED_NAMES, _SORTED_NAMES_WITH_OP) and data.schema.field("timestamp").type == NUMBER:
             try:
                 values = [data.column(name)[0].as_py() for name in names]
             except ValueError:  # text that is no UTF-8, or a time beyond those of Python: to be told as of any column
@@ -162,7 +189,7 @@ def time_of(value: Any, *, times: StreamTime, latest: int) -> tuple[int, StreamT
     problems: list[InputError] = []
     numbers = np.zeros(0, np.int64)
     try:
-        numbers, times = _timestamps([value], times, latest, problems)
+        numbers, times = timestamps_as_integers([value], times, latest, problems)
     except InputError as problem:
         problems.append(problem)
     if problems:
@@ -201,7 +228,7 @@ def _no_tuple(number: int, row: Any) -> InputError:
 # --- finding the columns -------------------------------------------------------------------------------------
 
 
-def _given(data: Any) -> tuple[dict[str, Any], list[Any]]:
+def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
     """The columns that tuples have, by name, and the names of others."""
     if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
         names = data.schema.names
@@ -222,7 +249,7 @@ def _given(data: Any) -> tuple[dict[str, Any], list[Any]]:
             raise
         except Exception as problem:  # of foreign code
             raise InputError(f"the {type(data).__name__} cannot be read as a table: {problem}") from problem
-        return _given(table)
+        return given_columns(table)
     raise InputError(
         "tuples come as an Arrow table or record batch, a pandas frame or a mapping of columns, "
         f"not {type(data).__name__}; rows are for push_rows"
@@ -279,7 +306,7 @@ def _read_numpy(column: np.ndarray) -> pa.Array | list[Any]:
         if column.dtype.kind == "O" or np.ma.isMaskedArray(column):
             return values
         try:
-            return pa.array(values, _TEXT)
+            return pa.array(values, TEXT)
         except (pa.ArrowException, UnicodeEncodeError):  # one of them has a lone surrogate, or is missing
             return values
     if not column.dtype.isnative:
@@ -304,7 +331,7 @@ def _sound(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         if isinstance(column, pa.ChunkedArray):
             raise ValueError("it is too large for one push: push it in parts")
     kind = column.type
-    if kind == _NUMBER or kind == pa.timestamp("us"):
+    if kind == NUMBER or kind == pa.timestamp("us"):
         return column
     if pa.types.is_run_end_encoded(kind):
         column = pc.run_end_decode(column)
@@ -312,15 +339,15 @@ def _sound(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         column.validate(full=True)
         words = column.dictionary
         if _is_text(words.type):
-            words = _cast(words, _TEXT)
+            words = cast(words, TEXT)
             if words is not column.dictionary:
                 column = pa.DictionaryArray.from_arrays(column.indices, words)
         return column
     if _is_text(column.type):
-        column = _cast(column, _TEXT)
+        column = cast(column, TEXT)
         column.validate(full=True)
     elif pa.types.is_date64(column.type):
-        column = _cast(column, pa.date32(), safe=False)
+        column = cast(column, pa.date32(), safe=False)
     return column
 
 
@@ -328,35 +355,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def _cast(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
-    # Casting to the type that it has takes Arrow ten microseconds.
-    return array if array.type == kind else array.cast(kind, safe=safe)
-
-
 # --- what each column is -------------------------------------------------------------------------------------
-
-
-def _problem(problems: list[InputError], row: int, column: str, what: str) -> None:
-    problems.append(InputError(f"row {row}: column {column!r}: {what}", row=int(row), column=column))
-
-
-def _to_end(taken: tuple[Any, Misfit | None], count: int, name: str, problems: list[InputError]) -> Any:
-    """An array of the values before the first misfit, as long as the other columns are."""
-    array, misfit = taken
-    if misfit is None:
-        return array
-    _problem(problems, misfit.row, name, misfit.reason)
-    if isinstance(array, np.ndarray):
-        return np.concatenate([array, np.zeros(count - len(array), array.dtype)])
-    return pa.concat_arrays([array, pa.nulls(count - len(array), array.type)])
-
-
-def _filled(array: pa.Array, name: str, value: Any, problems: list[InputError]) -> pa.Array:
-    """An array without nulls, the first of which is a problem."""
-    if not array.null_count:
-        return array
-    _problem(problems, pc.index(pc.is_null(array), pa.scalar(True)).as_py(), name, MISSING)
-    return array.fill_null(value)
 
 
 def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
@@ -366,11 +365,11 @@ def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]
     found = {name: _vertices(column, name, problems) for name, column in given.items() if name not in lists}
     if kind is None and lists:
         if found:
-            kind = "string" if next(iter(found.values())).type == _TEXT else "int64"
+            kind = "string" if next(iter(found.values())).type == TEXT else "int64"
         elif len(set(map(type, source)).union(map(type, target))) > 1:
             kind = kind_of(source, target)
     for name, column in lists.items():
-        found[name] = _to_end(vertices_of(column, kind, name), len(column), name, problems)
+        found[name] = to_end(vertices_of(column, kind, name), len(column), name, problems)
     return found["source"], found["target"]
 
 
@@ -380,102 +379,67 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
     own = array.type
     if pa.types.is_null(own):
         if len(array):
-            _problem(problems, 0, name, MISSING)
-        return pa.nulls(len(array), _TEXT)
-    if own == _TEXT:
-        return _filled(array, name, "", problems)
+            problem(problems, 0, name, MISSING)
+        return pa.nulls(len(array), TEXT)
+    if own == TEXT:
+        return filled(array, name, "", problems)
     if not pa.types.is_integer(own):
         raise InputError(f"column {name!r} is of type {own}; vertices are integers or text", column=name)
-    array = _filled(array, name, 0, problems)
-    return _signed(array, name, problems) if pa.types.is_uint64(own) else _cast(array, _NUMBER)
-
-
-def _signed(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
-    """Unsigned integers as int64, the first beyond which is a problem."""
-    numbers = array.to_numpy()
-    beyond = numbers > np.uint64(2**63 - 1)
-    if beyond.any():
-        row = int(np.argmax(beyond))
-        _problem(problems, row, name, f"{numbers[row]} does not fit into 64 bits with a sign")
-    return pa.array(numbers.view(np.int64))
+    array = filled(array, name, 0, problems)
+    return signed(array, name, problems) if pa.types.is_uint64(own) else cast(array, NUMBER)
 
 
 def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
     if isinstance(column, list):
-        return _to_end(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
+        return to_end(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
     array = column
-    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or array.dictionary.type != _TEXT):
+    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or array.dictionary.type != TEXT):
         array = array.dictionary_decode()
     if pa.types.is_null(array.type):
-        array = array.cast(_TEXT)
+        array = array.cast(TEXT)
     if pa.types.is_dictionary(array.type):
         if array.null_count:
-            _filled(array.indices, "label", 0, problems)
+            filled(array.indices, "label", 0, problems)
         return array
-    if array.type != _TEXT:
+    if array.type != TEXT:
         raise InputError(f"column 'label' is of type {array.type}; labels are text", column="label")
-    return _filled(array, "label", "", problems).dictionary_encode()
+    return filled(array, "label", "", problems).dictionary_encode()
 
 
-def _timestamps(column: Any, times: StreamTime, latest: int, problems: list[InputError]) -> tuple[np.ndarray, StreamTime]:
-    """Timestamps as integers, and what is known of the stream's time with them."""
-    count, mistakes = len(column), len(problems)
-    array = _to_end(timestamps_of(column), count, "timestamp", problems) if isinstance(column, list) else column
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_null(array.type) and count:
-        _problem(problems, 0, "timestamp", MISSING)
-    if count == 0 or any(problem.row == 0 for problem in problems[mistakes:]):
-        return np.zeros(count, np.int64), times
-    times = times.met(array.type)
-    if pa.types.is_integer(array.type):
-        array = _filled(array, "timestamp", 0, problems)
-        array = _signed(array, "timestamp", problems) if pa.types.is_uint64(array.type) else _cast(array, _NUMBER)
-        numbers = array.to_numpy()
-    else:
-        epoch = pa.array([0], pa.int32() if pa.types.is_date(array.type) else _NUMBER).view(array.type)
-        array = _filled(array, "timestamp", epoch[0], problems) if array.null_count else array
-        numbers, outside = times.integers(array)
-        if outside is not None:
-            unit = times.inner_unit
-            coarser = _COARSER[unit]
-            _problem(
-                problems,
-                outside,
-                "timestamp",
-                f"{array[outside]} does not fit into 64 bits in the unit {unit} of the engine; "
-                f"rpq.Engine(…, time_unit={coarser!r}) holds more",
-            )
-    if numbers.min() < EARLIEST:
-        _problem(
-            problems, int(np.argmin(numbers)), "timestamp", f"{EARLIEST - 1} is too small; at least {EARLIEST} is possible"
-        )
-    if numbers.max() > latest:
-        row = int(np.argmax(numbers > latest))
-        time, last = (shown(times.told(int(number))) for number in (numbers[row], latest))
-        _problem(problems, row, "timestamp", f"{time} and the size of the window exceed 64 bits; at most {last} is possible")
-    return np.array(numbers), times  # Arrow's are read-only, which is another type to the kernels
+def _streams(column: Any, problems: list[InputError]) -> pa.Array:
+    """The names of streams; an empty one is none."""
+    if isinstance(column, list):
+        return to_end(streams_of(column), len(column), "stream", problems)
+    if pa.types.is_dictionary(column.type):
+        if column.dictionary.type == TEXT and "" not in column.dictionary.to_pylist():
+            return column
+        column = column.dictionary_decode()
+    if column.null_count == len(column):
+        return pa.nulls(len(column), TEXT)
+    if column.type != TEXT:
+        raise InputError(f"column 'stream' is of type {column.type}; {MEANT['stream']}", column="stream")
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, TEXT), column)
 
 
 def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np.ndarray:
     if "delete" in read:
         column = read["delete"]
         if isinstance(column, list):
-            return _to_end(deletes_of(column), count, "delete", problems)
+            return to_end(deletes_of(column), count, "delete", problems)
         if pa.types.is_null(column.type) and count:
-            _problem(problems, 0, "delete", MISSING)
+            problem(problems, 0, "delete", MISSING)
             return np.zeros(count, np.uint8)
         if not pa.types.is_boolean(column.type):
             raise InputError(f"column 'delete' is of type {column.type}; it is true or false", column="delete")
-        return np.array(_filled(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
+        return np.array(filled(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
     if "op" not in read:
         return np.zeros(count, np.uint8)
     column = read["op"]
     if isinstance(column, list):
-        return _to_end(deletes_of_ops(column), count, "op", problems)
+        return to_end(deletes_of_ops(column), count, "op", problems)
     if pa.types.is_null(column.type):
-        column = column.cast(_TEXT)
-    if (column.type.value_type if pa.types.is_dictionary(column.type) else column.type) != _TEXT:
+        column = column.cast(TEXT)
+    if (column.type.value_type if pa.types.is_dictionary(column.type) else column.type) != TEXT:
         raise InputError(f"column 'op' is of type {column.type}; {MEANT['op']}", column="op")
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
@@ -484,6 +448,6 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
             place = pc.index(encoded.indices, pa.scalar(code, encoded.indices.type)).as_py()
             if place >= 0:
                 what = MISSING if value is None else f"{shown(value)} is no operation; {MEANT['op']}"
-                _problem(problems, place, "op", what)
+                problem(problems, place, "op", what)
     is_delete = np.array([value == "-" for value in values] or [False], np.uint8)
-    return is_delete[_filled(encoded.indices, "op", 0, problems).to_numpy(zero_copy_only=False)]
+    return is_delete[filled(encoded.indices, "op", 0, problems).to_numpy(zero_copy_only=False)]

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError, QueryError
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS
-from rpq.stream.window import INT64_MAX, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 _NUMBERS = pa.int64()
 _DAY = NANOSECONDS["d"]
@@ -42,10 +42,10 @@ class Windowed(Protocol):
         """What tells it from others."""
 
     @property
-    def window(self) -> Window:
+    def window(self) -> AnyWindow:
         """The window that it is asked over."""
 
-    def over(self, window: Window) -> Self:
+    def over(self, window: AnyWindow) -> Self:
         """The same query over another window."""
 
 
@@ -85,8 +85,9 @@ class StreamTime:
 
     def asked(self, queries: Collection[Windowed]) -> StreamTime:
         """With these queries alone. Raises `QueryError` where their windows do not fit together, or to the stream."""
-        measured = [query for query in queries if query.window.unit is not None]
-        plain = [query for query in queries if query.window.unit is None]
+        timed = [query for query in queries if query.window.kind == "time"]  # others have no unit, and go with any
+        measured = [query for query in timed if query.window.unit is not None]
+        plain = [query for query in timed if query.window.unit is None]
         if self.unit is None and measured:
             durations = f"the window of query {measured[0].name!r} is in durations ({measured[0].window})"
             if plain:
@@ -102,11 +103,11 @@ class StreamTime:
                 f"stream are dates or times: {_WRITE}"
             )
         per = NANOSECONDS[self.inner_unit]
-        grain = gcd(*(self.window(query).slide * per for query in queries))
-        known = replace(self, measured=bool(measured) if queries else None, grain=grain)
+        grain = gcd(*(window.slide * per for window in map(self.window, queries) if isinstance(window, Window)))
+        known = replace(self, measured=bool(measured) if timed else None, grain=grain)
         return known if self.type is None else replace(known, type=known._fine_enough(self.type))
 
-    def window(self, query: Windowed) -> Window:
+    def window(self, query: Windowed) -> AnyWindow:
         """The window of a query in the integers of this stream. Raises `QueryError` where it has no whole number of them."""
         return query.window.in_unit(self.inner_unit)
 
@@ -198,7 +199,8 @@ class StreamTime:
             kind = "number" if self.type == _NUMBERS else "date" if pa.types.is_date32(self.type) else "time"
         if self.type is not None and kind == "time":
             step, zone = self.type.unit, self.type.tz
-        durations = {query.name: [query.window.size, query.window.slide] for query in queries if query.window.unit}
+        windows = ((query.name, query.window) for query in queries)
+        durations = {name: [one.size, one.slide] for name, one in windows if isinstance(one, Window) and one.unit}
         return {"unit": self.unit, "kind": kind, "step": step, "zone": zone, "zoned": self.zoned, "durations": durations}
 
     @classmethod

@@ -21,6 +21,7 @@ MEANT = {
     "timestamp": "timestamps are integers of 64 bits, or all of them dates or times",
     "op": "'+' inserts and '-' deletes",
     "delete": "it is true or false",
+    "stream": "the names of streams are text, or null",
 }
 MISSING = "nothing is given; a value is needed"
 
@@ -32,14 +33,27 @@ _STEPS_BELOW = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 
 
 class Misfit(NamedTuple):
-    """The first value of a column that does not fit: its row, and what is wrong with it."""
+    """The first value of a column that does not fit: its row, and what is wrong with it.
+
+    `is_of_other_kind` tells one that would fit without those before: a time among numbers, a number among times, a time too
+    far away for the unit of others.
+    """
 
     row: int
     reason: str
+    is_of_other_kind: bool = False
 
 
 class _Unfit(Exception):
     """A value that does not fit, and why."""
+
+    is_of_other_kind = False
+
+
+class _OfOtherKind(_Unfit):
+    """A time among numbers, or a number among times."""
+
+    is_of_other_kind = True
 
 
 class _Moment(NamedTuple):
@@ -100,6 +114,20 @@ def texts_of(values: list[Any], name: str) -> tuple[pa.Array, Misfit | None]:
     return pa.array(good, pa.string()), misfit
 
 
+def streams_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
+    """An array of string; what is missing or empty is null: of no stream but the merged one."""
+    good: list[str | None] = []
+    for row, value in enumerate(values):
+        if isinstance(value, pa.Scalar):
+            value = value.as_py()
+        try:
+            is_none = value is None or _is_missing(value) or (isinstance(value, float) and value != value)
+            good.append(None if is_none else _text(value, "stream") or None)
+        except _Unfit as unfit:
+            return pa.array(good, pa.string()), Misfit(row, str(unfit))
+    return pa.array(good, pa.string()), None
+
+
 def deletes_of_ops(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
     """Operations "+" and "-" as uint8: whether each deletes."""
     if _are_all(values, str) and (used := set(values)) <= {"+", "-"}:
@@ -141,7 +169,7 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
         first[:] = first or [known]
         if isinstance(known, int) != isinstance(first[0], int):
             before = "integers" if isinstance(first[0], int) else "dates or times"
-            raise _Unfit(f"{shown(value)} follows {before}; {MEANT['timestamp']}")
+            raise _OfOtherKind(f"{shown(value)} follows {before}; {MEANT['timestamp']}")
         if isinstance(known, _Moment) and isinstance(first[0], _Moment) and (known.zone is None) != (first[0].zone is None):
             raise _Unfit(
                 f"{shown(value)} has {'no' if known.zone is None else 'a'} time zone, unlike those before: give all of them "
@@ -153,6 +181,18 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
     if not good or isinstance(good[0], int):
         return pa.array(good, pa.int64()), misfit
     return _moments(good, values, misfit)
+
+
+def kind_of_timestamp(value: Any) -> int | None:
+    """What timestamps of one array share: 0 is of numbers, else the nanoseconds that a time is exact to; None: neither."""
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    if isinstance(value, (int, np.integer)):
+        return 0
+    try:
+        return None if _is_missing(value) else _moment(value).step
+    except _Unfit:
+        return None
 
 
 def moments_of_numpy(column: np.ndarray) -> pa.Array:
@@ -206,7 +246,7 @@ def _taken(values: list[Any], take: Callable[[Any], Any], name: str) -> tuple[li
                 raise _Unfit(MISSING)
             good.append(take(value))
         except _Unfit as unfit:
-            return good, Misfit(row, str(unfit))
+            return good, Misfit(row, str(unfit), unfit.is_of_other_kind)
     return good, None
 
 
@@ -273,7 +313,8 @@ def _moments(good: list[_Moment], values: list[Any], misfit: Misfit | None) -> t
     numbers = [moment.nanoseconds // step for moment in good]
     for row, number in enumerate(numbers):
         if not -(2**63) <= number < 2**63:
-            misfit = Misfit(row, f"{shown(values[row])} does not fit into 64 bits in the unit of those beside it")
+            reason = f"{shown(values[row])} does not fit into 64 bits in the unit of those beside it"
+            misfit = Misfit(row, reason, is_of_other_kind=True)
             del numbers[row:]
             break
     if step == NANOSECONDS["d"]:

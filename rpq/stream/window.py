@@ -1,10 +1,10 @@
-"""Sliding windows over stream time."""
+"""Windows: what part of a stream a query reads, by time, by number, or all of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rpq.errors import QueryError
 from rpq.stream.durations import NANOSECONDS, DurationError, duration_text, nanoseconds_of
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 INT64_MAX = 2**63 - 1
+_LARGEST_COUNT = 2**56
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -37,6 +38,7 @@ class Window:
     size: int
     slide: int
     unit: Literal["ns"] | None
+    kind: ClassVar[Literal["time"]] = "time"
 
     def __init__(
         self,
@@ -95,6 +97,15 @@ class Window:
                 )
         return Window(size=self.size // NANOSECONDS[unit], slide=self.slide // NANOSECONDS[unit])
 
+    @property
+    def reach(self) -> int:
+        """How much later than its timestamp an edge may leave, up to a slide.
+
+        >>> Window(size=30, slide=7).reach
+        30
+        """
+        return self.size
+
     def slide_number(self, time: int) -> int:
         """The number of the slide in which `time` lies: ⌊time/slide⌋.
 
@@ -119,6 +130,104 @@ class Window:
         (5, 5)
         """
         return -(-(timestamp + self.size) // self.slide)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountWindow:
+    """The last `size` inserts that a query meets, moving at every `step`-th of them.
+
+    The inserts whose labels the query reads are numbered 1, 2, …; one of an edge that is there gives it the new number,
+    deletes have none. After insert N the window holds the edges with numbers > ⌊N/step⌋·step − size: it is a `Window` over
+    these numbers. An edge is evicted by the insert that moves the window past it, as one event with that insert; time moves
+    nothing, and nothing is late. Both are plain whole numbers, at least 1. Raises `QueryError`.
+
+    >>> CountWindow(size=1000, step=10).lower_bound(1005)
+    0
+    >>> CountWindow(size=3)
+    CountWindow(size=3, step=1)
+    """
+
+    size: int
+    step: int = 1
+    kind: ClassVar[Literal["count"]] = "count"
+    unit: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        for name in ("size", "step"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
+                raise QueryError(f"the {name} of a count window is a whole number of inserts, not {value!r}")
+            number = value.__index__()
+            if not 0 < number <= _LARGEST_COUNT:
+                raise QueryError(f"the {name} of a count window is a number of inserts from 1 to 2^56, not {number}")
+            object.__setattr__(self, name, number)
+
+    def in_unit(self, unit: str) -> CountWindow:
+        """The same window: it has no time, and so no unit of time.
+
+        >>> CountWindow(size=3).in_unit("s")
+        CountWindow(size=3, step=1)
+        """
+        return self
+
+    @property
+    def reach(self) -> int:
+        """How much later than its timestamp an edge may leave: it knows no time.
+
+        >>> CountWindow(size=3).reach
+        0
+        """
+        return 0
+
+    @property
+    def numbers(self) -> Window:
+        """The same window over the numbers of inserts, as if they were times.
+
+        >>> CountWindow(size=1000, step=10).numbers
+        Window(size=1000, slide=10)
+        """
+        return Window(size=self.size, slide=self.step)
+
+    def lower_bound(self, number: int) -> int:
+        """After insert `number` the window holds the edges with a larger number than this.
+
+        >>> CountWindow(size=3, step=2).lower_bound(5)
+        1
+        """
+        return number // self.step * self.step - self.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnboundedWindow:
+    """Every edge since the beginning of the stream: one leaves by a delete alone, and nothing is late.
+
+    >>> UnboundedWindow()
+    UnboundedWindow()
+    """
+
+    kind: ClassVar[Literal["unbounded"]] = "unbounded"
+    unit: ClassVar[None] = None
+
+    def in_unit(self, unit: str) -> UnboundedWindow:
+        """The same window: it has no time, and so no unit of time.
+
+        >>> UnboundedWindow().in_unit("s")
+        UnboundedWindow()
+        """
+        return self
+
+    @property
+    def reach(self) -> int:
+        """How much later than its timestamp an edge may leave: it knows no time.
+
+        >>> UnboundedWindow().reach
+        0
+        """
+        return 0
+
+
+AnyWindow = Window | CountWindow | UnboundedWindow
+"""What a query may be asked over."""
 
 
 def _length(name: str, value: object) -> tuple[int, bool]:

@@ -1,9 +1,9 @@
 """Where the rows of a result go: files of text and Parquet files, standard output.
 
-A sink takes tables of answer changes and writes their columns `source,target,timestamp,op` and, with witnesses,
-`path`.  Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a
-crash: after `commit()` everything written is on disk, and a later sink that is opened at the position which `commit`
-returned throws away what was written behind it.
+A sink takes tables of answer changes and writes the columns of a query, `timestamp,op` and, with witnesses, `path`.
+Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a crash:
+after `commit()` everything written is on disk, and a later sink that is opened at the position which `commit` returned
+throws away what was written behind it.
 
 ==================  ============================================  ==================================================
 sink                 written                                       position
@@ -33,8 +33,14 @@ from rpq.files.arrow_file import ArrowFile
 from rpq.files.compression import FRAMES, Frame
 from rpq.files.lines import CSV, JSON_LINES, Lines
 
-COLUMNS = ("source", "target", "timestamp", "op")
-"""The columns of every output, in this order."""
+PAIR = ("source", "target")
+"""The columns of path queries, the first of an output."""
+
+LAST_COLUMNS = ("timestamp", "op")
+"""The columns of every output, behind those of the query."""
+
+COLUMNS = (*PAIR, *LAST_COLUMNS)
+"""The columns of an output of path queries."""
 
 QUERY_COLUMN = "query"
 """The first column of outputs of several queries."""
@@ -79,17 +85,20 @@ class Sink(Protocol):
         """Leave the output as if this sink had never been, where nothing has been written in place yet."""
 
 
-def columns_of(*, witness: bool, several: bool = False) -> tuple[str, ...]:
-    """The columns of an output: of `several` queries, and with witnesses.
+def columns_of(answers: Sequence[str] = PAIR, *, witness: bool, several: bool = False) -> tuple[str, ...]:
+    """The columns of an output: of a query whose answers have these, of `several` such queries, and with witnesses.
 
     >>> columns_of(witness=True, several=True)
     ('query', 'source', 'target', 'timestamp', 'op', 'path')
+    >>> columns_of(("x", "y", "z"), witness=False)
+    ('x', 'y', 'z', 'timestamp', 'op')
     """
-    return (*(QUERY_COLUMN,) * several, *COLUMNS, *(WITNESS_COLUMN,) * witness)
+    return (*(QUERY_COLUMN,) * several, *answers, *LAST_COLUMNS, *(WITNESS_COLUMN,) * witness)
 
 
 def open_sink(
     path: str,
+    answers: Sequence[str] = PAIR,
     *,
     witness: bool = False,
     several: bool = False,
@@ -99,12 +108,13 @@ def open_sink(
 ) -> Sink:
     """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
 
-    Rows of `several` queries begin with the query's name.  A `resumable` sink goes on at `position`, or begins anew if
-    that is None.  One that `grows` is written in place where the format allows it (text), for those who follow it;
-    without either, a file is put in place by `close`.  Devices and FIFOs take CSV if their names do not tell a format.
-    Raises `SinkError` for another ending, a file that cannot be written, and one that is shorter than the position.
+    `answers` are the columns of a query's answers.  Rows of `several` queries begin with the query's name.  A
+    `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
+    the format allows it (text), for those who follow it; without either, a file is put in place by `close`.  Devices
+    and FIFOs take CSV if their names do not tell a format. Raises `SinkError` for another ending, a file that cannot be
+    written, and one that is shorter than the position.
     """
-    columns = columns_of(witness=witness, several=several)
+    columns = columns_of(answers, witness=witness, several=several)
     ending = check_suffix(path)
     if resumable and (path == destinations.STANDARD_STREAM or not destinations.is_regular(path)):
         raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")

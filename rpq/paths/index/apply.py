@@ -14,6 +14,7 @@ from rpq.paths.index.insert import fixpoint, raise_step
 from rpq.paths.index.layout import (
     ABSENT,
     BASE,
+    CEILING,
     CONFLICTED,
     DELETED,
     DONE,
@@ -182,6 +183,11 @@ def _begin_insert(index, chunk, i, u, v, forward, inverse):
         fields[LATE] += 1
         return np.int64(DONE)
     held = np.int64(graph.expiry[edge])
+    if held > settings[CEILING]:
+        inside = np.int64(graph.within[edge])
+        fields[REFRESHED if inside > fields[NOW] else INSERTED] += 1
+        graph.within[edge] = max(inside, slide - fields[BASE])
+        return np.int64(DONE)
     if settings[JUDGED] and graph.linked[edge] and held <= fields[NOW]:
         # Among its fellows it is the youngest again, whether or not a sweep came first: searches follow this order.
         unlink(index, edge, u, v, forward, inverse)
@@ -208,6 +214,10 @@ def _begin_delete(index, chunk, i, u, v, forward, inverse):
     fields, graph = index.state, index.graph
     edge = np.int64(chunk.edge[i])
     held = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
+    if held > index.settings[CEILING]:
+        fields[DELETED if np.int64(graph.within[edge]) > fields[NOW] else ABSENT] += 1
+        graph.within[edge] = 0
+        return np.int64(DONE)
     if held <= fields[NOW]:
         fields[ABSENT] += 1
         return np.int64(DONE)

@@ -7,7 +7,7 @@ The layout is explained in `layout.py`, the memory is that of `growth.py`; inser
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -66,6 +66,11 @@ class PathDelta(Delta):
             return [(pair & _END, pair >> 32) for pair in self.pairs.tolist()]
         return [(pair >> 32, pair & _END) for pair in self.pairs.tolist()]
 
+    def _first(self, events: int, rows: int) -> Self:
+        first = super()._first(events, rows)
+        first.pairs, first.path_ends = self.pairs[:rows], self.path_ends[:rows]
+        return first
+
 
 def rows_of_pairs(pairs: np.ndarray, *, turned: bool = False) -> IdRows:
     """Pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `turned`, without copying any."""
@@ -103,7 +108,7 @@ class DeltaIndex:
                 f"a window of {window.size} has too many slides of {window.slide}; take a larger slide"
             )
         self.cell = np.dtype(cell)
-        ceiling = int(np.iinfo(cell).max)
+        ceiling = int(np.iinfo(cell).max) - (2 if cell is np.int64 else 1)  # above it there is what never expires
         settings = np.zeros(layout.SETTINGS_FIELDS, np.int64)
         settings[layout.SIZE] = window.size
         settings[layout.SLIDE] = window.slide
@@ -116,6 +121,7 @@ class DeltaIndex:
         self.judge: Judge = NoDoubt() if judge is None else judge
         settings[layout.SIMPLE] = not self.judge.walks_return
         settings[layout.JUDGED] = self.judge.doubts
+        self._waiting: Chunk | None = None  # static edges that the next load enters
         self._apply_chunk: Any = None  # bound when the first chunk comes
         self.index = new_index(program, settings, self.cell, supports=witness or self.judge.doubts, capacity=capacity)
         self.judge.serve(self)
@@ -164,7 +170,13 @@ class DeltaIndex:
         """Cells, answers and edges that are alive now. O(size of the index)."""
         cells, walks = kernels.count_live(self.view)
         answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
-        return int(cells), answers, int((self.index.graph.expiry > self.state[layout.NOW]).sum())
+        return int(cells), answers, int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
+
+    def _in_window(self, graph: layout.Graph) -> np.ndarray:
+        """When each edge leaves the window, relative to the base, which it may do without expiring."""
+        if not len(graph.within):
+            return graph.expiry
+        return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.within, graph.expiry)
 
     def walks(self) -> np.ndarray:
         """The pairs that the table answers, source << 32 | target. O(size of the index)."""
@@ -263,7 +275,7 @@ class DeltaIndex:
         """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
         self._begin_output()
         (mine,) = slides
-        self._load(chunk, mine - self.state[layout.BASE], quiet=quiet)
+        self._load(*self._with_static(chunk, mine - self.state[layout.BASE]), quiet=quiet)
         self.judge.judge_load(quiet=quiet)
         if self.index.settings[layout.WITNESS] and not quiet:
             self.write_paths(0)
@@ -298,9 +310,28 @@ class DeltaIndex:
         self.judge.forget_roots(roots)
         kernels.drop_trees(self.view, mask)
 
+    def load_static(self, chunk: Chunk) -> None:
+        """Let edges be there that never expire, whatever the window holds; the next `load`, the first one, enters them."""
+        self._waiting = chunk
+
+    def _with_static(self, chunk: Chunk, relative: np.ndarray) -> tuple[Chunk, np.ndarray]:
+        """Edges and their relative slides, with the static ones; what is static and in the window is entered as static."""
+        static, self._waiting = self._waiting, None
+        if static is None:
+            return chunk, relative
+        graph = self.index.graph
+        within = np.zeros_like(graph.expiry)
+        is_static = np.isin(chunk.edge, static.edge)
+        within[chunk.edge[is_static]] = np.maximum(relative[is_static], 0)
+        self.index = self.index._replace(graph=graph._replace(within=within))
+        never = np.full(len(static.edge), self.index.settings[layout.CEILING] + 1, np.int64)
+        both = zip(chunk, static, strict=True)
+        joined = Chunk(*(np.concatenate([mine[~is_static], theirs]) for mine, theirs in both))
+        return joined, np.concatenate([relative[~is_static], never])
+
     def slides(self, edges: np.ndarray) -> np.ndarray:
-        """The absolute expiry slides of edges; at or below the current slide where the index does not hold them."""
-        return self.index.graph.expiry[edges].astype(np.int64) + self.state[layout.BASE]
+        """The absolute slides at which edges leave the window; at or below the current slide where it does not hold them."""
+        return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state[layout.BASE]
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
         """The steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""

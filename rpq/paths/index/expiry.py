@@ -31,6 +31,7 @@ from rpq.paths.index.layout import (
     SLIDE,
     SLOTS,
     STATE_BITS,
+    STATICS,
     SUPPORTS,
     SWEEP_EVERY,
     SWEPT,
@@ -83,23 +84,26 @@ def _pays_to_sweep(index):
 
 @njit(cache=True, nogil=True)
 def _rebase(index, slide, passed):
-    """Make `slide` the new base: subtract what has passed from every cell, stopping at 0."""
+    """Make `slide` the new base: subtract what has passed from every cell that expires, stopping at 0."""
     table, graph, fields = index.table, index.graph, index.state
     ceiling = index.settings[CEILING]
     if passed < 0 or passed >= ceiling:
         passed = ceiling
-    _subtract(table.values, fields[BLOCKS] * LANES, passed)
-    _subtract(graph.expiry, fields[EDGES], passed)
+    _subtract(table.values, fields[BLOCKS] * LANES, passed, ceiling)
+    _subtract(graph.expiry, fields[EDGES], passed, ceiling)
+    if fields[STATICS] != 0:
+        _subtract(graph.within, fields[EDGES], passed, ceiling)
     for row in range(fields[ROWS]):
-        if table.low[row] != NEVER:
+        if table.low[row] <= ceiling:
             table.low[row] = max(np.int64(0), table.low[row] - passed)
     fields[BASE] = slide
 
 
 @njit(cache=True, nogil=True)
-def _subtract(values, count, amount):
+def _subtract(values, count, amount, ceiling):
     for i in range(count):
-        values[i] = max(np.int64(values[i]) - amount, np.int64(0))
+        value = np.int64(values[i])
+        values[i] = value if value > ceiling else max(value - amount, np.int64(0))
 
 
 @njit(cache=True, nogil=True)

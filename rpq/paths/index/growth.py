@@ -28,6 +28,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
         program=program,
         graph=Graph(
             expiry=np.zeros(0, cell),
+            within=np.zeros(0, cell),
             linked=np.zeros(0, np.uint8),
             out=new_lists(0, capacity),
             into=new_lists(0, capacity if supports else 0),
@@ -102,6 +103,7 @@ def note_capacities(index: Index) -> None:
     state[layout.PATH_CAPACITY] = len(index.output.paths)
     state[layout.PATH_END_CAPACITY] = len(index.output.path_end)
     state[layout.SUPPORTS] = len(index.table.hops) > 0
+    state[layout.STATICS] = len(index.graph.within) > 0
 
 
 def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> Index:
@@ -113,7 +115,8 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
         return index
     if edges > len(graph.expiry):
         more = edges - len(graph.expiry)
-        graph = graph._replace(expiry=_longer(graph.expiry, more, 0), linked=_longer(graph.linked, more, 0))
+        within = _longer(graph.within, more if len(graph.within) else 0, 0)
+        graph = graph._replace(expiry=_longer(graph.expiry, more, 0), within=within, linked=_longer(graph.linked, more, 0))
     if vertices > len(table.slot_of):
         more = vertices - len(table.slot_of)
         graph = graph._replace(
@@ -145,6 +148,7 @@ def without_cells(index: Index, edges: int) -> Index:
     return index._replace(
         graph=Graph(
             expiry=np.zeros_like(graph.expiry),
+            within=graph.within,
             linked=np.zeros_like(graph.linked),
             out=new_lists(len(graph.out.start), room),
             into=new_lists(len(graph.into.start), room),

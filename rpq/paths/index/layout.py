@@ -105,13 +105,14 @@ CONFLICTED = 43  # simple paths: roots in `Table.conflicted`
 CONFLICTS = 44  # simple paths: how often a root came to be one of them
 ENTERED = 45  # 1: the current insert brought an edge that was not in the window
 SWEPT_TUPLES = 46  # inserts when the last sweep was
-STATE_FIELDS = 47
+STATICS = 47  # 1: there are static edges, and `Graph.within`
+STATE_FIELDS = 48
 
 # Fields of `Index.settings`.
 SIZE = 0
 SLIDE = 1
 RANGE = 2  # largest expiry slide of an edge, relative to the current slide
-CEILING = 3  # largest value of a cell
+CEILING = 3  # largest value of a cell that expires; the one above, of static edges, is no slide, and stays
 RANK_SHIFT = 4  # cell value to bucket
 EXPLICIT = 5
 SWEEP_EVERY = 6  # slides
@@ -139,7 +140,8 @@ BUCKETS = 256
 class Graph(NamedTuple):
     """The part of the snapshot graph that this index walks."""
 
-    expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted
+    expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted, CEILING + 1 if it is static
+    within: np.ndarray  # cell type an edge: the expiry slide from the window of one that is static; length 0 without such
     linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
     out: Lists  # vertex * classes + class -> target << 32 | edge << 1 | against
     into: Lists  # the same from the target; empty until supports are kept

@@ -13,6 +13,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import forget_new_doubt, has_bit, in_doubt, unblocking
 from rpq.paths.index.layout import (
     BASE,
+    CEILING,
     DONE,
     EVENT_OUT,
     LOW_HALF,
@@ -99,7 +100,11 @@ def _search(index, certificates, scratch, pair, budget):
         slide = min(slide, np.int64(index.graph.expiry[scratch.path[i] >> 1]))
     if certificates.slide[entry] == BLOCKED:
         certificates.born[entry] = stamp
-    certify(certificates, entry, scratch.path, length, slide + index.state[BASE])
+    if slide <= index.settings[CEILING]:
+        slide += index.state[BASE]
+    else:
+        slide = np.int64(1 << 62)  # static edges alone
+    certify(certificates, entry, scratch.path, length, slide)
     return np.int64(DONE)
 
 

@@ -257,7 +257,7 @@ class SimpleJudge:
     def _next_edge_expiry(self) -> int:
         """The next slide at which an edge leaves the window: no conflict ends before. O(edges)."""
         expiry, state = self._index.index.graph.expiry, self._index.state
-        later = expiry[expiry > state[layout.NOW]]
+        later = expiry[(expiry > state[layout.NOW]) & (expiry <= self._index.index.settings[layout.CEILING])]
         return int(state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
 
     def _find_doubt_anew(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rpq.readers.column_names import ColumnNames
+from rpq.readers.column_names import STREAM, ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.readers.predicate import ColumnKind, Predicate
 from rpq.readers.text.first_times import FirstTimes, with_times
@@ -61,13 +61,21 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
     if columns.renamed:
         names = max(cuts.values(), key=len, default=[])
         columns.places(names, any_case=True)  # says which one is missing
+    fields, optional = _of_lines(columns)
     for separator, texts in cuts.items():
-        if len(columns.columns) - 1 <= len(texts) <= len(columns.columns):
-            return Layout(separator=separator, fields=columns.columns, optional=1, quotes=True), []
+        if len(fields) - optional <= len(texts) <= len(fields):
+            return Layout(separator=separator, fields=fields, optional=optional, quotes=True), []
     raise FieldError(
         f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
         "separated by tabs, commas or blanks, or a header with these names"
     )
+
+
+def _of_lines(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
+    """The fields of lines without a header, and how many of the last may be missing."""
+    if columns.timed:
+        return columns.columns, 1
+    return (*columns.columns[:-1], "", "op"), 2  # the timestamp may be there, but is not read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +163,8 @@ class Detection:
         """The layout with the further columns that a condition names; an input's own names go before a tuple's."""
         kinds = self._tuple_kinds("text")
         fields = list(layout.fields)
+        if STREAM not in fields:
+            kinds.pop(STREAM), kinds.pop(self.columns[STREAM], None)
         for place, name in enumerate(names):
             if fields[place]:
                 kinds[name] = kinds[fields[place]]
@@ -177,8 +187,9 @@ class Detection:
             "label": ColumnKind(key="label", kind="text"),
             "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit),
             "op": ColumnKind(key="delete", kind="op"),
+            STREAM: ColumnKind(key=STREAM, kind="text"),
         }
-        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.columns}}
+        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
 
 
 def _is_json(line: bytes) -> bool:

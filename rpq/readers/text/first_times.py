@@ -19,6 +19,8 @@ def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
     >>> with_times(line, Block(b"a,b,2024-05-01T12:00Z", 1), unit="s").times
     'aware'
     """
+    if "timestamp" not in layout.fields:
+        return layout
     place = layout.fields.index("timestamp")
     for _, line in data_records(block, layout):
         try:

@@ -1,8 +1,8 @@
 """JSON lines: one object a line, the columns of a tuple by name.
 
 Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.times`): the first
-object decides for its file.  Labels are text; `op` may be missing or null, which is `+`.  Other keys are not read, unless
-a condition names them; then a key may be missing, and its values may be of any kind.
+object decides for its file.  Labels are text; `op` may be missing or null, which is `+`, and so may `stream`.  Other
+keys are not read, unless a condition names them; then a key may be missing, and its values may be of any kind.
 
 As with lines of fields there are two ways: `JsonLayout.read` is the definition, line by line, and knows what is wrong
 where; whole blocks go through Arrow, which gives up wherever the two might differ.
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from rpq.readers.column_names import ColumnNames, did_you_mean
+from rpq.readers.column_names import STREAM, ColumnNames, did_you_mean
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.loose import EXACT, texts_of
 from rpq.readers.source import Block
@@ -45,21 +45,24 @@ class JsonLayout:
     @property
     def used(self) -> frozenset[str]:
         """All keys that are read."""
-        return frozenset({self.names[column] for column in self.names.columns} | set(self.further))
+        return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
 
     def read(self, line: bytes) -> dict[str, Any]:
         """Return the values of one line by column (`op` as `delete`, further ones as they are); raise `FieldError`.
 
         >>> JsonLayout(names=ColumnNames()).read(b'{"source": "a", "target": "b", "label": "x", "timestamp": 3}')
-        {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False}
+        {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False, 'stream': None}
         """
         found = read_object(line)
         doubled = found.doubled & self.used if isinstance(found, _Object) else frozenset()
         if doubled:
             raise FieldError("stands in the object twice", min(doubled))
         values: dict[str, Any] = {}
-        for column in self.names.columns:
+        for column in self.names.looked_for:
             name = self.names[column]
+            if column == STREAM:
+                values[column] = _stream(found.get(name), name)
+                continue
             if column == "op":
                 values["delete"] = _delete(found.get(name), name)
                 continue
@@ -146,6 +149,12 @@ def _integer(value: Any, name: str, expected: str) -> int:
     return value
 
 
+def _stream(value: Any, name: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise FieldError(f"{_shown(value)} is not text; expected the name of a stream, or null", name)
+    return check_text(value, name) if value else None
+
+
 def _delete(value: Any, name: str) -> bool:
     if value not in (None, "+", "-"):
         raise FieldError(f'{_shown(value)} is not an operation; expected "+" or "-"', name)
@@ -188,13 +197,13 @@ class JsonLines:
         names = layout.names
         vertex = pa.int64() if layout.integers else pa.string()
         time = pa.int64() if layout.times == "integers" else pa.string()
-        types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": time, "op": pa.string()}
-        schema = {names[column]: types[column] for column in names.columns}
+        types = {"source": vertex, "target": vertex, "timestamp": time}
+        schema = {names[column]: types.get(column, pa.string()) for column in names.looked_for}
         table = self._arrow_table(data, schema)
         if table is None or table.num_rows != count:
             return None
         columns: dict[str, pa.Array] = {}
-        for column in names.columns:
+        for column in names.looked_for:
             array = _checked(table.column(names[column]), column, layout)
             if array is None:
                 return None
@@ -251,8 +260,9 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
     columns = {
         name: pa.array([values[name] for values in read.values], type_)
         for name, type_ in types.items()
-        if name != "label" or layout.names.constant_label is None
+        if name == "delete" or name in layout.names.columns
     }
+    columns[STREAM] = pa.array([values[STREAM] for values in read.values], pa.string()).dictionary_encode()
     if "label" in columns:
         columns["label"] = columns["label"].dictionary_encode()
     if not pc.any(columns["delete"]).as_py():
@@ -284,6 +294,8 @@ def _checked(chunks: pa.ChunkedArray, column: str, layout: JsonLayout) -> pa.Arr
         if not pc.all(pc.is_in(array.fill_null("+"), pa.array(["+", "-"]))).as_py():
             return None
         return pc.equal(array.fill_null("+"), "-")
+    if column == STREAM:
+        return _streams(array)
     if array.null_count:
         return None
     if column == "timestamp":
@@ -294,6 +306,11 @@ def _checked(chunks: pa.ChunkedArray, column: str, layout: JsonLayout) -> pa.Arr
     if pa.types.is_string(array.type) and pc.min(pc.binary_length(array)).as_py() == 0:
         return None
     return array
+
+
+def _streams(array: pa.Array) -> pa.Array:
+    """The names of streams: an empty one is none."""
+    return pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array).dictionary_encode()
 
 
 def _loose(array: pa.Array) -> pa.Array | None:

@@ -143,10 +143,11 @@ def without_brackets(name: str) -> str:
 class Layout:
     """The fields of every line of a file.
 
-    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, or "" for one that is not
-    read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of them may be missing from a line.
-    With `integers`, vertices and labels must be integers, but stay text; with `brackets`, they lose a pair of angle
-    brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas, never between blanks.
+    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, `stream` (which may be empty), or ""
+    for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of them may be
+    missing from a line.  With `integers`, vertices and labels must be integers, but stay text; with `brackets`, they lose a
+    pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas, never
+    between blanks.
     `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
     `time_unit`.
     """
@@ -170,7 +171,7 @@ class Layout:
         """The numbers of fields that a line may have."""
         return range(len(self.fields) - self.optional, len(self.fields) + 1)
 
-    def read(self, line: bytes) -> dict[str, str | int | bool]:
+    def read(self, line: bytes) -> dict[str, str | int | bool | None]:
         """Return the values of one line by column (`op` as `delete`); raise `FieldError`.
 
         >>> Layout(separator=" ", fields=("source", "target", "timestamp")).read(b"1 4 12")
@@ -179,12 +180,14 @@ class Layout:
         texts = split_line(line, self.separator, quotes=self.quotes)
         if not len(self.fields) - self.optional <= len(texts) <= len(self.fields):
             raise FieldError(self._wrong_width(len(texts)))
-        values: dict[str, str | int | bool] = {}
+        values: dict[str, str | int | bool | None] = {}
         for field, text in zip(self.fields, texts, strict=False):
             if field == "timestamp":
                 values[field] = self._timestamp(text)
             elif field == "op":
                 values["delete"] = check_op(text)
+            elif field == "stream":
+                values[field] = check_text(text, field) if text else None
             elif field.startswith(FURTHER):
                 values[field] = text and check_text(text, field.removeprefix(FURTHER))
             elif field:

@@ -26,7 +26,11 @@ from rpq.readers.times import times_of
 
 One = TypeVar("One")
 
-_TYPES = {"source": pa.string(), "target": pa.string(), "label": LABEL_TYPE, "timestamp": pa.int64(), "op": LABEL_TYPE}
+_TYPES = {
+    **dict.fromkeys(("source", "target"), pa.string()),
+    "timestamp": pa.int64(),
+    **dict.fromkeys(("label", "op", "stream"), LABEL_TYPE),
+}
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
 EXACT_BYTES = 1 << 14
 """A block that is not plain is read exactly as a whole if it has no more bytes than this."""
@@ -176,7 +180,7 @@ def read_exactly(
 def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
     """Read a block line by line, as `Layout.read` says; O(bytes), in Python."""
     read = read_exactly(data_records(block, layout), layout.read, stop=stop)
-    names: list[str] = [name for name in ("source", "target", "label", "timestamp") if name in layout.fields]
+    names: list[str] = [name for name in ("source", "target", "label", "timestamp", "stream") if name in layout.fields]
     names += [name for name in layout.fields if name.startswith(FURTHER)]
     columns = {name: column_of([values[name] for values in read.values], name) for name in names}
     if any("delete" in values for values in read.values):
@@ -184,7 +188,7 @@ def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
     return read.rows(columns)
 
 
-def column_of(values: Sequence[str | int | bool], name: str) -> pa.Array:
+def column_of(values: Sequence[str | int | bool | None], name: str) -> pa.Array:
     """The column called `name`, in its type, from Python values."""
     type_ = _EXACT_TYPES.get(name, pa.string())
     if pa.types.is_dictionary(type_):
@@ -307,12 +311,22 @@ def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
             name, column = "delete", _deletes(column)
         elif name.startswith(FURTHER):
             pass
+        elif name == "stream":
+            column = _streams(column)
         else:
             column = _names(column, layout)
         if column is None:
             return None
         columns[name] = column
     return columns
+
+
+def _streams(column: pa.Array) -> pa.Array:
+    """The names of streams: an empty one is none."""
+    if pc.any(pc.equal(column.dictionary, "")).as_py():
+        texts = column.dictionary_decode()
+        return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts).dictionary_encode()
+    return column
 
 
 def _timestamps(column: pa.Array, layout: Layout) -> pa.Array | None:

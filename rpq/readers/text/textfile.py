@@ -127,7 +127,9 @@ class TextFile:
         if "timestamp" not in columns:
             ordinals = np.arange(count, dtype=np.int64) if rows.ordinals is None else rows.ordinals
             columns["timestamp"] = pa.array(ordinals + self.next_position)
-        names = [name for name in ("source", "target", "label", "timestamp", "delete") if name in columns]
+        names: list[str] = [name for name in ("source", "target", "label", "timestamp", "delete") if name in columns]
+        if "stream" in columns and columns["stream"].null_count < count:
+            names.append("stream")
         batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names)
         if predicate is None:
             return batch

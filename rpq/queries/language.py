@@ -1,0 +1,68 @@
+"""Which notation the text of a query is in, and which options go with it.
+
+What parses as a path expression is one (`select` is a label); else what begins with a keyword of SPARQL is SPARQL; else
+what has a `?` before a letter, `_:`, or a dot before a blank in it is a pattern. Anything else is a path expression that
+is not understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from rpq import automata
+from rpq.queries.pattern import looks_like_a_pattern
+
+Language = Literal["path", "pattern", "sparql"]
+
+LANGUAGES: tuple[Language, ...] = ("path", "pattern", "sparql")
+
+OF_PATTERNS = ("select", "distinct", "matching", "report")
+"""Options that path queries do not have."""
+
+OF_PATHS = ("sources", "targets")
+"""Options that patterns do not have."""
+
+_SPARQL = re.compile(r"\s*(?:base|prefix|select|ask|construct|describe|register)(?=[\s{<*]|$)", re.IGNORECASE)
+
+
+class Unfit(NamedTuple):
+    """An option that does not go with the notation of a query: its name, and what is to be done."""
+
+    option: str
+    reason: str
+
+
+def language_of(text: str) -> Language:
+    """The notation of a text. O(length).
+
+    >>> [language_of(text) for text in ("a2q/c2a*", "?x a2q ?y . ?y c2q ?z", "ASK { ?x <a2q> ?y }", "select")]
+    ['path', 'pattern', 'sparql', 'path']
+    """
+    is_sparql = _SPARQL.match(text) is not None
+    if not (is_sparql or looks_like_a_pattern(text)):
+        return "path"
+    try:
+        automata.parse(text)
+    except automata.ExpressionError:
+        return "sparql" if is_sparql else "pattern"
+    return "path"
+
+
+def unfit(language: Language, text: str, given: Iterable[str]) -> Unfit | None:
+    """The first of the options given that does not go with a text in a notation, and why.
+
+    >>> unfit("path", "a/b*", ["paths", "select"])
+    Unfit(option='select', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
+    """
+    for option in given:
+        if language == "path" and option in OF_PATTERNS:
+            return Unfit(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
+        if language == "pattern" and option in OF_PATHS:
+            return Unfit(
+                option,
+                "is an option of path queries; in a pattern a name in place of a variable says the same, "
+                "as in alice knows ?y",
+            )
+    return None

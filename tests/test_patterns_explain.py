@@ -1,0 +1,142 @@
+"""What is told of how a pattern is evaluated: before it runs, while it does, and as a picture."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+
+import pytest
+
+import rpq as library
+from rpq.patterns import support_choice
+from tests.twins import tiny
+
+W = library.Window(size=100, slide=1)
+CHAIN = "?x a ?y . ?y b ?z"
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_atoms_relations_and_the_order_of_binding(rpq):
+    status, out, _ = rpq("explain", "?x a ?y . ?y ^b _:n . ?z a ?y . ?y c 'the end'")
+    assert status == 0
+    lines = out.splitlines()
+    assert "language     a graph pattern: it has variables, and is no path expression" in lines
+    assert "columns      x, y, z" in lines
+    assert "  2  ?y ^b _:n: edges labelled b" in lines
+    assert "  a: read by atoms 1, 3" in lines and "  b: read by atom 2" in lines
+    begin = lines.index("order of binding")
+    assert lines[begin + 1 : begin + 4] == [
+        '  ?x a ?y changes (if ?y c "the end", b into ?y, a into ?y)',
+        "    _:n from b into ?y",
+        "    ?z from a into ?y",
+    ]
+    assert "support lists: where the query looks at many values in vain; decided while it runs" in lines
+    assert '  "_:n" -> "?y" [label="b"];' in lines and r'  "\"the end\"" [shape=box];' in lines
+
+
+def test_parts_conditions_and_meanings_of_literals(rpq):
+    out = rpq("explain", """?x a ?y . ?u b '"30"' . p c q""")[1]
+    assert '  with "30", p, q\n  if p c q\n' in out and "  with 30, p, q\n  if p c q\n" in out
+    assert "  part 1: ?x, ?y\n  ?x a ?y changes\n  part 2: ?u\n  ?u b \"30\" changes" in out
+    assert "support lists: none: one atom has nothing further on" in out
+
+
+def test_a_path_expression_is_said_to_be_one(rpq):
+    assert "language     a path expression" in rpq("explain", "a/b*")[1].splitlines()
+
+
+def test_errors_point_to_the_column(rpq):
+    status, _, err = rpq("explain", "?x a ?y . ?y")
+    assert status == 2 and "the pattern is not understood" in err and "column 13" in err and "^" in err
+    status, _, err = rpq("explain", "x a y . y b z")
+    assert status == 2 and "has no variable" in err
+
+
+def test_dot_goes_to_a_file_or_alone_to_standard_output(rpq, tmp_path):
+    dot = library.explain(library.Query(CHAIN, window=W)).to_dot()
+    assert rpq("explain", CHAIN, "--dot", "-")[1] == dot
+    assert "digraph" not in rpq("explain", CHAIN, "--dot", tmp_path / "a.dot")[1]
+    assert (tmp_path / "a.dot").read_text() == dot
+
+
+def test_drawings_by_matplotlib(rpq, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    text = '?x a ?y . ?y b ?x . ?x a ?x . "$1$" c _:n . ?z \'d e\' ?x'
+    status, _, err = rpq("explain", text, "--svg", tmp_path / "a.svg", "--png", tmp_path / "a.png")
+    assert status == 0, err
+    assert b"<svg" in (tmp_path / "a.svg").read_bytes()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert rpq("explain", "?x a ?x", "--png", tmp_path / "loop.png")[0] == 0
+
+
+def test_drawings_by_graphviz(rpq, tmp_path, monkeypatch):
+    program = tmp_path / "dot"
+    program.write_text("#!/bin/sh\necho drawn with $1; cat\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(program))
+    assert rpq("explain", CHAIN, "--svg", tmp_path / "a.svg")[0] == 0
+    dot = library.explain(library.Query(CHAIN, window=W)).to_dot()
+    assert (tmp_path / "a.svg").read_text() == "drawn with -Tsvg\n" + dot
+
+
+# --- in Python --------------------------------------------------------------------------------------------------------
+
+
+def test_of_a_query_that_does_not_run():
+    explanation = library.explain(library.Query(CHAIN, window=W, select=["x"], distinct=True, matching="isomorphism"))
+    assert (explanation.columns, explanation.distinct, explanation.matching) == (("x",), True, "isomorphism")
+    assert explanation.nodes == ("?x", "?y", "?z")
+    assert json.loads(json.dumps(explanation.to_dict())) == explanation.to_dict()
+    assert "columns      x, each row once" in str(explanation)
+    with pytest.raises(library.QueryError, match="query.dfa has its automaton"):
+        library.explain(library.Query("a/b", window=W))
+
+
+def test_what_a_run_counted_and_shares():
+    engine = tiny(2)(
+        library.Query("?x a ?y . ?y b ?z . ?z c bob", window=W, name="one"),
+        library.Query("?x b ?y", window=W, name="two"),
+        library.Query("?x b ?y", window=library.Window(size=9, slide=1), name="other window"),
+        library.Query("a", window=W, name="path"),
+    )
+    first = engine.explain("one")
+    assert first.meanings[0].waits_for == ("bob",) and "waits for an edge of bob" in str(first)
+    engine.push_rows([("x", "y", "a", 1), ("w", "y", "a", 1), ("z", "bob", "c", 2), ("y", "z", "b", 3), ("y", "q", "b", 3)])
+    explanation = engine.explain("one")
+    relations = {relation.name: (relation.edges, relation.shared_with) for relation in explanation.relations}
+    assert relations == {"a": (2, ()), "b": (2, ("two",)), "c": (1, ())}
+    (part,) = explanation.meanings[0].parts
+    assert {seed.atom.split(" changes")[0]: seed.rows for seed in part.seeds} == {"?x a ?y": 0, "?y b ?z": 2, "?z c bob": 0}
+    assert part.support_lists.startswith("not yet: it is judged after")
+    assert "b: read by atom 2, 2 edges, shared with two" in str(explanation)
+    engine.unregister("two")
+    assert engine.explain("one").relations[1].shared_with == ()
+    assert sum(seed.rows for seed in engine.explain("one").meanings[0].parts[0].seeds) == 2
+    with pytest.raises(library.QueryError, match="'path' is no graph pattern"):
+        engine.explain("path")
+
+
+@pytest.mark.parametrize("pattern", ["?x a ?y . ?y b ?z . ?z a ?w", "?x a ?y . ?y b ?x", "?x a ?y . ?y b ?z . ?z a ?x"])
+def test_rows_are_counted_whatever_becomes_of_plans_and_support_lists(pattern, monkeypatch):
+    for name, value in (("SHORTEST", 8), ("LOOKS_A_CHANGE", -1), ("LOOKS_A_ROW", -1), ("ENTRY", 0)):
+        monkeypatch.setattr(support_choice, name, value)
+    drawn = random.Random(3)
+    engine = tiny(2)(library.Query(pattern, window=W, name="chain"))
+    rows, told = 0, set()
+    for step in range(60):
+        tuples = [(drawn.randrange(6), drawn.randrange(6), drawn.choice("ab"), step, drawn.choice("++-")) for _ in range(9)]
+        changes = engine.push_rows(tuples)
+        rows += len(changes)
+        if step % 7 == 0:
+            engine.register(library.Query("?x a ?y . ?y b ?z", window=W, name=f"q{step}"))
+        if step % 7 == 3:
+            engine.unregister(f"q{step - 3}")
+        rows -= sum(row[0] != "chain" for row in changes.rows())
+        (part,) = engine.explain("chain").meanings[0].parts
+        assert sum(seed.rows for seed in part.seeds) == rows
+        told.add(part.support_lists.split(",")[0].split(":")[0])
+    assert len(told) > 1 and told <= {"not yet", "none", "on trial", "kept", "tried"}, told
