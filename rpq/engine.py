@@ -502,7 +502,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         answer += tuple(end for end in (source, target) if end is not None)
         running, answer = self._asked_about(answer, query)
         if not running.has_witnesses:
-            raise QueryError(f"query {running.question.name!r} is of a kind whose answers have no witness")
+            raise QueryError(
+                f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
+                "where nobody reads what is between them: an Engine(witness=True) does not"
+            )
         ids = tuple(map(evaluation.vertices.id_of, answer))
         if min(ids) < 0:
             return None

@@ -35,6 +35,7 @@ from rpq.patterns.tally import Tally
 from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
+from rpq.queries.pattern_text import Atom
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
@@ -69,7 +70,7 @@ class RunningPattern(RunningQuery):
         self.question = question
         self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        atoms = directed(atoms_to_evaluate(question))
+        atoms = directed(_atoms_of(question, witness=resources.witness))
         self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         self._host: PatternHost = resources.host
@@ -578,6 +579,13 @@ class RunningPattern(RunningQuery):
             for (part, planned), bag in zip(self._parts[number], product.bags, strict=True):
                 held = Counter(self._host.rows_of_part(part).rows(len(planned.columns)))
                 assert bag == held, f"part {part} has other rows than were counted"
+
+
+def _atoms_of(question: PatternQuery, *, witness: bool) -> Sequence[Atom]:
+    """What is evaluated: the atoms, with chains of paths merged, behind whose atoms nothing is told."""
+    if witness or not question.pattern.path_expressions:
+        return question.pattern.atoms
+    return atoms_to_evaluate(question)
 
 
 KIND = Kind(
