@@ -76,7 +76,8 @@ class RunningPattern(RunningQuery):
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
-        self.has_witnesses = len(atoms) == len(question.pattern.atoms)  # none behind the atoms of a chain that is one path
+        if len(atoms) < len(question.pattern.atoms):
+            self.has_witnesses = False  # nothing is told of the atoms of a chain that is one path
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
         self._is_counted = question.window.kind == "count"
         self._repeats = False  # whether two bindings may give the same row
