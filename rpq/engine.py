@@ -647,8 +647,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _usable(self) -> None:
         if self._evaluation.midway:
             raise RpqError(
-                "this engine failed in the middle of a tuple (it met its memory limit or that on rows, was interrupted, or met "
-                "an error) and takes no more of them; go on from a saved state with Engine.restore"
+                "this engine failed in the middle of a tuple (it met its memory limit or that on rows, was interrupted, or "
+                "met an error) and takes no more of them; go on from a saved state with Engine.restore"
             )
 
     def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:
