@@ -525,6 +525,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running = queries.named(query)
         columns = running.question.columns
         if len(answer) != len(columns):
+            if query is None and len(answer) == len(columns) + 1 and isinstance(last, str):
+                queries.named(last)  # says that there is none
             raise QueryError(
                 f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
                 f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
@@ -648,8 +650,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _usable(self) -> None:
         if self._evaluation.midway:
             raise RpqError(
-                "this engine failed in the middle of a tuple (it met its limit on memory or rows, was interrupted, or met "
-                "an error) and takes no more of them; go on from a saved state with Engine.restore"
+                "this engine failed in the middle of a tuple (it met its memory limit or that on rows, was interrupted, or "
+                "met an error) and takes no more of them; go on from a saved state with Engine.restore"
             )
 
     def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:

@@ -21,6 +21,8 @@ ALLOWED = {
     "patterns/pattern_query.py",  # joins relations without loops, and has no index
     "queries/query.py",  # refuses other words
     "spark/streaming.py",  # refuses a way with the budget of simple paths
+    "paths/which_way.py",  # follows paths backwards where none is in doubt
+    "patterns/chains.py",  # what is between two simple paths is no simple path
     "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need
 }
 
