@@ -506,7 +506,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         answer += tuple(end for end in (source, target) if end is not None)
         running, answer = self._asked_about(answer, query)
         if not running.has_witnesses:
-            raise QueryError(f"query {running.question.name!r} is of a kind whose answers have no witness")
+            raise QueryError(
+                f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
+                "where nobody reads what is between them: an Engine(witness=True) does not"
+            )
         ids = tuple(map(evaluation.vertices.id_of, answer))
         if min(ids) < 0:
             return None
@@ -526,6 +529,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running = queries.named(query)
         columns = running.question.columns
         if len(answer) != len(columns):
+            if query is None and len(answer) == len(columns) + 1 and isinstance(last, str):
+                queries.named(last)  # says that there is none
             raise QueryError(
                 f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
                 f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
@@ -650,8 +655,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _usable(self) -> None:
         if self._evaluation.midway:
             raise RpqError(
-                "this engine failed in the middle of a tuple (it met its limit on memory or rows, was interrupted, or met "
-                "an error) and takes no more of them; go on from a saved state with Engine.restore"
+                "this engine failed in the middle of a tuple (it met its memory limit or that on rows, was interrupted, or "
+                "met an error) and takes no more of them; go on from a saved state with Engine.restore"
             )
 
     def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:

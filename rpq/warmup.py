@@ -58,6 +58,10 @@ def warm_up(
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
     if isinstance(query, PatternQuery):
         _join(name, threads=threads, state=state)
+        if query.pattern.path_expressions:
+            plain = Query(_CONFLICT, window=query.window, paths=query.paths)
+            warm_up(plain, vertices=vertices, state=state)
+            _join_paths(plain, name, state=state)
         return time.perf_counter() - started
     known = [name(number) for number in range(10)]
     tiny = Query(
@@ -111,6 +115,7 @@ def warm_up_variant(variant: Variant) -> float:
             warm_up(query, vertices=vertices, threads=threads, witness=True, state=True)
         _join_late(query, name)
         _join(name, threads=1, state=True)
+        _join_paths(query, name, state=True)
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
             _count(counts, name, paths=variant.paths, threads=1, witness=witness, state=True)
@@ -185,6 +190,29 @@ def _fill_columns() -> None:
         Names(pa.array([one])).column(rows, 0, 0, 2, Region(1024))
     for kind in (np.uint8, np.int32, np.int64):
         spread(np.zeros(1, kind), ends, 0, 2, np.zeros(2, kind))
+
+
+def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) -> None:
+    """Let patterns with path atoms take edges in, from all vertices and from some, and let these be others."""
+    window = _plain(query.window)
+
+    def pattern(text: str) -> Query:
+        return Query(text, window=window, paths=query.paths, simple_budget=3)
+
+    engine = Engine(pattern("?x r 1 . ?x a/b*/c ?y"), pattern("?x r 2 . ?x b+ ?y"), memory_limit=1 << 60, _capacity=16)
+    x, y, z = (name(number) for number in range(3))
+    engine.push_rows([(x, y, "a", 0), (y, z, "b", 0), (z, y, "c", 0), (z, x, "b", 0)])
+    engine.insert(x, y, "r", 0)
+    engine.push_rows([(y, z, "b", 0, "-"), (x, y, "r", 0, "-"), (y, z, "r", 0)])
+    engine._evaluation.collect()
+    engine.register(pattern("?x a/b*/c ?y . ?y b ?z"))
+    engine.statistics("?x r 2 . ?x b+ ?y")
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
+    engine.unregister("?x r 2 . ?x b+ ?y")
+    engine.advance(min(window.size + window.slide, engine._evaluation.running.latest))
 
 
 def _count(

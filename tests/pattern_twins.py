@@ -1,10 +1,11 @@
-"""An engine and the oracle of graph patterns, driven side by side over patterns of edge atoms."""
+"""An engine and the oracle of graph patterns, driven side by side."""
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,21 +70,17 @@ def query_of(question: PatternQuestion) -> rpq.Query:
 
 @st.composite
 def questions(
-    draw: st.DrawFn, name: str = "q", most: int = 4, reports: tuple[str, ...] = ("change",)
+    draw: st.DrawFn, name: str = "q", most: int = 4, reports: tuple[str, ...] = ("change",), *, paths: bool = True
 ) -> PatternQuestion:
-    """Patterns of edge atoms over one time window."""
+    """Patterns over one time window, some with path atoms if there may be `paths`."""
     report = draw(st.sampled_from(reports))
     pattern = draw(pattern_strategies.patterns(most=most))
-    atoms = tuple(a._replace(expression=a.expression if len(a.expression) < 2 else "^a") for a in pattern.atoms)
+    if not paths:
+        atoms = tuple(a._replace(expression=a.expression if len(a.expression) < 2 else "^a") for a in pattern.atoms)
+        pattern = replace(pattern, atoms=atoms)
     return PatternQuestion(
         name=name,
-        pattern=Pattern(
-            atoms=atoms,
-            select=pattern.select,
-            distinct=pattern.distinct,
-            matching=pattern.matching,
-            paths=pattern.paths,
-        ),
+        pattern=pattern,
         window=Window(size=draw(st.integers(1, 12) | st.integers(12, 60)), slide=draw(st.integers(1, 5))),
         semantics=draw(st.sampled_from(["implicit", "explicit"] if report == "change" else [None, "explicit"])),
         report=report,

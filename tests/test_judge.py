@@ -18,9 +18,12 @@ PACKAGE = Path(rpq.__file__).parent
 WINDOW = rpq.Window(size=10, slide=1)
 ALLOWED = {
     "paths/which_judge.py",  # chooses
-    "patterns/pattern_query.py",  # joins relations without loops, and has no index
+    "patterns/pattern_query.py",  # joins relations without loops
+    "patterns/path_relations.py",  # a budget is a part of what a relation of simple paths holds
     "queries/query.py",  # refuses other words
     "spark/streaming.py",  # refuses a way with the budget of simple paths
+    "paths/which_way.py",  # follows paths backwards where none is in doubt
+    "patterns/chains.py",  # what is between two simple paths is no simple path
     "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need
 }
 

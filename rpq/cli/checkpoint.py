@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rpq.cli.identity import differences
 from rpq.errors import RpqError
 from rpq.files.described import Damage, Described
+from rpq.queries.row_guard import MOST_ROWS
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -63,8 +64,8 @@ def read_checkpoint(
     *,
     threads: int,
     memory_limit: int | None,
-    max_rows: int | None,
     witness: bool,
+    max_rows: int | None = MOST_ROWS,
 ) -> Resumed | None:
     """Return what stands in the file, None if there is no file; `CheckpointError` if it is another run's.
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
+from rpq.paths.budget import aside_of, budget_error
 from rpq.paths.index import layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
@@ -162,20 +163,7 @@ class PathQuery(RunningQuery):
         return [overrun for index in self.workers for overrun in index.take_overruns()]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        query = self.question
-        if query.on_budget != "error":
-            return None
-        place = "" if report.row is None else f"at tuple {report.row} of the batch, "
-        return ConflictBudgetError(
-            f"query {report.query!r}: {place}at time {report.timestamp}, the simple paths from {report.root!r} took "
-            f"{report.size:,} nodes; the budget is {query.simple_budget:,}. That root is set aside until its "
-            'conflicts have left the window. Raise simple_budget, or accept this with on_budget="set_aside"',
-            query=report.query,
-            root=report.root,
-            row=report.row,
-            size=report.size,
-            budget=query.simple_budget,
-        )
+        return budget_error(self.question, report)
 
     def set_aside(self) -> list[int]:
         return [root for index in self.workers for root in index.aside]
@@ -204,7 +192,7 @@ class PathQuery(RunningQuery):
         if sum(count for _, count in latency) > _LARGEST_COUNT:
             raise Damage("more latencies were counted than there can be")
         figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
-        aside = _aside(saved, id_of)
+        aside = aside_of(saved["set_aside"], id_of) if "set_aside" in saved else {}
         for index in self.workers:
             index.set_aside(aside)
         load()
@@ -240,18 +228,6 @@ class PathQuery(RunningQuery):
 
 _FIGURES = ("conflicts", "searches")
 _OF_DOUBT = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
-
-
-def _aside(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
-    """The roots that were set aside, each with the size at which it was. Raises `Damage`."""
-    pairs = [pair.tuple_of(2) for pair in saved["set_aside"]] if "set_aside" in saved else []
-    aside = {root.vertex(): size.whole(0) for root, size in pairs}
-    if len(aside) < len(pairs):
-        raise Damage("a root is set aside twice")
-    found = {id_of(root): size for root, size in aside.items()}
-    if min(found, default=0) < 0:
-        raise Damage("a root is set aside that is no vertex")
-    return found
 
 
 def _among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex] | None) -> np.ndarray:

@@ -39,7 +39,7 @@ def atoms_to_evaluate(query: PatternQuery) -> tuple[Atom, ...]:
 
 
 def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:
-    """Return atoms with the same distinct solutions in these columns, every chain being one of them; the others as they are.
+    r"""Return atoms with the same distinct solutions in these columns, every chain being one; the others as they are.
 
     An atom made of a chain stands where the first of its atoms stood, and reads in its direction. O(atoms²), and
     compiling what is merged.

@@ -23,6 +23,11 @@ def check(store: RelationStore) -> None:
     _check_wheels(held, edges)
 
 
+def pairs_of(store: RelationStore, relation: int) -> set[tuple[int, int]]:
+    """The edges of a relation: their sources and targets. O(edges of all relations)."""
+    return {(source, target) for number, source, target in _edges(store.relations).values() if number == relation}
+
+
 def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
     """Edge -> (relation, source, target); asserts that all others are free."""
     state = held.state

@@ -3,6 +3,9 @@
 One edge of one relation changes at a time. An edge that comes is entered and then enumerated, an edge that goes (by a
 delete, at a time boundary, or because a count window is full) is enumerated and then taken out. AT_EDGE names it
 while that goes on, so that a call that stopped where the output was full goes on there.
+
+Derived relations (the pairs of path atoms) do not follow from the tuples here: how they change comes with them, as
+events in order (`Changes`). At a boundary these come with the edges that leave at that moment, in a tuple behind the edges.
 """
 
 import numpy as np
@@ -11,7 +14,7 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.edge_records import drop_edge, enter_window, leave_window, make_edge, make_younger
-from rpq.patterns.edge_table import find, prefetch_edge
+from rpq.patterns.edge_table import find, prefetch_edge, prefetch_record
 from rpq.patterns.join import enumerate_edge
 from rpq.patterns.prefetching import prefetch_at
 from rpq.patterns.support_lists import change_supports
@@ -21,6 +24,10 @@ from rpq.patterns.tables import (
     AT_EDGE,
     AT_SEED,
     AT_STEP,
+    CHANGE,
+    CHANGE_ORDER,
+    CHANGE_PAIR,
+    CHANGES,
     CHANGING,
     COUNT_WINDOW,
     COUNT_WINDOWS,
@@ -28,6 +35,7 @@ from rpq.patterns.tables import (
     CROSSING,
     CURSOR,
     DELETED,
+    DERIVING,
     DONE,
     EDGE,
     EDGE_LONG,
@@ -41,6 +49,7 @@ from rpq.patterns.tables import (
     KIND,
     LATE,
     LOOPLESS,
+    LOW,
     NEXT_BOUNDARY,
     NUMBER,
     NUMBERED,
@@ -110,6 +119,74 @@ def _go_on_leaving(relations, plans, output, explicit_only):
 
 
 @njit(cache=True, nogil=True)
+def _go_on_entering(relations, plans, output):
+    """Report what the current edge brings, which is in its relation."""
+    state = plans.state
+    if state[ENTERING] != 0:
+        code = change_supports(relations, state[AT_EDGE], True)
+        if code != DONE:
+            return code
+        state[ENTERING] = 0
+    code = enumerate_edge(relations, plans, output, state[AT_EDGE], False)
+    if code == DONE:
+        state[AT_EDGE] = 0
+    return code
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _look_ahead_of_pair(relations, relation, changes, place, end):
+    """Ask for the memory that later pairs of an event will need."""
+    stride = relations.state[STRIDE]
+    if place + 2 * AHEAD < end:
+        pair = changes.pairs[place + 2 * AHEAD]
+        prefetch_edge(relations, relation, pair >> 32, pair & LOW)
+        prefetch_at(relations.lists, (pair >> 32) * stride)
+        prefetch_at(relations.lists, (pair & LOW) * stride)
+    if place + AHEAD < end:
+        pair = changes.pairs[place + AHEAD]
+        prefetch_record(relations, relation, pair >> 32, pair & LOW)
+
+
+@njit(cache=True, nogil=True)
+def change_derived(relations, plans, output, changes):
+    """Let the derived edges of the next event come or go."""
+    state = plans.state
+    event = state[CHANGE]
+    relation = np.int64(changes.relation[event])
+    comes = changes.sign[event] > 0
+    while state[CHANGE_PAIR] < changes.end[event]:
+        if state[AT_EDGE] == 0:
+            pair = changes.pairs[state[CHANGE_PAIR]]
+            _look_ahead_of_pair(relations, relation, changes, state[CHANGE_PAIR], changes.end[event])
+            if comes:
+                never = np.int64(NEVER)
+                edge = make_edge(relations, relation, pair >> 32, pair & LOW, state[EVENT_TIME], never)
+                if edge < 0:
+                    return -edge
+                _begin(relations, plans, edge, 1)
+                state[ENTERING] = 1 if _has_supports(relations, edge) else 0
+                state[INSERTED] += 1
+            else:
+                _begin(relations, plans, find(relations, relation, pair >> 32, pair & LOW), -1)
+                state[DELETED] += 1
+            state[DERIVING] = 1
+        if comes:
+            code = _go_on_entering(relations, plans, output)
+        else:
+            code = _go_on_leaving(relations, plans, output, state[ORDER] & 1 == 0)
+        if code != DONE:
+            return code
+        state[DERIVING] = 0
+        state[CHANGE_PAIR] += 1
+    event += 1
+    state[CHANGE] = event
+    more = event < state[CHANGES]
+    state[CHANGE_ORDER] = changes.order[event] if more else np.int64(NEVER)
+    state[CHANGE_PAIR] = changes.first[event] if more else np.int64(0)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
 def expire_slide(relations, plans, output, window, limit):
     """Take out what leaves a window at slides up to `limit`."""
     if plans.state[AT_EDGE] != 0:
@@ -133,10 +210,14 @@ def expire_slide(relations, plans, output, window, limit):
 
 
 @njit(cache=True, nogil=True)
-def cross_to(relations, plans, output, time):
+def cross_to(relations, plans, output, changes, time):
     """Process the time boundaries up to a stream time, those of all windows in order of time; one moment is one event."""
     state, windows = relations.state, relations.window
-    if plans.state[AT_EDGE] != 0:
+    if plans.state[DERIVING] != 0:
+        code = change_derived(relations, plans, output, changes)
+        if code != DONE:
+            return code
+    elif plans.state[AT_EDGE] != 0:
         code = _go_on_leaving(relations, plans, output, True)
         if code != DONE:
             return code
@@ -148,6 +229,8 @@ def cross_to(relations, plans, output, time):
                 slide = next_slide(relations, window, time // windows[base + SLIDE])
                 if slide != NEVER:
                     moment = min(moment, slide * windows[base + SLIDE])
+        if plans.state[CHANGE_ORDER] <= plans.state[ORDER]:
+            moment = min(moment, changes.time[plans.state[CHANGE]])
         if moment == NEVER:
             break
         plans.state[EVENT_TIME] = moment
@@ -157,6 +240,10 @@ def cross_to(relations, plans, output, time):
                 code = expire_slide(relations, plans, output, window, windows[base + CURSOR])
                 if code != DONE:
                     return code
+        while plans.state[CHANGE_ORDER] <= plans.state[ORDER] and changes.time[plans.state[CHANGE]] == moment:
+            code = change_derived(relations, plans, output, changes)
+            if code != DONE:
+                return code
     state[STREAM_TIME] = time
     following = np.int64(NEVER)
     for window in range(state[WINDOWS]):
@@ -209,15 +296,7 @@ def _insert(relations, plans, output, relation, source, target, time, number):
         _count(relations, plans, relation, INSERTED)
         _begin(relations, plans, edge, 1)
         state[ENTERING] = 1 if _has_supports(relations, edge) else 0
-    if state[ENTERING] != 0:
-        code = change_supports(relations, state[AT_EDGE], True)
-        if code != DONE:
-            return code
-        state[ENTERING] = 0
-    code = enumerate_edge(relations, plans, output, state[AT_EDGE], False)
-    if code == DONE:
-        state[AT_EDGE] = 0
-    return code
+    return _go_on_entering(relations, plans, output)
 
 
 @njit(cache=True, nogil=True)
@@ -289,7 +368,7 @@ def _look_ahead(relations, tuples, i):
 
 
 @njit(cache=True, nogil=True)
-def apply_tuples(relations, plans, output, tuples, count):
+def apply_tuples(relations, plans, output, tuples, count, changes):
     """Apply the tuples of a chunk from TUPLE on; DONE, or what Python must do before the same call goes on."""
     state = plans.state
     now = np.int64(0)  # reading the counter takes as long as a small tuple, so where one ends the next one begins
@@ -308,9 +387,9 @@ def apply_tuples(relations, plans, output, tuples, count):
                 _look_ahead(relations, tuples, i + AHEAD)
             if relations.state[HAS_TIME] == 0:
                 start_clock(relations, time)
-            elif time >= relations.state[NEXT_BOUNDARY]:
+            elif time >= relations.state[NEXT_BOUNDARY] or state[CHANGE_ORDER] <= 2 * i:
                 state[ORDER] = 2 * i
-                code = cross_to(relations, plans, output, time)
+                code = cross_to(relations, plans, output, changes, max(time, relations.state[STREAM_TIME]))
                 if code != DONE:
                     return code
             relations.state[STREAM_TIME] = max(relations.state[STREAM_TIME], time)
@@ -340,6 +419,11 @@ def apply_tuples(relations, plans, output, tuples, count):
                 if code != DONE:
                     return code
                 state[READ] += 1
+        while state[CHANGE_ORDER] <= 2 * i + 1:
+            code = change_derived(relations, plans, output, changes)
+            if code != DONE:
+                return code
+        if is_read:
             now = np.int64(cycles())
             count_ticks(plans.latency, now - state[STARTED])
             state[STARTED] = 0
@@ -350,12 +434,12 @@ def apply_tuples(relations, plans, output, tuples, count):
 
 
 @njit(cache=True, nogil=True)
-def advance_to(relations, plans, output, time):
+def advance_to(relations, plans, output, time, changes):
     """Move the stream time without a tuple; codes as `apply_tuples`."""
     if relations.state[HAS_TIME] == 0:
         start_clock(relations, time)
-    elif time >= relations.state[NEXT_BOUNDARY]:
-        code = cross_to(relations, plans, output, time)
+    elif time >= relations.state[NEXT_BOUNDARY] or plans.state[CHANGE_ORDER] == 0:
+        code = cross_to(relations, plans, output, changes, max(time, relations.state[STREAM_TIME]))
         if code != DONE:
             return code
     relations.state[STREAM_TIME] = max(relations.state[STREAM_TIME], time)

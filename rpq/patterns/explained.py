@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rpq.errors import QueryError
-from rpq.patterns.meanings import Meaning, Named, meanings_of, variable
+from rpq.patterns.directed_atoms import directed
+from rpq.patterns.meanings import Meaning, Named, meanings_of, name_of_read, variable
 from rpq.patterns.plan import Part, describe_seed, plan_pattern, shown_atom
 from rpq.patterns.support_tables import can_have_supports, spanning_tree
 from rpq.queries.pattern import Pattern
@@ -193,10 +194,10 @@ def explain_pattern(
     """The same of a pattern and its text, without a window."""
     isomorphism = matching == "isomorphism"
     meanings = []
-    for meaning in meanings_of(pattern, isomorphism=isomorphism):
-        labels = list(dict.fromkeys(str(label) for _, label, _ in meaning.edges))
+    for meaning in meanings_of(directed(pattern.atoms), isomorphism=isomorphism):
+        labels = list(dict.fromkeys(name_of_read(reads) for _, reads, _ in meaning.edges))
         names = sorted(meaning.names)
-        atoms = meaning.atoms(lambda label, labels=labels: labels.index(str(label)), names.index)  # type: ignore[misc]
+        atoms = meaning.atoms(lambda reads, labels=labels: labels.index(name_of_read(reads)), names.index)  # type: ignore[misc]
         shown = _texts_of(names)
         plan = plan_pattern(atoms, select=[variable(name) for name in pattern.columns], isomorphism=isomorphism)
         meanings.append(

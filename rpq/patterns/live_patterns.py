@@ -13,7 +13,21 @@ from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.row_writing import WIDEST
 from rpq.patterns.support_choice import SupportChoice
-from rpq.patterns.tables import DONE, NEED_OUTPUT, Output, Tuples
+from rpq.patterns.tables import DONE, NEED_OUTPUT, Changes, Output, Tuples
+from rpq.patterns.wheel import NEVER
+
+_NO_EVENTS = np.zeros(0, np.int64)
+NO_CHANGES = Changes(
+    order=_NO_EVENTS,
+    time=_NO_EVENTS,
+    sign=np.zeros(0, np.int8),
+    relation=np.zeros(0, np.int32),
+    first=_NO_EVENTS,
+    end=_NO_EVENTS,
+    pairs=_NO_EVENTS,
+)
+"""Derived relations stay as they are."""
+_NO_CHANGES = view(NO_CHANGES)
 
 
 class Run(NamedTuple):
@@ -70,19 +84,27 @@ class LivePatterns:
             self.store.have_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
         self.apply_view(view(tuples), len(tuples.source))
 
-    def apply_view(self, tuples: Any, count: int) -> None:
-        """Apply the view of a chunk, for whose vertices there is room; its rows are delivered."""
+    def apply_view(self, tuples: Any, count: int, changes: Changes = NO_CHANGES) -> None:
+        """Apply the view of a chunk, for whose vertices there is room, and what it changes in derived relations."""
         state = self.plan_tables.plans.state
         state[tables.TUPLE] = state[tables.STARTED] = 0
         state[tables.PHASE] = tables.CROSSING
-        self._call(drive.apply_tuples, tuples, count)
+        self._call(drive.apply_tuples, tuples, count, self._expected(changes))
         if self.chooses:
             self.choice.review()
 
-    def advance(self, time: int) -> None:
-        """Move the stream time; rows of boundaries are delivered."""
+    def advance(self, time: int, changes: Changes = NO_CHANGES) -> None:
+        """Move the stream time; rows of boundaries, and of changes of derived relations by then, are delivered."""
         self.plan_tables.plans.state[tables.ORDER] = 0
-        self._call(drive.advance_to, int(time))
+        self._call(drive.advance_to, int(time), self._expected(changes))
+
+    def _expected(self, changes: Changes) -> Any:
+        """The view of changes, which kernels are told of."""
+        state, count = self.plan_tables.plans.state, len(changes.order)
+        state[[tables.CHANGE, tables.CHANGES]] = 0, count
+        state[tables.CHANGE_ORDER] = changes.order[0] if count else NEVER
+        state[tables.CHANGE_PAIR] = changes.first[0] if count else 0
+        return view(changes) if count else _NO_CHANGES
 
     def answers(self, query: int) -> None:
         """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and what joining them costs).

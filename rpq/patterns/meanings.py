@@ -8,13 +8,12 @@ match, as a union, and two places with one literal choose each for themselves. S
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rpq.errors import QueryError
+from rpq.patterns.directed_atoms import DirectedAtom, PathRead, vertices_of
 from rpq.patterns.plan import Atom
-from rpq.queries.literals import lexical_form
-from rpq.queries.pattern import Pattern
 from rpq.queries.pattern_text import Constant
 from rpq.queries.pattern_text import Term as AskedTerm
 
@@ -28,22 +27,32 @@ class Named(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """Edges between terms: variables as `plan` has them (a blank node is one that is not selected), and names."""
+    """What is read between terms: variables as `plan` has them (a blank node is one that is not selected), and names."""
 
-    edges: tuple[tuple[str | Named, str, str | Named], ...]
+    edges: tuple[tuple[str | Named, str | PathRead, str | Named], ...]
 
     @property
     def names(self) -> set[str]:
         """The names of the constants."""
         return {term.name for source, _, target in self.edges for term in (source, target) if isinstance(term, Named)}
 
-    def atoms(self, relation_of: Callable[[str], int], id_of: Callable[[str], int]) -> list[Atom]:
+    def shown_by(self, columns: Sequence[str]) -> bool:
+        """Whether columns have every variable, so that no two bindings give the same row."""
+        ends = {term for source, _, target in self.edges for term in (source, target) if isinstance(term, str)}
+        return ends <= {variable(name) for name in columns}
+
+    def atoms(self, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> list[Atom]:
         """The atoms, by relations and ids of vertices."""
 
         def known(term: str | Named) -> str | int:
             return id_of(term.name) if isinstance(term, Named) else term
 
-        return [Atom(known(source), relation_of(label), known(target)) for source, label, target in self.edges]
+        return [Atom(known(source), relation_of(reads), known(target)) for source, reads, target in self.edges]
+
+
+def name_of_read(reads: str | PathRead) -> str:
+    """What is read, as a text: a label, or the expression of a path."""
+    return reads if isinstance(reads, str) else reads.expression
 
 
 def variable(name: str) -> str:
@@ -51,13 +60,14 @@ def variable(name: str) -> str:
     return f"?{name}"
 
 
-def meanings_of(pattern: Pattern, *, isomorphism: bool) -> list[Meaning]:
-    """All meanings of a pattern: one for each choice of a vertex for each place with a literal.
+def meanings_of(atoms: Sequence[DirectedAtom], *, isomorphism: bool) -> list[Meaning]:
+    """All meanings of a pattern of these atoms: one for each choice of a vertex for each place with a literal.
 
     With `isomorphism` different terms stand for different vertices, so choices where they do not are none. Raises
     `QueryError` where there are too many.
     """
-    choices = [_vertices(constant) for constant in pattern.constants]
+    constants = [term for source, _, target in atoms for term in (source, target) if isinstance(term, Constant)]
+    choices = [vertices_of(constant) for constant in constants]
     count = 1
     for choice in choices:
         count *= len(choice)
@@ -69,18 +79,13 @@ def meanings_of(pattern: Pattern, *, isomorphism: bool) -> list[Meaning]:
         )
     found = []
     for chosen in itertools.product(*choices):
-        stands_for = {(constant.name, name) for constant, name in zip(pattern.constants, chosen, strict=True)}
+        stands_for = {(constant.name, name) for constant, name in zip(constants, chosen, strict=True)}
         if isomorphism and len({name for _, name in stands_for}) < len(stands_for):
             continue
         waiting = iter(chosen)
-        edges = [(_term(source, waiting), label, _term(target, waiting)) for source, label, target in pattern.edges]
+        edges = [(_term(source, waiting), reads, _term(target, waiting)) for source, reads, target in atoms]
         found.append(Meaning(tuple(edges)))
     return found
-
-
-def _vertices(constant: Constant) -> list[str]:
-    name = constant.name
-    return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
 
 
 def _term(term: AskedTerm, waiting: Iterator[str]) -> str | Named:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rpq.patterns import tables
-from rpq.patterns.consistency import check
+from rpq.patterns.consistency import check, pairs_of
 from rpq.patterns.constants import Constants
 from rpq.patterns.delivered import Delivered, PartRows
 from rpq.patterns.live_patterns import LivePatterns
+from rpq.patterns.path_relations import PathContent, PathRelations
 from rpq.patterns.plan import Part
 from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.shared_relations import Content, SharedRelations
+from rpq.patterns.tables import Changes
+from rpq.patterns.tally import Tally
 from rpq.queries.division import Division
 from rpq.queries.protocol import Resources
 from rpq.results.delta import Delta
 from rpq.stream.chunk import Chunk
-from rpq.stream.snapshot import Edges
+from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import Window
 
 
 class Place(NamedTuple):
@@ -76,6 +80,11 @@ class PatternHost:
         self.is_own = np.ones(0, bool)
         """Which vertices are this share's; the first column of a row decides."""
         self._guard = resources.guard
+        self.paths = PathRelations(
+            self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard
+        )
+        self._tallies: dict[tuple[Window, int], Tally] = {}  # by window and origin
+        self._graph: SnapshotGraph | None = None
         self._delivered = Delivered()
         self._sink = self._delivered
         self._live = LivePatterns(
@@ -110,6 +119,15 @@ class PatternHost:
         """That number was given in a saved engine."""
         self._origins = max(self._origins, origin)
 
+    def tally(self, window: Window, origin: int) -> Tally:
+        """What counts for the patterns with path atoms over a window."""
+        tally = self._tallies.get((window, origin))
+        if tally is None:
+            tally = self._tallies[window, origin] = Tally(window)
+            if self._graph is not None:
+                tally.make_room(self._graph.capacity)
+        return tally
+
     def add_part(self, name: str, place: Place, part: Part, *, explicit: bool, told: bool) -> int:
         """Let changes of a part of a query's pattern be enumerated from now on; its number.
 
@@ -122,6 +140,10 @@ class PatternHost:
         self._parts[self._numbers] = name, place
         return self._numbers
 
+    def number_of(self, content: Content | PathContent) -> int:
+        """The number of a relation in the store."""
+        return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
+
     def remove_part(self, number: int) -> None:
         """Enumerate changes of a part no more."""
         self.tables.remove(number)
@@ -133,13 +155,18 @@ class PatternHost:
 
         O(edges, and what joining them costs).
         """
+        nothing = PartRows(np.zeros((0, tables.RUN), np.int64), np.zeros(0, np.int32))
+        return self._aside(lambda: self._live.answers(number), most=most).by_part().get(number, nothing)
+
+    def _aside(self, call: Callable[[], None], *, most: int | None = None) -> Delivered:
+        """What a call delivers, beside what is delivered of the stream, and without asking the guard."""
         sink, self._sink, self._live.guard = self._sink, Delivered(), None
         self._most_answers = most
         try:
             with suppress(_EnoughError):
-                self._live.answers(number)
-            nothing = PartRows(np.zeros((0, tables.RUN), np.int64), np.zeros(0, np.int32))
-            return self._sink.by_part().get(number, nothing)
+                call()
+            found: Delivered = self._sink
+            return found
         finally:
             self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
 
@@ -185,14 +212,26 @@ class PatternHost:
             part = max(told, key=told.__getitem__)
             raise self._rows.error(self._parts[part][0], told[part], place=order // 2)
 
+    def settle(self, content: PathContent) -> None:
+        """Let a derived relation have the pairs of the roots that are needed by now. Raises `MemoryLimitError`."""
+        self._change_quietly(self.paths.settle(content))
+
+    def _change_quietly(self, changes: Changes) -> None:
+        """Let derived relations change by pairs that no atom can use yet, or any more."""
+        if len(changes.order):
+            time = int(self.store.relations.state[tables.STREAM_TIME])
+            self._aside(lambda: self._live.advance(time, changes))
+
     # --- as a job of the crew --------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
         """Take in label ids with their names."""
         self.relations.set_labels(labels, names)
+        self.paths.set_labels(labels, names)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Let the ids of the dictionary be used; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        self._graph = graph
         if vertices.count > self.vertex_room:
             self.store.have_vertices(vertices.count)
             self.vertex_room = int(self.store.relations.state[tables.VERTICES])
@@ -200,15 +239,28 @@ class PatternHost:
             more = self.vertex_room - len(self.is_own)
             self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
             (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
-        for name in sorted(self.constants.meet(vertices, fresh)):
+        met = self.constants.meet(vertices, fresh)
+        for name in sorted(met):
             self.members[name].resolve()
+        self.paths.make_room(self.vertex_room, graph, are_met=bool(met))
+        for tally in self._tallies.values():
+            tally.make_room(graph.capacity)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = 0
-        self._live.apply_view(tuples, len(chunk.timestamp))
-        self.tuples += len(chunk.timestamp)
+        count = len(chunk.timestamp)
+        if self.paths:
+            changes, failure, place = self.paths.apply(chunk, tuples, edges)
+            self._live.apply_view(tuples, place, changes)
+            if failure is not None:
+                raise failure
+            for tally in self._tallies.values():
+                tally.apply(tuples, count)
+        else:
+            self._live.apply_view(tuples, count)
+        self.tuples += count
         self.is_delete = chunk.delete
 
     @property
@@ -230,17 +282,25 @@ class PatternHost:
         """Move the stream time without a tuple; the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = 0
-        self._live.advance(time)
+        self._live.advance(time, self.paths.advance(time))
+        for tally in self._tallies.values():
+            tally.advance(time)
         return self.deltas()
 
     def sweep(self) -> None:
-        """What has left a window has left its relations, since both move their time together."""
+        """Let go of what has left the windows. Relations have done so: they move their time together."""
+        self._change_quietly(self.paths.sweep())
+        self._tallies = {key: tally for key, tally in self._tallies.items() if tally.is_used}
+        for tally in self._tallies.values():
+            assert self._graph is not None
+            tally.sweep(self._graph.edges.label)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
-        return shared + sum(member.nbytes for member in self.members.values())
+        of_paths = self.paths.nbytes + sum(tally.nbytes for tally in self._tallies.values())
+        return shared + of_paths + sum(member.nbytes for member in self.members.values())
 
     def ask_for(self, size: int) -> None:
         """Tell the guard that `size` bytes more are about to be taken, without a tuple; it may refuse."""
@@ -254,6 +314,7 @@ class PatternHost:
     def _check(self) -> None:
         """Assert the structural invariants. O(everything)."""
         check(self.store)
+        self.paths._check(lambda relation: pairs_of(self.store, relation))
         assert {name for name, _ in self._parts.values()} <= {*self.members}, "a part of a query that is gone"
         assert sorted(self.tables.queries()) == sorted(self._parts), "parts and plans differ"
         for member in self.members.values():

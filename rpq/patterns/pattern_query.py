@@ -6,29 +6,37 @@ variables, literals or DISTINCT, `Solutions` makes its rows from theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.errors import ConflictBudgetError, QueryError
 from rpq.files.described import Damage, Described
+from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
+from rpq.patterns.chains import atoms_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
+from rpq.patterns.directed_atoms import Neighbours, PathRead, Roots, directed
 from rpq.patterns.explained import Explanation
 from rpq.patterns.meanings import Meaning, meanings_of, variable
+from rpq.patterns.path_relations import Need, PathContent, PathRelation, content_of
 from rpq.patterns.pattern_host import PatternHost, Place
-from rpq.patterns.pattern_witness import witness_of
+from rpq.patterns.pattern_witness import Held, witness_of
 from rpq.patterns.plan import Part, Plan, condition_part, is_one_part, plan_pattern
 from rpq.patterns.running_explained import explain_running
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Solutions
+from rpq.patterns.tally import Tally
 from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
-from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery, Worker
+from rpq.queries.pattern_text import Atom
+from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
+from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.results.netting import ends_of_kept, net_rows
 from rpq.stream.chunk import Chunk
@@ -39,6 +47,14 @@ _NOT_HELD = int(np.iinfo(np.int64).min)
 _LARGEST_COUNT = 2**56
 _BYTES_AN_EDGE = 100
 """About what an edge takes: its record, its entries in the hash table and in two lists."""
+
+
+class Derived(NamedTuple):
+    """A path of a pattern: what is read for it, from where, and the roots that it needs there."""
+
+    read: PathRead
+    content: PathContent
+    need: Need | None
 
 
 class RunningPattern(RunningQuery):
@@ -53,10 +69,14 @@ class RunningPattern(RunningQuery):
         self.question = question
         self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        self._labels = sorted(question.labels)
+        atoms = directed(_atoms_of(question, witness=resources.witness))
+        self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
+        self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
-        self._meanings = meanings_of(question.pattern, isomorphism=self._is_isomorphism)
+        self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
+        if len(atoms) < len(question.pattern.atoms):
+            self.has_witnesses = False  # nothing is told of the atoms of a chain that is one path
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
         self._is_counted = question.window.kind == "count"
         self._repeats = False  # whether two bindings may give the same row
@@ -74,6 +94,13 @@ class RunningPattern(RunningQuery):
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
         self._origin = self._host.new_origin() if resources.is_late else 0
+        if self._paths and question.window.kind != "time":
+            raise QueryError(
+                f"query {question.name!r}: paths inside patterns are evaluated over windows of time alone so far, "
+                f"rpq.Window(size=…, slide=…), not over {question.window!r}"
+            )
+        if resources.has_static:
+            self.see_that_static_fits()
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
         self._enter()
@@ -88,17 +115,17 @@ class RunningPattern(RunningQuery):
         return self.question.matching == "isomorphism"
 
     def _rows_are_those_of_its_part(self) -> bool:
-        if not self._meanings:
+        if len(self._meanings) != 1 or (self.question.distinct and not self._meanings[0].shown_by(self.question.columns)):
             return False
-        numbers: dict[str, int] = {}
-        atoms = self._meanings[0].atoms(lambda label: numbers.setdefault(label, len(numbers)), self._names.index)
-        if not is_one_part(atoms) or len(self._meanings) > 1 or self.question.distinct:
+        numbers: dict[str | PathRead, int] = {}
+        atoms = self._meanings[0].atoms(lambda reads: numbers.setdefault(reads, len(numbers)), self._names.index)
+        if not is_one_part(atoms):
             return False
         named = {term for atom in atoms for term in (atom.source, atom.target) if isinstance(term, str)}
         self._repeats = len(named) > len(self.question.columns)
         return True
 
-    def _plan(self, meaning: Meaning, relation_of: Callable[[str], int], id_of: Callable[[str], int]) -> Plan:
+    def _plan(self, meaning: Meaning, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> Plan:
         atoms = meaning.atoms(relation_of, id_of)
         select = [variable(name) for name in self.question.columns]
         plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
@@ -117,8 +144,8 @@ class RunningPattern(RunningQuery):
 
     @property
     def _held(self) -> list[Content]:
-        """For each label the relation with all its edges in the window."""
-        return [self._content(label, loopless=False) for label in self._labels]
+        """For each label the relation with all its edges in the window, which counts; none where a tally does."""
+        return [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
 
     @property
     def _joined(self) -> list[Content]:
@@ -126,14 +153,50 @@ class RunningPattern(RunningQuery):
         return [self._content(label, loopless=self.question.paths == "simple") for label in self._labels]
 
     @property
-    def contents(self) -> set[Content]:
+    def contents(self) -> set[Content | PathContent]:
         """What its relations hold."""
+        return {*self._edge_contents, *(derived.content for derived in self._derived)}
+
+    @property
+    def _edge_contents(self) -> set[Content]:
         return {*self._held, *self._joined}
+
+    def _what_paths_read(self) -> list[Derived]:
+        return [
+            Derived(read, content_of(read.expression, self.question, self._origin), self._need(read.roots))
+            for read in self._paths
+        ]
+
+    @property
+    def _path_relations(self) -> Iterator[PathRelation]:
+        return (self._host.paths[derived.content] for derived in self._derived)
+
+    def _need(self, roots: Roots) -> Need | None:
+        if isinstance(roots, Neighbours):
+            content = self._content(roots.label, loopless=self.question.paths == "simple")
+            return Need(roots.names, content, roots.inward)
+        return None if roots is None else Need(roots)
+
+    @property
+    def _tally(self) -> Tally:
+        """What counts where there are path atoms."""
+        return self._host.tally(self.question.window, self._origin)
+
+    @property
+    def _reader(self) -> tuple[object, ...]:
+        """Its labels, to the tally."""
+        return (*self._labels, *(derived.content.words for derived in self._derived))
 
     def _enter(self) -> None:
         """Take relations and put plans in."""
-        for content in self.contents:
+        for content in self._edge_contents:
             self._host.relations.take(content)
+        self._derived = self._what_paths_read()
+        for read, path_content, need in self._derived:
+            self._host.paths.take(path_content, read.expression, self.question, need)
+        if self._paths:
+            self._tally.take(self._reader)
+            self.set_labels(*self._host.relations.labels())
         self._counted_before = self._counted()
         self._latency_before = self._host.latency.copy()
         self.resolve()
@@ -148,7 +211,11 @@ class RunningPattern(RunningQuery):
         for meaning in [*self._parts]:
             self._take_out(meaning)
         self._ids.clear()
-        for content in self.contents:
+        if self._paths:
+            self._tally.release(self._reader)
+        for _, path_content, need in self._derived:
+            self._host.paths.release(path_content, self.question, need)
+        for content in self._edge_contents:
             self._host.relations.release(content)
 
     def resolve(self) -> None:
@@ -165,7 +232,8 @@ class RunningPattern(RunningQuery):
                     self._put_in(number)
 
     def _put_in(self, number: int) -> None:
-        relation = {content.label: self._host.relations[content] for content in self._joined}
+        relation: dict[str | PathRead, int] = {content.label: self._host.relations[content] for content in self._joined}
+        relation |= {derived.read: self._host.paths[derived.content].number for derived in self._derived}
         ids = self._ids[number]
 
         def id_of(name: str) -> int:
@@ -209,12 +277,15 @@ class RunningPattern(RunningQuery):
     # --- what it reads ---------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
-        """The host was told."""
+        if self._paths:
+            self._tally.read(self._reader, labels, self.reads(labels)[:, 0])
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         read = np.zeros(len(labels), bool)
         for label in self._labels:
             read |= labels == self._host.relations.label_id(label)
+        for relation in self._path_relations:
+            read |= relation.reads(labels)
         return read[:, None]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
@@ -223,12 +294,19 @@ class RunningPattern(RunningQuery):
 
     def count_from(self, numbers: Sequence[int]) -> None:
         if self._is_counted:
-            for content in self.contents:
+            for content in self._edge_contents:
                 self._host.relations.set_number(content, numbers[0])
+
+    def see_that_static_fits(self) -> None:
+        if self._paths:
+            raise QueryError(
+                f"query {self.question.name!r}: paths inside patterns do not run across static edges yet: "
+                "push these with a timestamp, or ask for the path in a query of its own"
+            )
 
     def load_static(self, chunk: Chunk) -> None:
         self._host.ask_for(_BYTES_AN_EDGE * len(chunk.edge))
-        for content in self.contents:
+        for content in self._edge_contents:
             mine = chunk.label == self._host.relations.label_id(content.label)
             self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
 
@@ -247,7 +325,7 @@ class RunningPattern(RunningQuery):
     def _fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
         """Let the relations that are empty have the edges that are theirs; others have them, as `is_checked`."""
         store = self._host.store
-        for content in self.contents:
+        for content in self._edge_contents:
             mine = chunk.label == self._host.relations.label_id(content.label)
             if content.loopless:
                 mine &= chunk.source != chunk.target
@@ -261,6 +339,11 @@ class RunningPattern(RunningQuery):
                 or (store.expiries(number, source, target, _NOT_HELD) != expires).any()
             ):
                 raise Damage(f"query {self.question.name!r} holds other edges than one that has the same")
+        for derived in self._derived:
+            self._host.paths.load(derived.content, chunk, slides, is_checked=is_checked)
+            self._host.settle(derived.content)
+        if self._paths:
+            self._tally.load(self._reader, chunk, slides, is_checked=is_checked)
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
@@ -338,6 +421,8 @@ class RunningPattern(RunningQuery):
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
         held = self._graph.edges
+        if self._paths:
+            return [self._tally.slides(self._reader, edges, held.label[edges])]
         found = np.full(len(edges), _NOT_HELD, np.int64)
         for content in self._held:
             mine = held.label[edges] == self._host.relations.label_id(content.label)
@@ -350,7 +435,9 @@ class RunningPattern(RunningQuery):
 
     def explain(self) -> Explanation:
         meanings = [(meaning, self._parts.get(number)) for number, meaning in enumerate(self._meanings)]
-        return explain_running(self.question, self._host, meanings, self._joined)
+        contents: dict[str, Content | PathContent] = {content.label: content for content in self._joined}
+        contents |= {derived.read.expression: derived.content for derived in self._derived}
+        return explain_running(self.question, self._host, meanings, contents)
 
     def witness(
         self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
@@ -358,14 +445,15 @@ class RunningPattern(RunningQuery):
         if not self._is_own(answer):
             return None
         known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
-        content = {content.label: content for content in self._joined}
+        relation = {content.label: self._host.relations[content] for content in self._joined}
         return witness_of(
             [(self._meanings[number], [part for _, part in parts]) for number, parts in self._parts.items()],
             known,
             question=self.question,
             host=self._host,
-            relation_of=lambda label: self._host.relations[content[label]],
-            vertices=vertices,
+            relation_of=relation.__getitem__,
+            index_of={derived.read: self._host.paths[derived.content].index for derived in self._derived}.__getitem__,
+            graph=Held(edges, vertices, labels),
         )
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
@@ -382,6 +470,9 @@ class RunningPattern(RunningQuery):
     def _counted(self) -> np.ndarray:
         """What the relations and the host have counted, in the order of `COUNTS`."""
         store, relations = self._host.store, self._host.relations
+        if self._paths:
+            relevant = self._tally.counted(self._reader)
+            return np.append(relevant, self._host.tuples - relevant.sum())
         relevant = sum((store.counted(relations[content]) for content in self._held), np.zeros(len(COUNTS) - 1, np.int64))
         return np.append(relevant, self._host.tuples - relevant.sum())
 
@@ -400,7 +491,12 @@ class RunningPattern(RunningQuery):
         return self._solutions.nbytes
 
     def figures(self) -> Figures:
-        edges = sum(self._host.store.edges_held(self._host.relations[content]) for content in self._held)
+        counted = self._held or self._joined
+        edges = cells = sum(self._host.store.edges_held(self._host.relations[content]) for content in counted)
+        if self._paths:
+            assert self._graph is not None
+            edges = self._tally.edges_live(self._reader, self._graph.edges.label)
+            cells += sum(relation.index.live()[0] for relation in self._path_relations)
         added, removed = self._rows.tolist()
         return Figures(
             counts=tuple(self._counts()),
@@ -408,10 +504,25 @@ class RunningPattern(RunningQuery):
             removed=removed,
             answers=len(self._own(self._ids_of_answers())),
             edges=edges,
-            cells=edges,
+            cells=cells,
             nbytes=self._host.nbytes // len(self._host.members),
             latency=self._latency(),
         )
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
+
+    @property
+    def may_overrun(self) -> bool:
+        return any(relation.index.may_overrun for relation in self._path_relations)
+
+    def take_overruns(self) -> list[Overrun]:
+        return [overrun for relation in self._path_relations for overrun in relation.take_overruns(self.question.name)]
+
+    def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
+        return budget_error(self.question, report)
+
+    def set_aside(self) -> list[int]:
+        return sorted({root for relation in self._path_relations for root in relation.index.aside})
 
     # --- to go on later --------------------------------------------------------------------------------------
 
@@ -421,6 +532,9 @@ class RunningPattern(RunningQuery):
             "rows": self._rows.tolist(),
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._origin,
+            "set_aside": [
+                [(name_of(root), size) for root, size in relation.index.aside.items()] for relation in self._path_relations
+            ],
         }
 
     def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
@@ -435,16 +549,36 @@ class RunningPattern(RunningQuery):
             self._host.know_origin(origin)
             self._origin = origin
             self._enter()
+        aside = self._read_aside(saved, id_of)
+        for relation, roots in zip(self._path_relations, aside, strict=True):
+            if not relation.is_loaded:
+                relation.index.set_aside(roots)
         load()
+        now_aside = [relation.index.aside for relation in self._path_relations]
+        if any(now.keys() != roots.keys() for now, roots in zip(now_aside, aside, strict=True)):
+            raise Damage("a root is set aside that meets no conflict")
         self._counted_before = self._counted() - np.array(counts, np.int64)
         self._latency_before = self._host.latency - latency
         self._rows[:] = rows
+
+    def _read_aside(self, saved: Described, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
+        """Of each path the roots that were set aside, with the size at which each was. Raises `Damage`."""
+        if "set_aside" not in saved:
+            return [{} for _ in self._paths]
+        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len(self._paths))]
 
     def _check(self) -> None:
         """Assert that what is counted of parts is what the relations hold. O(answers)."""
         if not self._is_direct:
             rows = {meaning: self._rows_of_parts(meaning) for meaning in self._parts}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
+
+
+def _atoms_of(question: PatternQuery, *, witness: bool) -> Sequence[Atom]:
+    """What is evaluated: the atoms, with chains of paths merged, behind whose atoms nothing is told."""
+    if witness or not question.pattern.path_expressions:
+        return question.pattern.atoms
+    return atoms_to_evaluate(question)
 
 
 KIND = Kind(

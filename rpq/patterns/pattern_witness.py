@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rpq.automata.expressions import Inverse
+from rpq.paths.index.delta_index import DeltaIndex
 from rpq.patterns.binding_search import Binding, find_binding
+from rpq.patterns.directed_atoms import PathRead
 from rpq.patterns.meanings import Meaning, Named
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.plan import Part
 from rpq.patterns.witnessed import AtomWitness, Step, Witness
 from rpq.queries.pattern_text import Atom
 from rpq.queries.query import PatternQuery
+from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary
 
 
@@ -23,11 +26,13 @@ def witness_of(
     question: PatternQuery,
     host: PatternHost,
     relation_of: Callable[[str], int],
-    vertices: VertexDictionary,
+    index_of: Callable[[PathRead], DeltaIndex],
+    graph: Held,
 ) -> Witness | None:
     """Why the values of the columns are an answer, None if they are none.
 
-    `meanings` come with the parts of their plans. O(atoms), and O(edges) where the columns leave variables out.
+    `meanings` come with the parts of their plans, one edge an atom of the question. O(atoms), and
+    O(edges) where the columns leave variables out.
     """
     held = _Held(host)
     for meaning, parts in meanings:
@@ -35,9 +40,9 @@ def witness_of(
         if binding is not None:
             atoms = zip(question.pattern.atoms, meaning.edges, strict=True)
             return Witness(
-                binding=tuple((_written(name), vertices.name_of(value)) for name, value in binding.items()),
+                binding=tuple((_written(name), graph.vertices.name_of(value)) for name, value in binding.items()),
                 atoms=tuple(
-                    AtomWitness(atom=str(atom), steps=_steps(atom, edge, binding, host, relation_of, vertices))
+                    AtomWitness(atom=str(atom), steps=_steps(atom, edge, binding, host, relation_of, index_of, graph))
                     for atom, edge in atoms
                 ),
             )
@@ -51,26 +56,56 @@ def _written(variable: str) -> str:
 
 def _steps(
     atom: Atom,
-    edge: tuple[str | Named, str, str | Named],
+    edge: tuple[str | Named, str | PathRead, str | Named],
     binding: Binding,
     host: PatternHost,
     relation_of: Callable[[str], int],
-    vertices: VertexDictionary,
+    index_of: Callable[[PathRead], DeltaIndex],
+    graph: Held,
 ) -> tuple[Step, ...]:
-    """The edge behind an atom. A path behind one that is no edge would be found here."""
-    source, label, target = (end if isinstance(end, str) else host.constants.id_of(end.name) for end in edge)
-    assert isinstance(label, str)
-    first, last = (binding[end] if isinstance(end, str) else end for end in (source, target))
+    """The edge behind an atom, or those of a path from its subject to its object."""
+    ends = [host.constants.id_of(end.name) if isinstance(end, Named) else binding[end] for end in (edge[0], edge[2])]
+    first, last = ends
     assert first is not None and last is not None, "a meaning without one of its constants has no plan"
+    reads = edge[1]
+    if isinstance(reads, PathRead):
+        return _path(index_of(reads), first, last, graph, turned=reads.turned)
     return (
         Step(
-            source=vertices.name_of(first),
-            label=label,
-            target=vertices.name_of(last),
-            timestamp=host.store.time_of(relation_of(label), first, last),
+            source=graph.vertices.name_of(first),
+            label=reads,
+            target=graph.vertices.name_of(last),
+            timestamp=host.store.time_of(relation_of(reads), first, last),
             against=isinstance(atom.expression, Inverse),
         ),
     )
+
+
+def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool) -> tuple[Step, ...]:
+    """The edges of a path of an index; `turned`: it is told from its last vertex to its first."""
+    found = index.witness(first, last, graph.edges)
+    assert found is not None, "a pair that holds has a path"
+    steps = found[::-1] ^ 1 if turned else found
+    edges = graph.edges
+    return tuple(
+        Step(
+            source=graph.vertices.name_of(int(edges.source[step >> 1])),
+            label=graph.labels[int(edges.label[step >> 1])],
+            target=graph.vertices.name_of(int(edges.target[step >> 1])),
+            timestamp=int(edges.timestamp[step >> 1]),
+            against=bool(step & 1),
+        )
+        for step in steps.tolist()
+    )
+
+
+@dataclass(frozen=True)
+class Held:
+    """The edges of the window by id, and the names of what they join."""
+
+    edges: Edges
+    vertices: VertexDictionary
+    labels: list[str]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rpq.patterns.explained import (
@@ -14,6 +14,7 @@ from rpq.patterns.explained import (
     why_no_supports,
 )
 from rpq.patterns.meanings import Meaning
+from rpq.patterns.path_relations import PathContent
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.plan import Part, shown_atom
 from rpq.patterns.shared_relations import Content
@@ -25,18 +26,22 @@ def explain_running(
     question: PatternQuery,
     host: PatternHost,
     meanings: Sequence[tuple[Meaning, Sequence[tuple[int, Part]] | None]],
-    contents: Sequence[Content],
+    contents: Mapping[str, Content | PathContent],
 ) -> Explanation:
-    """`meanings` come with their parts and the numbers that the host gave these; None while a constant has no vertex."""
-    numbers = {host.relations[content]: content for content in contents}
-    readers = {str(content.label): content for content in contents}
+    """`meanings` come with their parts and the numbers that the host gave these; None while a constant has no vertex.
+
+    `contents` are what is read, by its name.
+    """
+    names = {host.number_of(content): name for name, content in contents.items()}
 
     def told(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
-        content = readers[name]
+        content = contents.get(name)
+        if content is None:  # of a path that is read the other way, or as one with others
+            return ExplainedRelation(name=name, atoms=atoms)
         others = tuple(
             other for other, member in host.members.items() if other != question.name and content in member.contents
         )
-        edges = host.store.edges_held(host.relations[content])
+        edges = host.store.edges_held(host.number_of(content))
         return ExplainedRelation(name=name, atoms=atoms, edges=edges, shared_with=others)
 
     return explanation_of(
@@ -44,17 +49,14 @@ def explain_running(
         question.expression,
         distinct=question.distinct,
         matching=question.matching,
-        meanings=[_meaning(host, meaning, parts, numbers) for meaning, parts in meanings],
+        meanings=[_meaning(host, meaning, parts, names) for meaning, parts in meanings],
         relation=told,
     )
 
 
 def _meaning(
-    host: PatternHost, meaning: Meaning, parts: Sequence[tuple[int, Part]] | None, numbers: dict[int, Content]
+    host: PatternHost, meaning: Meaning, parts: Sequence[tuple[int, Part]] | None, names: dict[int, str]
 ) -> ExplainedMeaning:
-    def relation_name(relation: int) -> str:
-        return str(numbers[relation].label)
-
     ids = {identity: name for name in meaning.names if (identity := host.constants.id_of(name)) is not None}
     waits = tuple(sorted(meaning.names - {*ids.values()}))
     texts = {identity: str(Constant(name)) for identity, name in ids.items()}
@@ -63,11 +65,11 @@ def _meaning(
         meaning,
         [part for _, part in joined],
         [
-            shown_atom(part.atoms[0], relation_name, texts.__getitem__)
+            shown_atom(part.atoms[0], names.__getitem__, texts.__getitem__)
             for _, part in parts or ()
             if not part.variables
         ],
-        relation_name=relation_name,
+        relation_name=names.__getitem__,
         vertex_name=texts.__getitem__,
         supports=[why_no_supports(part) or host.why_supports(number) for number, part in joined],
         work=lambda place, atom: host.tables.work_of(joined[place][0])[atom],

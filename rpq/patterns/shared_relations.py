@@ -142,6 +142,10 @@ class SharedRelations:
         if changed:
             self._tell_readers()
 
+    def labels(self) -> tuple[np.ndarray, list[str]]:
+        """The label ids that there are, and their names."""
+        return np.array([*self._label_names], np.int64), [*self._label_names.values()]
+
     def label_id(self, label: str) -> int:
         """The id of a label, -1 if it has none."""
         return self._label_ids.get(label, -1)

@@ -224,8 +224,13 @@ EXPIRED = 14
 STAGE = 15  # how far an insert has come in a count window
 ENTERING = 16  # 1: support lists are being changed for an edge that came
 AT_ANSWER = 17  # the edge that is next when all answers are enumerated
-STARTED = 18  # the cycle counter when the current tuple began; 0 it has not, or no relation reads it
-PLAN_STATE = 19
+CHANGE = 18  # derived changes: the event that is next
+CHANGES = 19  # how many events there are
+CHANGE_ORDER = 20  # the order of the next one, no tuple's if there is none
+CHANGE_PAIR = 21  # which of its pairs is next
+DERIVING = 22  # 1: the changing edge is one of these pairs
+STARTED = 23  # the cycle counter when the current tuple began; 0 it has not, or no relation reads it
+PLAN_STATE = 24
 
 # Values of `Plans.state[PHASE]`.
 CROSSING, EVICTING, CHANGING = range(3)
@@ -295,6 +300,18 @@ class Output(NamedTuple):
     values: np.ndarray  # int32; behind the last value room for a whole vector to be written
     runs: np.ndarray  # int64, RUN a run
     state: np.ndarray  # int64[OUTPUT_STATE]
+
+
+class Changes(NamedTuple):
+    """How derived relations change in a chunk: events in order, each of which takes edges into a relation or out of it."""
+
+    order: np.ndarray  # int64 an event: 2 * tuple + 1, or 2 * tuple for a boundary before it
+    time: np.ndarray  # int64
+    sign: np.ndarray  # int8: 1 they come, -1 they go
+    relation: np.ndarray  # int32
+    first: np.ndarray  # int64: of its edges, in `pairs`
+    end: np.ndarray  # int64
+    pairs: np.ndarray  # int64: source << 32 | target
 
 
 class Tuples(NamedTuple):

@@ -19,7 +19,7 @@ _TAKEN = ("query", "timestamp", "op")
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """Atoms of single edges, and the columns.
+    """Atoms, and the columns.
 
     >>> Pattern.read("?x a ?y . ?y ^b _:z", None).columns
     ('x', 'y')
@@ -35,12 +35,6 @@ class Pattern:
             atoms = parse_pattern(text)
         except automata.ExpressionError as problem:
             raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
-        for atom in atoms:
-            if atom.edge is None:
-                raise QueryError(
-                    f"the path {atom.expression} between {atom.subject} and {atom.object} is not evaluated yet: "
-                    "in a pattern, paths are single labels so far"
-                )
         variables = tuple(dict.fromkeys(term.name for term in _terms(atoms) if isinstance(term, Variable)))
         if not variables:
             raise QueryError(f"the pattern {text} has no variable, so its rows have no columns; ASK says whether it holds")
@@ -51,19 +45,19 @@ class Pattern:
         return pattern
 
     @property
-    def labels(self) -> frozenset[str]:
-        """The labels of the atoms."""
-        return frozenset(label for _, label, _ in self.edges)
+    def edge_labels(self) -> frozenset[str]:
+        """The labels of the edge atoms."""
+        return frozenset(atom.edge[1] for atom in self.atoms if atom.edge is not None)
 
     @property
-    def edges(self) -> list[tuple[Term, str, Term]]:
-        """The atoms in the direction of their edges."""
-        return [atom.edge for atom in self.atoms if atom.edge is not None]
+    def path_expressions(self) -> tuple[str, ...]:
+        """The expressions of the path atoms, each once."""
+        return tuple(dict.fromkeys(str(atom.expression) for atom in self.atoms if atom.edge is None))
 
     @property
     def constants(self) -> list[Constant]:
         """The constants, as often as they stand in the pattern."""
-        return [term for source, _, target in self.edges for term in (source, target) if isinstance(term, Constant)]
+        return [term for term in _terms(self.atoms) if isinstance(term, Constant)]
 
 
 def looks_like_a_pattern(text: str) -> bool:

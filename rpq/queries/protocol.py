@@ -82,6 +82,7 @@ class Resources:
     guard: Guard
     rows: RowGuard = field(default_factory=lambda: RowGuard(None))
     host: Any = None  # what the kind's `host` made, for all its queries in the engine
+    has_static: bool = False  # whether there are static edges
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
 
 
@@ -154,8 +155,8 @@ class Host(Protocol):
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
         """Take in label ids with their names, before the queries do. O(labels)."""
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Let the ids of the dictionary be used, before the queries do; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Let the ids of the dictionary and the graph be used, before the queries do; `fresh` ids are those of new names."""
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `MemoryLimitError`."""
@@ -225,6 +226,10 @@ class RunningQuery(ABC):
         """Let windows of count go on from these inserts, a number for each window; comes before `load`."""
         if any(window.kind == "count" for window in self.windows):
             raise NotImplementedError("queries of this kind have no windows of count")
+
+    def see_that_static_fits(self) -> None:
+        """Raise `QueryError` if it cannot be evaluated beside static edges."""
+        return
 
     def load_static(self, chunk: Chunk) -> None:
         """Let edges be there that never leave, whatever the windows hold; the next `load` tells what they bring as well."""

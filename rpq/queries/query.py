@@ -235,7 +235,9 @@ class PatternQuery(Query):
       window ("slide") or a moment at which something happened ("time"), and then they are explicit
     - `name`, `window`, `semantics`: as of a path query
 
-    Atoms are single edges (a label, or `^` and a label) so far. Raises `QueryError`, and for the text `ExpressionError`.
+    - `paths`, `simple_budget`: as of a path query, for all atoms; with simple paths no atom joins a vertex with itself
+
+    Raises `QueryError`, and for the text `ExpressionError`.
 
     >>> query = Query("?x a2q ?y . ?y ^c2q ?z", window=Window(size=30, slide=1), select=("x", "z"))
     >>> query.columns, sorted(query.labels)
@@ -273,6 +275,7 @@ class PatternQuery(Query):
         pattern = Pattern.read(self.expression, self.select)
         object.__setattr__(self, "select", None if self.select is None else pattern.columns)
         object.__setattr__(self, "_pattern", pattern)
+        object.__setattr__(self, "_paths", tuple(map(compiled, pattern.path_expressions)))
         self._have_name()
 
     @property
@@ -304,13 +307,17 @@ class PatternQuery(Query):
         return self.pattern.columns
 
     @property
-    def labels(self) -> frozenset[str]:
-        """The labels of its atoms.
+    def labels(self) -> frozenset[str] | None:
+        """The labels of its atoms; None where a path may have others than those that it names.
 
-        >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).labels)
-        ['a', 'b']
+        >>> sorted(Query("?x a ?y . ?y (^b|c)+ ?z", window=Window(size=1, slide=1)).labels)
+        ['a', 'b', 'c']
+        >>> Query("?x a ?y . ?y !a ?z", window=Window(size=1, slide=1)).labels is None
+        True
         """
-        return self.pattern.labels
+        if any(symbol.label is None for path in self._automata for symbol in path.symbols):
+            return None
+        return self.named_labels
 
     @property
     def named_labels(self) -> frozenset[str]:
@@ -319,15 +326,21 @@ class PatternQuery(Query):
         >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).named_labels)
         ['a', 'b']
         """
-        return self.pattern.labels
+        return self.pattern.edge_labels.union(*(path.labels for path in self._automata))
 
     def reads(self, label: str) -> bool:
-        """Whether an atom has this label.
+        """Whether an atom can be matched by edges of a label.
 
-        >>> [Query("?x a ?y", window=Window(size=1, slide=1)).reads(label) for label in "ab"]
-        [True, False]
+        >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
+        [True, True, False]
         """
-        return label in self.pattern.labels
+        return label in self.pattern.edge_labels or any(path.is_relevant(label) for path in self._automata)
+
+    @property
+    def _automata(self) -> tuple[automata.DFA, ...]:
+        """Those of its path atoms."""
+        paths: tuple[automata.DFA, ...] = self._paths  # type: ignore[attr-defined]
+        return paths
 
     @property
     def label_set(self) -> LabelSet:
@@ -336,7 +349,7 @@ class PatternQuery(Query):
         >>> Query("?x a ?y . ?y ^b ?z", window=CountWindow(size=9)).label_set.others
         False
         """
-        return LabelSet.of(self.pattern.labels, self.reads)
+        return LabelSet.of(self.named_labels, self.reads)
 
 
 def query_in(language: Language | None, text: str, **options: Any) -> Query:

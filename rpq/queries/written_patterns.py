@@ -21,6 +21,7 @@ def described(query: PatternQuery) -> dict[str, Any]:
         "matching": query.matching,
         "paths": query.paths,
         "semantics": query.semantics,
+        "simple_budget": query.simple_budget,
         "report": query.report,
     }
 
@@ -32,6 +33,8 @@ def read(content: Described) -> PatternQuery:
     if not content["select"].is_none:
         options["select"] = tuple(name.unicode() for name in content["select"])
     options["distinct"] = content["distinct"].flag()
+    if "simple_budget" in content:
+        options["simple_budget"] = content["simple_budget"].whole(1)
     if "report" in content:
         options["report"] = content["report"].unicode()
     try:

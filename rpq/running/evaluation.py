@@ -216,6 +216,8 @@ class Evaluation:
         """Let edges be there for ever; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
+        for running in self.running:
+            running.see_that_static_fits()
         chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8))
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         self.awaits_first = bool(self.graph.statics)
@@ -330,7 +332,7 @@ class Evaluation:
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
         for host in self.running.hosts:
-            host.make_room(self.vertices, used)
+            host.make_room(self.vertices, used, self.graph)
         for running in added:
             running.make_room(self.vertices, used, self.graph)
         self._vertex_room = 0
@@ -346,6 +348,7 @@ class Evaluation:
             guard=self.guard.of(lambda: question.name, lambda: running.workers),
             rows=self.row_guard,
             is_late=is_late,
+            has_static=bool(self.graph.statics),
         )
         running = self.running.start(question, resources, self.labels, self.guard.of)
         return running

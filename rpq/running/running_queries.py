@@ -214,7 +214,7 @@ class RunningQueries:
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
         for host in self.hosts:
-            host.make_room(vertices, fresh)
+            host.make_room(vertices, fresh, graph)
         for running in self._roomy:
             running.make_room(vertices, fresh, graph)
 

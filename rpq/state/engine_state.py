@@ -153,7 +153,7 @@ class Saved:
             waiting = self._enter_waiting(evaluation)
             fresh = np.concatenate([fresh, *waiting.values()])
             for host in evaluation.running.hosts:
-                host.make_room(evaluation.vertices, fresh)
+                host.make_room(evaluation.vertices, fresh, evaluation.graph)
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 running.make_room(evaluation.vertices, fresh, evaluation.graph)
                 running.restore(

@@ -282,6 +282,34 @@ class DeltaIndex:
         kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
         return self.delta()
 
+    def grow(self, roots: np.ndarray) -> PathDelta:
+        """Let vertices, which were none, be roots from now on; the answers of theirs are one event, now.
+
+        Where the guard refuses, they are none.
+        """
+        self.index.table.is_root[roots] = 1
+        self._begin_output()
+        self.state[layout.TUPLE] = 0
+        try:
+            while (code := int(kernels.grow_trees(self.view, roots))) != layout.DONE:
+                self.provide(code)
+            self.judge.judge_load(quiet=False)
+        except BaseException:
+            self.drop(roots)
+            raise
+        kernels.end_event(self.view, self.state[layout.TIME], 1, 0)
+        return self.delta()
+
+    def drop(self, roots: np.ndarray) -> None:
+        """Let vertices be roots no more, without rows. O(size of the index)."""
+        self.index.table.is_root[roots] = 0
+        slots = self.index.table.slot_of[roots]
+        mask = np.zeros_like(self.index.table.conflicted)
+        for slot in slots[slots >= 0].tolist():
+            mask[slot >> 6] |= np.uint64(1 << (slot & 63))
+        self.judge.forget_roots(roots)
+        kernels.drop_trees(self.view, mask)
+
     def load_static(self, chunk: Chunk) -> None:
         """Let edges be there that never expire, whatever the window holds; the next `load`, the first one, enters them."""
         self._waiting = chunk

@@ -256,7 +256,7 @@ def fixpoint(index):
 
 
 @njit(cache=True, nogil=True)
-def _raise_root(index, root, vertex, state, slide):
+def raise_root(index, root, vertex, state, slide):
     """An edge out of the start state: one cell, the root's own, of row (vertex, state)."""
     program, table, fields = index.program, index.table, index.state
     if not table.is_root[root] or (root == vertex and index.settings[SIMPLE]):
@@ -301,7 +301,7 @@ def raise_step(index, u, v, transition_class, slide):
     """Follow an edge u -> v of a transition class from every tree that holds u in a fitting state."""
     program, table = index.program, index.table
     if program.start_target[transition_class] >= 0:
-        code = _raise_root(index, u, v, np.int64(program.start_target[transition_class]), slide)
+        code = raise_root(index, u, v, np.int64(program.start_target[transition_class]), slide)
         if code != DONE:
             return code
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):

@@ -134,5 +134,8 @@ class Judge(Protocol):
     def restore_root(self, root: int) -> bool:
         """Let a root answer again, with rows for its answers. Whether it was set aside; it may go over again."""
 
+    def forget_roots(self, roots: np.ndarray) -> None:
+        """Know nothing any more of vertices that are roots no more; the table still has their cells."""
+
     def check(self) -> None:
         """Assert every invariant, between tuples; slow."""

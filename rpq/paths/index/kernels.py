@@ -3,7 +3,7 @@
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index import apply, events, expiry, insert, live, witness
+from rpq.paths.index import apply, events, expiry, insert, live, roots, witness
 
 
 @njit(cache=True, nogil=True)
@@ -46,6 +46,18 @@ def cross(index, slide, order):
 def settle(index):
     """Push what is pending, to the fixpoint; codes as `apply_chunk`."""
     return insert.fixpoint(index)
+
+
+@njit(cache=True, nogil=True)
+def grow_trees(index, vertices):
+    """Raise the trees of vertices that become roots; codes as `apply_chunk`."""
+    return roots.grow_trees(index, vertices, len(vertices))
+
+
+@njit(cache=True, nogil=True)
+def drop_trees(index, mask):
+    """Clear the trees of roots, a bit for each slot."""
+    roots.drop_trees(index, mask)
 
 
 @njit(cache=True, nogil=True)

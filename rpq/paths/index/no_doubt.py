@@ -79,5 +79,8 @@ class NoDoubt:
         """It was not set aside."""
         return False
 
+    def forget_roots(self, roots: np.ndarray) -> None:
+        """Nothing was known."""
+
     def check(self) -> None:
         """There is nothing to check."""

@@ -239,6 +239,14 @@ class SimpleJudge:
         self._rows.end(1, 1)
         return True
 
+    def forget_roots(self, roots: np.ndarray) -> None:
+        """Forget their paths and conflicts, and that they were set aside."""
+        index, gone = self._index.index, roots.tolist()
+        self.known.forget(self.known.of_roots(gone))
+        release(index, mask_of(index.table, gone))
+        for root in gone:
+            self._aside.sizes.pop(root, None)
+
     # --- conflicts that end ----------------------------------------------------------------------------------
 
     @property

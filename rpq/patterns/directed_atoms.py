@@ -1,0 +1,113 @@
+"""Which way the atoms of a pattern are read, and from where its paths begin.
+
+An edge atom is read along its edge. A path atom is read forward, or against its direction by the reversed expression:
+its pairs are found by growing trees from *roots*, and the end of which there are fewer is where they begin. A constant is
+one root. A variable at which another edge atom has a constant (`?x role moderator`) can only be a vertex with such an
+edge: these are the roots. Otherwise every vertex is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rpq import automata
+from rpq.automata.expressions import Expression, Inverse, Label, SizeError
+from rpq.errors import ExpressionError
+from rpq.queries.literals import lexical_form
+from rpq.queries.pattern_text import Atom, Constant, Term
+from rpq.queries.query import compiled
+
+
+class Neighbours(NamedTuple):
+    """The vertices with an edge of a label to a vertex that has one of these names, or (`inward`) from one."""
+
+    label: str
+    names: frozenset[str]
+    inward: bool
+
+
+Roots = frozenset[str] | Neighbours | None
+"""Where the paths of an atom begin: at vertices with these names, at such neighbours, or anywhere (None)."""
+
+
+class PathRead(NamedTuple):
+    """What a path atom reads: the pairs that a non-empty path of an expression joins, from some roots."""
+
+    expression: str
+    roots: Roots
+    turned: bool = False
+    """Whether it is read from the object of its atom to the subject."""
+
+
+class DirectedAtom(NamedTuple):
+    """An atom in the direction in which it is read: edges of a label, or pairs."""
+
+    source: Term
+    reads: str | PathRead
+    target: Term
+
+
+def vertices_of(constant: Constant) -> list[str]:
+    """The names of the vertices that a constant means: of a literal also that of its lexical form."""
+    name = constant.name
+    return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
+
+
+def directed(atoms: Sequence[Atom]) -> list[DirectedAtom]:
+    """The atoms of a pattern, each in its direction. O(atoms²)."""
+    found: list[DirectedAtom | Atom] = [_edge(atom) or atom for atom in atoms]
+    edges = [atom for atom in found if isinstance(atom, DirectedAtom)]
+    return [atom if isinstance(atom, DirectedAtom) else _path(atom, edges) for atom in found]
+
+
+def _edge(atom: Atom) -> DirectedAtom | None:
+    """An atom that reads the edges of one label; None for others. The empty path joins nothing, so `a?` is `a`."""
+    expression = _without_empty_word(atom.expression)
+    if isinstance(expression, Label):
+        return DirectedAtom(atom.subject, expression.name, atom.object)
+    if isinstance(expression, Inverse) and isinstance(expression.inner, Label):
+        return DirectedAtom(atom.object, expression.inner.name, atom.subject)
+    return None
+
+
+def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
+    expression = _without_empty_word(atom.expression)
+    forward = DirectedAtom(atom.subject, PathRead(str(expression), _roots(atom.subject, edges)), atom.object)
+    roots = _roots(atom.object, edges)
+    if _fewness(forward.reads.roots) >= _fewness(roots):  # type: ignore[union-attr]
+        return forward
+    try:
+        reversal = str(automata.reversal(expression))
+        compiled(reversal)
+    except (SizeError, ExpressionError):  # it would be nested too deep, or its automaton is much larger
+        return forward
+    return DirectedAtom(atom.object, PathRead(reversal, roots, turned=True), atom.subject)
+
+
+def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
+    if isinstance(term, Constant):
+        return frozenset(vertices_of(term))
+    for source, label, target in edges:
+        assert isinstance(label, str)
+        if source == term and isinstance(target, Constant):
+            return Neighbours(label, frozenset(vertices_of(target)), inward=False)
+        if target == term and isinstance(source, Constant):
+            return Neighbours(label, frozenset(vertices_of(source)), inward=True)
+    return None
+
+
+def _fewness(roots: Roots) -> int:
+    if roots is None:
+        return 0
+    return 1 if isinstance(roots, Neighbours) else 2
+
+
+def _without_empty_word(expression: Expression) -> Expression:
+    """The same pairs, by an expression that is the same for `a*` and `a+`."""
+    try:
+        nonempty = automata.nonempty(expression) or expression
+        compiled(str(nonempty))
+    except (SizeError, ExpressionError):
+        return expression
+    return nonempty

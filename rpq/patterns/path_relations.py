@@ -1,0 +1,392 @@
+"""The pairs of path atoms as relations: the Δ indexes that find them, shared by all patterns of an engine.
+
+A path atom reads a *derived relation*. Its edges are the pairs that a path of the atom's expression joins within a window,
+found by an index (`rpq.paths.index`) that runs explicitly whatever the query is: every pair that comes or goes is a row of
+the index, and the rows of a chunk, in the order of its tuples, are how the relation changes (`Changes`). Atoms whose
+expressions have the same non-empty words, under one window and for one kind of paths, share an index and a relation.
+
+An index grows trees for those vertices that some atom needs as *roots* (`directed_atoms.py`). A vertex becomes one before
+the chunk in which an atom may first need it, with the tree that it has by then: pairs that come too early join with
+nothing. Roots that no atom needs are dropped when the engine collects, with their pairs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.errors import MemoryLimitError
+from rpq.files.described import Damage
+from rpq.paths.index import layout
+from rpq.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.paths.program import Compiled
+from rpq.paths.which_judge import judge_for
+from rpq.patterns.changes_of_chunks import merged
+from rpq.patterns.constants import Constants
+from rpq.patterns.edge_ends import neighbours
+from rpq.patterns.live_patterns import NO_CHANGES
+from rpq.patterns.relation import RelationStore
+from rpq.patterns.shared_relations import Content, SharedRelations
+from rpq.patterns.tables import Changes
+from rpq.patterns.wheel import NEVER
+from rpq.queries.protocol import Guard, Overrun
+from rpq.queries.query import PatternQuery, compiled
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.window import Window
+
+_BYTES_A_PAIR = 100
+"""About what a pair takes in a relation: its record, its entries in the hash table and in two lists."""
+
+
+class PathContent(NamedTuple):
+    """What a derived relation holds."""
+
+    words: tuple[Any, ...]
+    """The minimal automaton."""
+    window: Window
+    origin: int = 0
+    """0: all that its window does; others: what came since some query began with an empty one."""
+    budget: int | None = None
+    """Of simple paths, how many nodes may be expanded for a root at a time; None: walks."""
+
+
+class Need(NamedTuple):
+    """Which roots an atom needs: vertices with these names, or their neighbours in a relation."""
+
+    names: frozenset[str]
+    relation: Content | None = None
+    inward: bool = False
+
+
+def content_of(expression: str, question: PatternQuery, origin: int) -> PathContent:
+    """What a path atom of a query reads."""
+    dfa = compiled(expression)
+    columns = [(*symbol, *dfa.transitions[:, column].tolist()) for column, symbol in enumerate(dfa.symbols)]
+    words = tuple(sorted(columns, key=repr)), tuple(dfa.accepting[1:].tolist())
+    budget = question.simple_budget if question.paths == "simple" else None
+    return PathContent(words, question.window, origin, budget)
+
+
+class PathRelation:
+    """One derived relation: its index, the edges of the store that are its pairs, and who needs which roots."""
+
+    def __init__(
+        self, expression: str, question: PatternQuery, number: int, *, capacity: int, guard: Guard
+    ) -> None:
+        self.number = number
+        """Of its relation in the store."""
+        self._compiled = Compiled(compiled(expression))
+        program = self._compiled.program
+        judge = judge_for(question, program, room=capacity)
+        self.index = DeltaIndex(program, question.window, explicit=True, judge=judge, capacity=capacity, guard=guard)
+        self.needs: Counter[Need | None] = Counter()
+        """By how many atoms; None is every vertex."""
+        self.is_loaded = False
+        """Whether it began with what its window held, or with the stream."""
+        self.is_dirty = False
+        """Whether roots may be needed that are none."""
+        self.overruns: dict[str, list[Overrun]] = {}
+        """Of each query that uses it, what it was not told of."""
+        self._forward = np.full(0, -1, np.int16)
+        self._inverse = np.full(0, -1, np.int16)
+        self._is_root = np.zeros(0, np.uint8)
+        self._is_target = np.zeros(0, np.uint8)
+        self._measured: tuple[Any, int] = (None, 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the pairs; asked for often, so the arrays are measured when they were replaced."""
+        if self._measured[0] is not self.index.index:
+            self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
+        return self._measured[1] + self.index.judge.nbytes + self._is_root.nbytes + self._is_target.nbytes
+
+    # --- what it reads ---------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+        """Take in label ids with their names. O(labels)."""
+        if not len(labels):
+            return
+        held = len(self._forward)
+        if (needed := int(labels.max()) + 1) > held:
+            more = np.full(max(needed - held, held, 16), -1, np.int16)
+            self._forward = np.concatenate([self._forward, more])
+            self._inverse = np.concatenate([self._inverse, more])
+            self.index.set_labels(self._forward, self._inverse)
+        self._forward[labels], self._inverse[labels] = np.array(
+            [self._compiled.classes_of(name) for name in names], np.int16
+        ).T
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Which labels steps of its paths can have (boolean)."""
+        is_read: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
+        return is_read
+
+    def make_room(self, vertices: int, edges: int) -> None:
+        """Let vertex and edge ids up to these numbers be used."""
+        more = vertices - len(self._is_root)
+        if more > 0:
+            is_any = None in self.needs
+            self._is_root = np.concatenate([self._is_root, np.full(more, is_any, np.uint8)])
+            self._is_target = np.ones(vertices, np.uint8)
+        self.index.make_room(len(self._is_root), edges, self._is_root, self._is_target)
+
+    # --- roots -----------------------------------------------------------------------------------------------
+
+    def missing(self, wanted: Iterable[int]) -> np.ndarray:
+        """Those of some vertices that are no roots yet."""
+        found = np.fromiter(wanted, np.int64)
+        return np.unique(found[self._is_root[found] == 0])
+
+    def surplus(self, wanted: Iterable[int]) -> np.ndarray:
+        """The roots that are none of these. O(vertices)."""
+        is_surplus = self._is_root.copy()
+        is_surplus[np.fromiter(wanted, np.int64)] = 0
+        return np.flatnonzero(is_surplus)
+
+    @property
+    def no_roots(self) -> np.ndarray:
+        """All vertices that are none. O(vertices)."""
+        return np.flatnonzero(self._is_root == 0)
+
+    def take_overruns(self, query: str) -> list[Overrun]:
+        """The roots that went over their budget since this was last asked for a query."""
+        overruns = self.index.take_overruns()
+        for waiting in self.overruns.values():
+            waiting += overruns
+        taken, self.overruns[query] = self.overruns[query], []
+        return taken
+
+
+class PathRelations:
+    """Gives derived relations to queries, and takes them back; applies chunks to their indexes."""
+
+    def __init__(
+        self, store: RelationStore, relations: SharedRelations, constants: Constants, *, capacity: int, guard: Guard
+    ) -> None:
+        self._store = store
+        self._relations = relations
+        self._constants = constants
+        self._capacity = capacity
+        self._guard = guard
+        self._held: dict[PathContent, PathRelation] = {}
+        self._users: Counter[PathContent] = Counter()
+        self._window: int | None = None
+        self._idle: list[int] = []
+        self._vertices = 0
+        self._graph: SnapshotGraph | None = None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __getitem__(self, content: PathContent) -> PathRelation:
+        return self._held[content]
+
+    # --- whose they are --------------------------------------------------------------------------------------
+
+    def take(self, content: PathContent, expression: str, question: PatternQuery, need: Need | None) -> None:
+        """Let there be a relation for one atom more, of an expression with its words, and these roots in its index.
+
+        Roots that a running index lacks are grown by `settle`. O(labels) where there was no such relation.
+        """
+        self._users[content] += 1
+        if content not in self._held:
+            relation = PathRelation(
+                expression, question, self._new_relation(), capacity=self._capacity, guard=self._guard
+            )
+            relation.set_labels(*self._relations.labels())
+            relation.needs[need] += 1
+            if self._graph is not None:
+                relation.make_room(self._vertices, self._graph.capacity)
+            self._held[content] = relation
+        else:
+            relation = self._held[content]
+            relation.needs[need] += 1
+        relation.overruns.setdefault(question.name, [])
+        relation.is_dirty = True
+
+    def _new_relation(self) -> int:
+        if self._idle:
+            assert self._window is not None
+            number = self._idle.pop()
+            self._store.reuse_relation(number, self._window)
+            return number
+        if self._window is None:
+            self._window = self._store.add_window("unbounded")
+        return self._store.add_relation(self._window)
+
+    def release(self, content: PathContent, question: PatternQuery, need: Need | None) -> None:
+        """Let there be an atom less, whose plans are gone. O(edges of all relations) where it was the last."""
+        relation = self._held[content]
+        relation.needs[need] -= 1
+        if not relation.needs[need]:
+            del relation.needs[need]
+        relation.overruns.pop(question.name, None)
+        self._users[content] -= 1
+        if not self._users[content]:
+            del self._users[content], self._held[content]
+            self._store.empty_relation(relation.number)
+            self._idle.append(relation.number)
+
+    # --- what the host is told -------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+        """Take in label ids with their names."""
+        for relation in self._held.values():
+            relation.set_labels(labels, names)
+
+    def make_room(self, vertices: int, graph: SnapshotGraph, *, are_met: bool) -> None:
+        """Let vertex ids up to a number and the graph be used; `are_met` tells that constants have other ids."""
+        self._vertices, self._graph = vertices, graph
+        for relation in self._held.values():
+            relation.make_room(vertices, graph.capacity)
+            relation.is_dirty |= are_met
+
+    def advance(self, time: int) -> Changes:
+        """Move the stream time without a tuple; what it changes."""
+        found = [(relation.number, relation.index.advance(time)) for relation in self._held.values()]
+        return merged(found)
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> tuple[Changes, MemoryLimitError | None, int]:
+        """Apply a chunk; what it changes, or with a failure what its tuples before a place of it do, and that place."""
+        found: list[tuple[int, PathDelta]] = []
+        failure, place = None, len(chunk.timestamp)
+        for relation in self._held.values():
+            relation.is_loaded = True
+            if None not in relation.needs:
+                try:
+                    found += self._grown(relation, self._candidates(relation, chunk))
+                except MemoryLimitError as problem:
+                    return NO_CHANGES, problem, 0
+            try:
+                relation.index.apply(chunk, tuples, edges)
+            except MemoryLimitError as problem:
+                if int(relation.index.state[layout.TUPLE]) < place:
+                    failure, place = problem, int(relation.index.state[layout.TUPLE])
+            found.append((relation.number, relation.index.delta()))
+        return merged(found, before=None if failure is None else 2 * place), failure, place
+
+    # --- roots -----------------------------------------------------------------------------------------------
+
+    def _wanted(self, relation: PathRelation) -> Iterator[int]:
+        """The vertices that are needed as roots, where not all are."""
+        for need in relation.needs:
+            assert need is not None
+            ids = [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
+            if need.relation is None:
+                yield from ids
+            else:
+                yield from neighbours(self._store, self._relations[need.relation], ids, inward=need.inward).tolist()
+
+    def _candidates(self, relation: PathRelation, chunk: Chunk) -> np.ndarray:
+        """Vertices that a chunk may make needed as roots, and that are none yet."""
+        found = [relation.missing(self._wanted(relation))] if relation.is_dirty else []
+        relation.is_dirty = False
+        for need in relation.needs:
+            assert need is not None
+            if need.relation is None:
+                continue
+            of_label = chunk.label == self._relations.label_id(need.relation.label)
+            if not of_label.any():
+                continue
+            near, far = (chunk.source, chunk.target) if need.inward else (chunk.target, chunk.source)
+            ids = [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
+            found.append(relation.missing(far[of_label & np.isin(near, ids)].tolist()))
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def _grown(self, relation: PathRelation, roots: np.ndarray) -> list[tuple[int, PathDelta]]:
+        """Let vertices be roots; how the relation changes."""
+        return [(relation.number, _copy(relation.index.grow(roots)))] if len(roots) else []
+
+    def settle(self, content: PathContent) -> Changes:
+        """Let a running index have the roots that it lacks; how its relation changes. Raises `MemoryLimitError`."""
+        relation = self._held[content]
+        relation.is_dirty = False
+        missing = relation.no_roots if None in relation.needs else relation.missing(self._wanted(relation))
+        return merged(self._grown(relation, missing))
+
+    def sweep(self) -> Changes:
+        """Let go of everything that has left the windows, and of roots that nobody needs; how relations change."""
+        found = []
+        for relation in self._held.values():
+            index = relation.index
+            index.sweep()
+            if None in relation.needs or not len(roots := relation.surplus(self._wanted(relation))):
+                continue
+            gone = index.answers()
+            gone = gone[np.isin(gone >> 32, roots)]
+            index.drop(roots)
+            time = np.array([index.state[layout.TIME]])
+            event: dict[str, Any] = {"times": time, "kinds": np.array([-1], np.int8), "orders": np.array([0])}
+            nothing = np.zeros(0, np.int64)
+            if len(gone):
+                ends = np.array([len(gone)])
+                found.append((relation.number, PathDelta(pairs=gone, ends=ends, paths=nothing, path_ends=nothing, **event)))
+        return merged(found)
+
+    # --- windows that are there already ----------------------------------------------------------------------
+
+    def load(self, content: PathContent, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
+        """Let an index that is empty have the edges that are its own; one that runs has them, as `is_checked`.
+
+        The relation gets the pairs, nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
+        """
+        relation = self._held[content]
+        index = relation.index
+        mine = relation.reads(chunk.label)
+        mine &= slides > self._now(index)
+        own, expires = Chunk(*(column[mine] for column in chunk)), slides[mine]
+        if not relation.is_loaded:
+            relation.is_loaded = True
+            relation.is_dirty = False
+            if None not in relation.needs:
+                wanted = relation.missing(self._wanted(relation))
+                index.index.table.is_root[wanted] = 1
+            index.load(own, expires, quiet=is_checked)
+            pairs = index.answers()
+            self._ask_for(_BYTES_A_PAIR * len(pairs))
+            nothing = np.zeros(len(pairs), np.int64)
+            self._store.fill_relation(relation.number, pairs >> 32, pairs & layout.LOW_HALF, nothing, nothing + NEVER)
+        elif is_checked and (index.live()[2] != len(own.edge) or (index.slides(own.edge) != expires).any()):
+            raise Damage("a query holds other edges than one that has the same path")
+
+    def _ask_for(self, size: int) -> None:
+        self._guard(5 * size, 0)
+
+    @staticmethod
+    def _now(index: DeltaIndex) -> int:
+        return int(index.state[layout.BASE] + index.state[layout.NOW])
+
+    # --- figures ---------------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the relations."""
+        return sum(relation.nbytes for relation in self._held.values())
+
+    def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:
+        """Assert that each relation has the pairs of its index, and its index the roots that it needs. O(everything)."""
+        for relation in self._held.values():
+            relation.index._check()
+            pairs = {(pair >> 32, pair & layout.LOW_HALF) for pair in relation.index.answers().tolist()}
+            assert pairs_of(relation.number) == pairs, "a derived relation differs from its index"
+            if None in relation.needs:
+                assert not len(relation.no_roots), "a vertex is no root"
+            elif not relation.is_dirty:
+                assert not len(relation.missing(self._wanted(relation))), "a root that is needed is none"
+
+
+def _copy(delta: PathDelta) -> PathDelta:
+    """Rows that the next call of the index does not overwrite."""
+    return PathDelta(
+        pairs=delta.pairs.copy(),
+        times=delta.times.copy(),
+        ends=delta.ends.copy(),
+        kinds=delta.kinds.copy(),
+        orders=delta.orders.copy(),
+        paths=delta.paths,
+        path_ends=delta.path_ends,
+    )

@@ -1,0 +1,204 @@
+"""What becomes of the tuples of a pattern with path atoms: counted for each, and when their edges leave the window.
+
+The relation of an edge atom counts for itself. A path atom reads several labels, which other atoms of its pattern may
+read too, and may not know them in advance. So here is, of one window, for every edge of the snapshot graph when it
+leaves: that decides what becomes of a tuple, whatever its label is. *Readers* are sets of labels that patterns read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import view
+from rpq.files.described import Damage
+from rpq.stream.chunk import Chunk
+from rpq.stream.window import Window
+
+NOT_HELD = int(np.iinfo(np.int64).min)
+
+# Fields of `Tallied.state`.
+_SIZE = 0
+_SLIDE = 1
+_NOW = 2  # the current slide, if _HAS_TIME
+_HAS_TIME = 3
+_READERS = 4
+_STATE = 5
+
+# Of a reader, in `Tallied.counts`: the order of `rpq.queries.protocol.COUNTS`, but for the last.
+_INSERTED, _REFRESHED, _DELETED, _ABSENT, _LATE = range(5)
+_COUNTS = 5
+
+
+class Tallied(NamedTuple):
+    """The arrays of a tally."""
+
+    expiry: np.ndarray  # int64 an edge: the slide at which it leaves the window; the smallest int64 where it was deleted
+    is_read: np.ndarray  # uint8, labels × readers
+    counts: np.ndarray  # int64, readers × 5
+    state: np.ndarray  # int64[_STATE]
+
+
+class Tally:
+    """Counts for the readers of one window. An edge whose slide has come counts as one that is not there."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        state = np.zeros(_STATE, np.int64)
+        state[_SIZE], state[_SLIDE] = window.size, window.slide
+        self._arrays = Tallied(np.full(0, NOT_HELD, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64), state)
+        self._view: Any = None
+        self._readers: list[Hashable] = []
+        self._users: Counter[Hashable] = Counter()
+        self._labels = 0
+
+    # --- readers ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there are readers."""
+        return bool(self._readers)
+
+    def take(self, reader: Hashable) -> None:
+        """Let a set of labels be counted for one query more; `read` says which they are."""
+        self._users[reader] += 1
+        if self._users[reader] == 1:
+            old = len(self._readers)
+            self._readers.append(reader)
+            self._resize([*range(old), -1])
+
+    def release(self, reader: Hashable) -> None:
+        """Let there be a query less."""
+        self._users[reader] -= 1
+        if not self._users[reader]:
+            del self._users[reader]
+            gone = self._readers.index(reader)
+            del self._readers[gone]
+            self._resize([place for place in range(len(self._readers) + 1) if place != gone])
+
+    def _resize(self, places: list[int]) -> None:
+        """Let the readers be those at these places; -1 is a new one."""
+        old = int(self._arrays.state[_READERS])
+        is_read = np.zeros((self._labels, len(places)), np.uint8)
+        counts = np.zeros((len(places), _COUNTS), np.int64)
+        kept = [(new, place) for new, place in enumerate(places) if place >= 0]
+        for new, place in kept:
+            is_read[:, new] = self._arrays.is_read.reshape(self._labels, old)[:, place] if old else 0
+            counts[new] = self._arrays.counts.reshape(old, _COUNTS)[place]
+        self._arrays.state[_READERS] = len(places)
+        self._replace(is_read=is_read.reshape(-1), counts=counts.reshape(-1))
+
+    def _replace(self, **arrays: np.ndarray) -> None:
+        self._arrays = self._arrays._replace(**arrays)
+        self._view = None
+
+    def read(self, reader: Hashable, labels: np.ndarray, is_read: np.ndarray) -> None:
+        """Let a reader read some label ids, or not. O(labels), amortised."""
+        readers = len(self._readers)
+        if len(labels) and (needed := int(labels.max()) + 1) > self._labels:
+            room = max(needed, 2 * self._labels, 16)
+            longer = np.zeros(room * readers, np.uint8)
+            longer[: len(self._arrays.is_read)] = self._arrays.is_read
+            self._labels = room
+            self._replace(is_read=longer)
+        self._arrays.is_read.reshape(self._labels, readers)[labels, self._readers.index(reader)] = is_read
+
+    def make_room(self, edges: int) -> None:
+        """Let edge ids up to this number be used."""
+        more = edges - len(self._arrays.expiry)
+        if more > 0:
+            self._replace(expiry=np.concatenate([self._arrays.expiry, np.full(more, NOT_HELD, np.int64)]))
+
+    # --- the stream ------------------------------------------------------------------------------------------
+
+    def apply(self, tuples: Any, count: int) -> None:
+        """Count the tuples of the view of a chunk."""
+        if self._view is None:
+            self._view = view(self._arrays)
+        count_tuples(self._view, tuples, count)
+
+    def advance(self, time: int) -> None:
+        """Move the stream time without a tuple."""
+        state = self._arrays.state
+        slide = time // self.window.slide
+        state[_NOW] = max(slide, int(state[_NOW])) if state[_HAS_TIME] else slide
+        state[_HAS_TIME] = 1
+
+    def load(self, reader: Hashable, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
+        """Have the edges of a reader's labels that are in the window, which leave it at these slides. Raises `Damage`."""
+        expiry, now = self._arrays.expiry, int(self._arrays.state[_NOW])
+        mine = self._reads(reader, chunk.label) & (slides > now)
+        edges, expires = chunk.edge[mine], slides[mine]
+        held = expiry[edges]
+        if is_checked and ((held > now) & (held != expires)).any():
+            raise Damage("a query holds other edges than one that reads the same labels")
+        expiry[edges] = expires
+
+    def _reads(self, reader: Hashable, labels: np.ndarray) -> np.ndarray:
+        readers = len(self._readers)
+        is_read: np.ndarray = self._arrays.is_read.reshape(self._labels, readers)[labels, self._readers.index(reader)] != 0
+        return is_read
+
+    def sweep(self, label_of: np.ndarray) -> None:
+        """Forget edges that nobody reads, whose ids may be given to others; `label_of` is that of every edge. O(edges)."""
+        if self._labels:
+            any_reads = np.asarray(self._arrays.is_read.reshape(self._labels, len(self._readers)).any(axis=1))
+            unread = ~any_reads[label_of[: len(self._arrays.expiry)]]
+            self._arrays.expiry[: len(unread)][unread] = NOT_HELD
+
+    # --- what it tells ---------------------------------------------------------------------------------------
+
+    def counted(self, reader: Hashable) -> np.ndarray:
+        """How many tuples with its labels were inserted, refreshed, deleted, absent, late."""
+        return self._arrays.counts.reshape(-1, _COUNTS)[self._readers.index(reader)].copy()
+
+    def slides(self, reader: Hashable, edges: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """The slides at which edges with these labels leave the window; the smallest int64 for those not read."""
+        return np.where(self._reads(reader, labels), self._arrays.expiry[edges], NOT_HELD)
+
+    def edges_live(self, reader: Hashable, label_of: np.ndarray) -> int:
+        """Edges of its labels in the window; `label_of` is that of every edge. O(edges)."""
+        live = np.flatnonzero(self._arrays.expiry > self._arrays.state[_NOW])
+        return int(self._reads(reader, label_of[live]).sum()) if len(live) else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self._arrays)
+
+
+@njit(cache=True, nogil=True)
+def count_tuples(tally, tuples, count):
+    """Say of each tuple what becomes of it in the window, and count that for the readers of its label."""
+    state, expiry = tally.state, tally.expiry
+    size, slide, readers = state[_SIZE], state[_SLIDE], state[_READERS]
+    for i in range(count):
+        time = tuples.timestamp[i]
+        crossed = time // slide
+        if state[_HAS_TIME] == 0 or crossed > state[_NOW]:
+            state[_HAS_TIME] = 1
+            state[_NOW] = crossed
+        first = np.int64(tuples.label[i]) * readers
+        outcome = np.int64(-1)
+        for reader in range(readers):
+            if tally.is_read[first + reader] == 0:
+                continue
+            if outcome < 0:
+                edge = np.int64(tuples.edge[i])
+                is_held = edge >= 0 and expiry[edge] > state[_NOW]
+                if tuples.delete[i] != 0:
+                    outcome = np.int64(_DELETED if is_held else _ABSENT)
+                    if is_held:
+                        expiry[edge] = NOT_HELD
+                else:
+                    expires = (time + size - 1) // slide + 1
+                    if edge < 0 or expires <= state[_NOW]:
+                        outcome = np.int64(_LATE)
+                    else:
+                        outcome = np.int64(_REFRESHED if is_held else _INSERTED)
+                        expiry[edge] = max(expiry[edge], expires) if is_held else expires
+            tally.counts[reader * _COUNTS + outcome] += 1
