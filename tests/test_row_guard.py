@@ -38,7 +38,7 @@ def test_of_the_tuple_nothing_and_of_those_before_everything():
     error = caught.value
     assert (error.query, error.row, error.number, error.limit) == ("star", 10, 9, 8)
     assert short(error.changes) == [("edges", "other", "q", 2, "+")] and error.changes.added == 1
-    with pytest.raises(rpq.RpqError, match="limit on memory or rows.*takes no more of them"):
+    with pytest.raises(rpq.RpqError, match="memory limit or that on rows.*takes no more of them"):
         engine.insert("other", "s", "b", 4)
     with pytest.raises(rpq.RpqError, match="takes no more of them"):
         engine.answers("star")
