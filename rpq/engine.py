@@ -524,7 +524,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         last = answer[-1] if answer else None
         if query is None and isinstance(last, str) and last in queries:
             named = queries.named(last)
-            if len(named.question.columns) == len(answer) - 1 and (len(queries) > 1 or queries.named(None) is named):
+            if len(named.question.columns) == len(answer) - 1:
                 return named, answer[:-1]
         running = queries.named(query)
         columns = running.question.columns

@@ -168,6 +168,32 @@ class PatternTwins:
         self.engine._evaluation.collect()
         self._compare([], [])
 
+    def live_through(self, draw: st.DrawFn, others: Sequence[PatternQuestion], tuples: Sequence[Tuple]) -> None:
+        """Let all tuples come, and queries like these come and go, the state be saved and restored, time move: as drawn."""
+        waiting = list(tuples)
+        for number in range(draw(st.integers(2, 8))):
+            what = draw(st.sampled_from(["push", "push", "one", "advance", "register", "leave", "restore", "collect"]))
+            match what:
+                case "push":
+                    count = draw(st.integers(1, 8))
+                    self.push(waiting[:count])
+                    waiting = waiting[count:]
+                case "one":
+                    for _ in range(min(3, len(waiting))):
+                        self.push([waiting.pop(0)])
+                case "advance":
+                    self.advance((self.engine.time or 0) + draw(st.integers(0, 15)))
+                case "register":
+                    other = replace(draw(st.sampled_from(others)), name=f"q{number}")
+                    self.register(other, draw(st.sampled_from(["window", "empty"])))
+                case "leave" if len(self.asked) > 1:
+                    self.unregister(draw(st.sampled_from(sorted(self.asked))))
+                case "restore":
+                    self.save_and_restore(draw(st.integers(1, 2)))
+                case "collect":
+                    self.collect()
+        self.push(waiting)
+
     def _compare(self, found: list[Row], groups: list[list[Row]]) -> None:
         begin = 0
         for group in groups:

@@ -132,29 +132,7 @@ def test_rows_and_answers(question, tuples, size, ahead, capacity):
 @given(st.data(), questions("one", reports=REPORTS), questions("two", reports=REPORTS), streams)
 def test_everything_that_can_happen(data, one, two, tuples):
     twins = PatternTwins(one)
-    waiting = list(tuples)
-    for number in range(data.draw(st.integers(2, 8))):
-        what = data.draw(st.sampled_from(["push", "push", "one", "advance", "register", "leave", "restore", "collect"]))
-        match what:
-            case "push":
-                count = data.draw(st.integers(1, 8))
-                twins.push(waiting[:count])
-                waiting = waiting[count:]
-            case "one":
-                for _ in range(min(3, len(waiting))):
-                    twins.push([waiting.pop(0)])
-            case "advance":
-                twins.advance((twins.engine.time or 0) + data.draw(st.integers(0, 15)))
-            case "register":
-                other = replace(data.draw(st.sampled_from([one, two])), name=f"q{number}")
-                twins.register(other, data.draw(st.sampled_from(["window", "empty"])))
-            case "leave" if len(twins.asked) > 1:
-                twins.unregister(data.draw(st.sampled_from(sorted(twins.asked))))
-            case "restore":
-                twins.save_and_restore(data.draw(st.integers(1, 2)))
-            case "collect":
-                twins.collect()
-    twins.push(waiting)
+    twins.live_through(data.draw, [one, two], tuples)
 
 
 @examples(40)
