@@ -27,15 +27,22 @@ class ExpressionError(ValueError):
         self.expression = expression
 
     def __str__(self) -> str:
-        start = max(0, self.column - 1 - _CONTEXT)
-        end = self.column - 1 + _CONTEXT
-        before = ("…" if start else "") + _one_line(self.expression[start : self.column - 1])
-        after = _one_line(self.expression[self.column - 1 : end]) + ("…" if end < len(self.expression) else "")
-        return (
-            f"column {self.column}: {self.message}; expected {self.expected}\n"
-            f"  {before}{after}\n"
-            f"  {' ' * terminal_cells(before)}^"
-        )
+        told = f"column {self.column}: {self.message}; expected {self.expected}"
+        return f"{told}\n{pointed(self.expression, self.column)}"
+
+
+def pointed(line: str, column: int) -> str:
+    """Two lines: what stands around a column of a line, counted from 1, and a pointer to it.
+
+    >>> print(pointed("a/b||c", 5))
+      a/b||c
+          ^
+    """
+    start = max(0, column - 1 - _CONTEXT)
+    end = column - 1 + _CONTEXT
+    before = ("…" if start else "") + _one_line(line[start : column - 1])
+    after = _one_line(line[column - 1 : end]) + ("…" if end < len(line) else "")
+    return f"  {before}{after}\n  {' ' * terminal_cells(before)}^"
 
 
 def terminal_cells(text: str) -> int:
