@@ -1,9 +1,10 @@
 """rdflib's grammar of SPARQL, in a copy of our own: with places, with numbers as they were written, and with better errors.
 
-What rdflib makes of a text is a tree of `CompValue`s. The copy differs from the original in four points:
+What rdflib makes of a text is a tree of `CompValue`s. The copy differs from the original in these points:
 
 - every node has a `place` in the text, and what stands at the leaves is a `Leaf`, which has one too;
 - numbers and strings keep what was written (rdflib makes `7` of `007`);
+- `^a` in a negated set keeps its label;
 - triples of a block follow one another in a loop, where the original calls itself once a triple;
 - a second copy remembers the furthest place at which anything failed: there the error is, whereas the original names the
   beginning of the group that holds it.
@@ -125,6 +126,8 @@ def _grammar() -> Any:
     for element in elements:
         if isinstance(element, Comp):
             element.add_parse_action(place)
+            if element.name == "InversePath":  # the original drops what is inverse
+                element.postParse = lambda text, place, found: CompValue("InversePath", part=found[1])
     assert isinstance(grammar, ParserElement)
     return grammar
 

@@ -123,7 +123,7 @@ def _without_dots(path: str) -> str:
                 kept.pop()
         elif step != ".":
             kept.append(step)
-    if steps[-1] in (".", "..") and (not kept or kept[-1]):
+    if steps[-1] in (".", "..") and (len(kept) < 2 or kept[-1]):
         kept.append("")
     return "/".join(kept)
 
