@@ -1,8 +1,8 @@
 r"""Terms as texts: IRIs, blank nodes and literals, and how relative and prefixed names become IRIs.
 
 A term is one text, as a vertex is: `"…"` in N-Triples form is a literal, `_:…` a blank node, everything else an IRI. Literals
-are written as canonical N-Triples have it: of the characters in them `"`, `\`, line feed and carriage return are escaped, a
-literal of xsd:string has no datatype, and a language is in small letters.
+are written so that there is one way to write each: in them `"`, `\` and control characters are escaped (as in the canonical
+N-Triples of RDF 1.2), a literal of xsd:string has no datatype, and a language stands as it was given.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<([^<>]*)>)?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
-_ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r"}
-_TO_ESCAPE = re.compile(r'["\\\n\r]')
+_ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 
 
@@ -39,11 +39,11 @@ def literal_text(text: str, datatype: str = XSD + "string", language: str = "") 
     r"""A literal in N-Triples form.
 
     >>> print(literal_text("30", XSD + "integer"), literal_text('say "hello"', language="EN"))
-    "30"^^<http://www.w3.org/2001/XMLSchema#integer> "say \"hello\""@en
+    "30"^^<http://www.w3.org/2001/XMLSchema#integer> "say \"hello\""@EN
     """
-    quoted = '"' + _TO_ESCAPE.sub(lambda found: _ESCAPED[found[0]], text) + '"'
+    quoted = '"' + _TO_ESCAPE.sub(lambda found: _ESCAPED.get(found[0]) or f"\\u{ord(found[0]):04X}", text) + '"'
     if language:
-        return f"{quoted}@{language.lower()}"
+        return f"{quoted}@{language}"
     return quoted if datatype == XSD + "string" else f"{quoted}^^<{datatype}>"
 
 
@@ -52,14 +52,14 @@ def read_literal(term: str) -> Literal | None:
     """The literal that a term is; None for an IRI or a blank node, and for a text that only begins like a literal.
 
     >>> read_literal('"chat"@FR'), read_literal("bob")
-    (Literal(text='chat', datatype='http://www.w3.org/1999/02/22-rdf-syntax-ns#langString', language='fr'), None)
+    (Literal(text='chat', datatype='http://www.w3.org/1999/02/22-rdf-syntax-ns#langString', language='FR'), None)
     """
     found = _LITERAL.fullmatch(term) if term.startswith('"') else None
     if found is None:
         return None
     text = _ESCAPE.sub(_character, found[1]) if "\\" in found[1] else found[1]
     if found[2]:
-        return Literal(text, RDF + "langString", found[2].lower())
+        return Literal(text, RDF + "langString", found[2])
     return Literal(text, found[3] or XSD + "string")
 
 
