@@ -17,9 +17,9 @@ operator              its solutions, a bag
 `Distinct`            those of the inner, each once
 ====================  ==============================================================================================
 
-A variable is known by its name; one that a subselect keeps to itself has a name that no text can have (`x.1`), and so
-have blank nodes (`_:b`) and the variables between the steps of a path (`_:.3`). A term is its text: an IRI as it is, a literal in
-N-Triples form (`rpq.sparql.terms`).
+A variable is known by its name; one that a subselect keeps to itself has a name that no text can have (`x.1`), and so have
+blank nodes (`_:b`) and the variables between the steps of a path (`_:.3`). A term is its text: an IRI as it is, a literal
+in N-Triples form (`rpq.sparql.terms`).
 """
 
 from __future__ import annotations
@@ -173,9 +173,7 @@ class Distinct:
     inner: Operator
 
 
-Operator = (
-    Conjunction | Join | LeftJoin | Union | Filter | SemiJoin | Minus | Extend | Values | Group | Project | Distinct
-)
+Operator = Conjunction | Join | LeftJoin | Union | Filter | SemiJoin | Minus | Extend | Values | Group | Project | Distinct
 
 UNIT = Conjunction(())
 """One solution, the empty one."""

@@ -136,7 +136,11 @@ class FormulaReader:
             raise refusal(self._source, function, node.place)
         # Of CONCAT and COALESCE the one parameter is a list.
         given = [one for parameter in node.values() for one in _listed(parameter)]
-        return Call(_SAME_FUNCTIONS.get(function, function), tuple(self.formula(one, scope) for one in given))
+        function = _SAME_FUNCTIONS.get(function, function)
+        arguments = tuple(self.formula(one, scope) for one in given)
+        if function == "IRI" and self._prologue.base:
+            arguments = (*arguments, Constant(self._prologue.base))
+        return Call(function, arguments)
 
 
 def number_literal(text: str) -> str:

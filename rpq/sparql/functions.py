@@ -1,7 +1,7 @@
 """All functions and operators that take the values of their arguments: by name, from terms to a term.
 
-Those that look at their arguments one by one (`&&`, IF, COALESCE, IN, BOUND, EXISTS) are in `rpq.sparql.judging`. Each function
-raises `NoValue` where SPARQL has an error.
+Those that look at their arguments one by one (`&&`, IF, COALESCE, IN, BOUND, EXISTS) are in `rpq.sparql.judging`. Each
+function raises `NoValue` where SPARQL has an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rpq.sparql.string_functions import (
     tested,
 )
 from rpq.sparql.terms import XSD, is_blank, is_literal, literal_text, read_literal, resolved
-from rpq.sparql.typed_values import NoValue, Number, boolean_term, checked, integer_term, number_term, value_of
+from rpq.sparql.typed_values import NoValue, Number, boolean_term, checked, number_term, value_of
 
 _LANGUAGE = re.compile(r"[A-Za-z]+(?:-[A-Za-z0-9]+)*")
 _ZONE = re.compile(r"(?:Z|[+-][0-9]{2}:[0-9]{2})$")
@@ -135,15 +135,15 @@ def half_up(amount: Fraction) -> int:
 # --- dates and times -------------------------------------------------------------------------------------------------
 
 
-def part_of_moment(name: str, *types: str) -> Callable[[str], str]:
-    """YEAR, MONTH, DAY, HOURS, MINUTES, SECONDS: a field of moments that have it."""
+def part_of_moment(field: Callable[[Moment], int | Fraction], *types: str) -> Callable[[str], str]:
+    """YEAR, MONTH, DAY, HOURS, MINUTES, SECONDS: a field of moments of the types that have it."""
 
     def part(term: str) -> str:
         moment = _moment(term)
         if moment.type not in types:
-            raise NoValue(f"{term} has no {name}")
-        amount = getattr(moment, name)
-        return number_term(checked("decimal", amount)) if name == "second" else integer_term(amount)
+            raise NoValue(f"{term} has no such part")
+        amount = field(moment)
+        return number_term(checked("integer" if isinstance(amount, int) else "decimal", amount))
 
     return part
 
@@ -158,10 +158,9 @@ def timezone(term: str) -> str:
 
 def tz(term: str) -> str:
     """TZ: the zone as it is written; empty without one."""
-    _moment(term)
+    has_zone = _moment(term).zone is not None  # a date may end like one
     found = _ZONE.search(text_of(term))
-    moment = _moment(term)
-    return literal_text(found[0] if found and moment.zone is not None else "")
+    return literal_text(found[0] if found and has_zone else "")
 
 
 def _moment(term: str) -> Moment:
@@ -217,12 +216,12 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     "ENCODE_FOR_URI": encode_for_uri,
     "REGEX": regex,
     "REPLACE": replace,
-    "YEAR": part_of_moment("year", "dateTime", "date"),
-    "MONTH": part_of_moment("month", "dateTime", "date"),
-    "DAY": part_of_moment("day", "dateTime", "date"),
-    "HOURS": part_of_moment("hour", "dateTime", "time"),
-    "MINUTES": part_of_moment("minute", "dateTime", "time"),
-    "SECONDS": part_of_moment("second", "dateTime", "time"),
+    "YEAR": part_of_moment(lambda moment: moment.year, "dateTime", "date"),
+    "MONTH": part_of_moment(lambda moment: moment.month, "dateTime", "date"),
+    "DAY": part_of_moment(lambda moment: moment.day, "dateTime", "date"),
+    "HOURS": part_of_moment(lambda moment: moment.hour, "dateTime", "time"),
+    "MINUTES": part_of_moment(lambda moment: moment.minute, "dateTime", "time"),
+    "SECONDS": part_of_moment(lambda moment: moment.second, "dateTime", "time"),
     "TIMEZONE": timezone,
     "TZ": tz,
     **{name: _hash(name.lower()) for name in ("MD5", "SHA1", "SHA256", "SHA384", "SHA512")},

@@ -127,7 +127,7 @@ def _grammar() -> Any:
         if isinstance(element, Comp):
             element.add_parse_action(place)
             if element.name == "InversePath":  # the original drops what is inverse
-                element.postParse = lambda text, place, found: CompValue("InversePath", part=found[1])
+                vars(element)["postParse"] = lambda text, place, found: CompValue("InversePath", part=found[1])
     assert isinstance(grammar, ParserElement)
     return grammar
 
@@ -257,7 +257,7 @@ def _meaning(element: Any) -> str:
 
     if not isinstance(element, Regex):
         return str(getattr(element, "match", ""))
-    pattern = element.pattern
+    pattern = str(element.pattern)
     if pattern.startswith(("'", '"')):
         return '"'
     if pattern.startswith(("[0-9]", "[0-9]*")):

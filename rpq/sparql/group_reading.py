@@ -239,5 +239,3 @@ def _looked_at(formula: Formula) -> frozenset[str]:
     if isinstance(formula, Call):
         return frozenset().union(*map(_looked_at, formula.arguments))
     return frozenset()
-
-

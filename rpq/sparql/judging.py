@@ -104,11 +104,11 @@ def _coalesce(binding: Binding, judges: list[Judge]) -> str:
 
 def _in(binding: Binding, judges: list[Judge], *, is_negated: bool) -> str:
     """IN: true if some member is equal, else an error if some member is one."""
-    left = judges[0](binding)
+    left, *members = judges
     problem: NoValue | None = None
-    for one in judges[1:]:
+    for one in members:
         try:
-            if is_equal(left, one(binding)):
+            if is_equal(left(binding), one(binding)):
                 return boolean_term(not is_negated)
         except NoValue as error:
             problem = error

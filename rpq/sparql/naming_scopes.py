@@ -19,19 +19,20 @@ class Prologue:
 
     def __init__(self, source: SourceText, declarations: Iterable[Any]) -> None:
         self._source = source
-        self._base = ""
+        self.base = ""
+        """Empty where there is none: then an IRI stays as it is written."""
         self._prefixes: dict[str, str] = {}
         for declaration in declarations:
-            iri = resolved(self._base, declaration.iri.text)
+            iri = resolved(self.base, declaration.iri.text)
             if declaration.name == "Base":
-                self._base = iri
+                self.base = iri
             else:
                 self._prefixes[declaration.prefix or ""] = iri
 
     def iri(self, node: Any) -> str:
         """The IRI of a node of the parse tree: a leaf, a prefixed name, or one that the grammar puts in (rdf:type)."""
         if isinstance(node, Leaf):
-            return resolved(self._base, node.text)
+            return resolved(self.base, node.text)
         if getattr(node, "name", None) == "pname":
             return self._expanded(node.prefix or "", node.localname or "", node.place)
         return str(node)
@@ -39,7 +40,7 @@ class Prologue:
     def iri_of_text(self, text: str, place: int) -> str:
         """The IRI of a name as it was written: `<…>` or prefixed."""
         if text.startswith("<"):
-            return resolved(self._base, text[1:-1])
+            return resolved(self.base, text[1:-1])
         prefix, _, local = text.partition(":")
         return self._expanded(prefix, local, place)
 

@@ -63,7 +63,8 @@ def number_of(term: str) -> Number:
 def is_equal(left: str, right: str) -> bool:
     """Whether `left = right`: values of different kinds are not equal, of what has no value only the same term is equal.
 
-    Raises `NoValue` where that is not known: for two terms without a value that is known. A blank node is nothing but itself.
+    Raises `NoValue` where that is not known: for two terms without a value that is known. A blank node is nothing but
+    itself.
     """
     if is_blank(left) or is_blank(right):
         return left == right
@@ -160,8 +161,8 @@ def _quotient(one: float, other: float) -> float:
 def order_key(term: str) -> tuple[Any, ...]:
     """What MIN, MAX and SAMPLE go by: an order of all terms.
 
-    Blank nodes, numbers by exact value (NaN last), strings and IRIs by code point, booleans, dates and times, the rest; what is
-    equal, and the rest, by text.
+    Blank nodes, numbers by exact value (NaN last), strings and IRIs by code point, booleans, dates and times, the rest;
+    what is equal, and the rest, by text.
 
     >>> sorted(["b", "10", "9", '"a"', "_:x"], key=order_key)
     ['_:x', '9', '10', '"a"', 'b']

@@ -1,8 +1,8 @@
 """Property paths: what of a path is joins and unions of atoms, and what is one atom with a path expression.
 
-As in section 18.2.2 of the standard a sequence is a join through a variable of its own, an inverse turns its ends
-around, and an alternative is a union: bags. Closures, negated sets, and sequences with a part that may be empty are path atoms: sets
-of pairs, joined by a path that is not empty. Under simple paths nothing is taken apart, or a path would not be simple.
+As in section 18.2.2 of the standard a sequence is a join through a variable of its own, an inverse turns its ends around,
+and an alternative is a union: bags. Closures, negated sets, and sequences with a part that may be empty are path atoms:
+sets of pairs, joined by a path that is not empty. Under simple paths nothing is taken apart, or a path would not be simple.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def atoms_of_path(
         if not whole and isinstance(expression, Concatenation) and not any(map(accepts_empty, expression.parts)):
             inner = [fresh() for _ in expression.parts[1:]]
             ends = [subject, *inner, object_]
-            return joined(*(asked(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False)))
+            return joined(
+                *(asked(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
+            )
         return Conjunction((WindowAtom(Atom(subject, expression, object_), window),))
 
     return asked(subject, expression, object_)

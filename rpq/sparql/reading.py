@@ -1,8 +1,8 @@
 """From a text in SPARQL 1.1, with the window clauses of RSP-QL, to the question that it asks.
 
-The text loses its window clauses (`rpq.sparql.window_clauses`), is parsed by rdflib (`rpq.sparql.grammar`), and the tree becomes
-an algebra as section 18.2 of the standard says (`rpq.sparql.group_reading`, `rpq.sparql.solution_modifiers`). What the language
-refuses is refused here (`rpq.sparql.refused`).
+The text loses its window clauses (`rpq.sparql.window_clauses`), is parsed by rdflib (`rpq.sparql.grammar`), and the tree
+becomes an algebra as section 18.2 of the standard says (`rpq.sparql.group_reading`, `rpq.sparql.solution_modifiers`). What
+the language refuses is refused here (`rpq.sparql.refused`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def read(
 ) -> SparqlQuestion:
     """The question that a text asks.
 
-    Under simple `paths` property paths are not taken apart. Raises `SparqlError` with line and column for what is not understood
-    or refused, `QueryError` where rdflib is not installed. O(length), some milliseconds.
+    Under simple `paths` property paths are not taken apart. Raises `SparqlError` with line and column for what is not
+    understood or refused, `QueryError` where rdflib is not installed. O(length), some milliseconds.
 
     >>> question = read("SELECT ?x { ?x <a2q>/<c2a>* ?y . ?y <c2q> 007 }")
     >>> question.columns, [str(one.atom) for one in question.body.inner.atoms]
@@ -87,7 +87,7 @@ def read(
         template=tuple(template),
         windows=windows,
         registration=_registration(prologue, clauses),
-        warnings=tuple([*reader.warnings, *_unbound(columns, body)]),
+        warnings=(*reader.warnings, *_unbound(columns, body)),
     )
     _check_assigned(reader, body)
     if form == "select":

@@ -47,7 +47,7 @@ def refusal(source: SourceText, construct: str, place: int | None) -> SparqlErro
 
 
 def foreign_words(source: SourceText) -> SparqlError | None:
-    """The refusal of the first word or sign that only other languages over streams have; asked where a text does not parse."""
+    """The refusal of the first word or sign that only other languages over streams have, for a text that does not parse."""
     before: Token | None = None
     for token in source.tokens():
         if not token.depth and token.is_word("INSERT", "DELETE") and (before is None or not before.is_word("BY")):

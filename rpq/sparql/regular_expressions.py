@@ -1,7 +1,8 @@
 r"""The regular expressions of XPath (F&O 5.6.1, XML Schema appendix F), which REGEX and REPLACE take, as those of Python.
 
-What Python has and XPath has not (`\b`, look-around, possessive quantifiers) is no expression here; what XPath has besides (`\i`, `\c`,
-`\p{Lu}`, `[a-z-[aeiou]]`) is translated. `\w` is Python's, which has `_` and accents: libraries of SPARQL agree on it.
+What Python has and XPath has not (`\b`, look-around, possessive quantifiers) is no expression here; what XPath has besides
+(`\i`, `\c`, `\p{Lu}`, `[a-z-[aeiou]]`) is translated. `\w` is Python's, which has `_` and accents: libraries of SPARQL
+agree on it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def compiled(pattern: str, flags: str) -> re.Pattern[str]:
 
 
 def replaced(text: str, pattern: str, replacement: str, flags: str) -> str:
-    r"""Every match of a pattern in a text replaced (F&O 5.6.4). Raises `NoValue`, also where the pattern matches nothing at all.
+    r"""Every match of a pattern in a text replaced (F&O 5.6.4). Raises `NoValue`, also where nothing at all is a match.
 
     >>> replaced("abracadabra", "a(.)", "a$1$1", "")
     'abbraccaddabbra'
@@ -195,7 +196,7 @@ class _Translation:
 
 @lru_cache(maxsize=64)
 def _of_category(name: str) -> str:
-    """The characters of a category of Unicode, as ranges in a class. Raises `NoValue` for blocks, which Python does not know."""
+    """The characters of a category of Unicode, as ranges in a class. Raises `NoValue` for blocks, unknown to Python."""
     if name.startswith("Is"):
         raise NoValue(f"blocks of Unicode such as {name} are not known")
     return _ranges([code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith(name)])

@@ -68,9 +68,7 @@ class _Modifying:
         node, reader, scope = self._node, self._reader, self._scope
         self._refuse()
         inner: Operator = reader.group(node.where, scope)[0] if node.where is not None else joined()
-        select = [
-            (one, reader.formulas.formula(one.expr, scope)) for one in node.projection or () if one.expr is not None
-        ]
+        select = [(one, reader.formulas.formula(one.expr, scope)) for one in node.projection or () if one.expr is not None]
         having = [reader.formulas.formula(one, scope) for one in (node.having.condition if node.having else ())]
         conditions_of_groups = node.groupby.condition if node.groupby else ()
         has_aggregates = any(True for formula in [one for _, one in select] + having for _ in aggregates_in(formula))
@@ -144,7 +142,9 @@ class _Modifying:
     def _ungrouped(self, name: str, where: str, place: int) -> Exception:
         written = written_name(name)
         message = f"?{written} in {where} is no key of GROUP BY, and has many values in a group"
-        return self._reader.source.error(message, place, f"an aggregate such as SAMPLE(?{written}), or ?{written} in GROUP BY")
+        return self._reader.source.error(
+            message, place, f"an aggregate such as SAMPLE(?{written}), or ?{written} in GROUP BY"
+        )
 
     # --- columns -----------------------------------------------------------------------------------------------------
 

@@ -98,9 +98,7 @@ def regex(term: str, pattern: str, flags: str = '""') -> str:
 
 def replace(term: str, pattern: str, replacement: str, flags: str = '""') -> str:
     """REPLACE: every match replaced."""
-    made = replaced(
-        string_of(term).text, plain_string_of(pattern), plain_string_of(replacement), plain_string_of(flags)
-    )
+    made = replaced(string_of(term).text, plain_string_of(pattern), plain_string_of(replacement), plain_string_of(flags))
     return literal_text(made, language=language_of(term))
 
 

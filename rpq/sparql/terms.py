@@ -1,8 +1,8 @@
 r"""Terms as texts: IRIs, blank nodes and literals, and how relative and prefixed names become IRIs.
 
-A term is one text, as a vertex is: `"…"` in N-Triples form is a literal, `_:…` a blank node, everything else an IRI. Literals
-are written so that there is one way to write each: in them `"`, `\` and control characters are escaped (as in the canonical
-N-Triples of RDF 1.2), a literal of xsd:string has no datatype, and a language stands as it was given.
+A term is one text, as a vertex is: `"…"` in N-Triples form is a literal, `_:…` a blank node, everything else an IRI. There
+is one way to write a literal: in it `"`, `\` and control characters are escaped (as in the canonical N-Triples of RDF 1.2),
+one of xsd:string has no datatype, and a language stands as it was given.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The values of terms: what comparisons, arithmetic and functions see of a text.
 
-An IRI, vertex or constant alike, has the value of the number that its text is in SPARQL's grammar of numbers, else the string of its
-text. A literal has the value of its type; one that its type does not have, or whose type is not known here, has none.
-Integers have 64 bits, decimals 18 fractional digits and 128 bits in all, both exactly; what goes beyond has no value.
+An IRI, vertex or constant alike, has the value of the number that its text is in SPARQL's grammar of numbers, else the
+string of its text. A literal has the value of its type; one that its type does not have, or whose type is not known, has
+none. Integers have 64 bits, decimals 18 fractional digits and 128 bits in all, both exactly; what goes beyond has no value.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def number_type(datatype: str) -> NumberType | None:
     name = datatype[len(XSD) :] if datatype.startswith(XSD) else ""
     if name in INTEGER_TYPES:
         return "integer"
-    return name if name in NUMBER_TYPES else None  # type: ignore[return-value]
+    return next((one for one in NUMBER_TYPES if one == name), None)
 
 
 def _number(type_: NumberType, text: str) -> Number:

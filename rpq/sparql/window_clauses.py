@@ -110,7 +110,7 @@ class WindowClauses:
 def take_out(source: SourceText) -> WindowClauses:
     """Take the clauses of RSP-QL out of a text. Raises `SparqlError`, with its place, for one that is wrong. O(length).
 
-    >>> taken = take_out(SourceText.read("ASK FROM NAMED WINDOW <w> ON <s> [RANGE PT2H STEP PT10M] { WINDOW <w> { ?x <a> ?y } }"))
+    >>> taken = take_out(SourceText.read("ASK FROM NAMED WINDOW <w> [RANGE PT2H STEP PT10M] { WINDOW <w> { ?x <a> ?y } }"))
     >>> taken.rest[:4], taken.rest.split(maxsplit=1)[1], str(taken.windows[0].extent)
     ('ASK ', '{ GRAPH  <w> { ?x <a> ?y } }', 'RANGE 2h STEP 10m')
     """
@@ -146,7 +146,9 @@ class _Taking:
             elif token.is_word("WINDOW") and token.depth:
                 self._next += 1
                 if following[0] and following[0].kind == "variable":
-                    raise self._source.error("a variable as the name of a window is refused", token.start, "WINDOW <name> { … }")
+                    raise self._source.error(
+                        "a variable as the name of a window is refused", token.start, "WINDOW <name> { … }"
+                    )
                 self._name("the name of a window")
                 self._rest[token.start : token.end] = "GRAPH "
                 uses.add(token.start)
@@ -217,7 +219,9 @@ class _Taking:
         if token is None or not text:
             raise self._unexpected(expected)
         if _YEARS_OR_MONTHS.fullmatch(text):
-            raise self._source.error(f"{text}: years and months have no fixed length, so they are refused", token.start, expected)
+            raise self._source.error(
+                f"{text}: years and months have no fixed length, so they are refused", token.start, expected
+            )
         found = _DURATION.fullmatch(text)
         if found is None or not any(found.groups()) or text.endswith("T"):
             raise self._source.error(f"{text} is no duration", token.start, _meant(text) or expected)
