@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 from rpq.sparql.casts import CASTS, text_of
 from rpq.sparql.moments import Moment, zone_text
@@ -110,7 +111,8 @@ def kept(term: str) -> str:
 def absolute(term: str) -> str:
     """ABS."""
     number = number_of(term)
-    return number_term(checked(number.type, abs(number.amount)))
+    amount: Any = number.amount  # whatever it is, abs knows it
+    return number_term(checked(number.type, abs(amount)))
 
 
 def whole(step: Callable[[Fraction], int], term: str) -> str:

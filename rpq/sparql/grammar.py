@@ -146,7 +146,7 @@ def _copied() -> tuple[Any, list[Any]]:
 
     nothing = Optional(".").defaultValue  # known by its identity
     memory: dict[int, Any] = {id(nothing): nothing}
-    grammar = copy.deepcopy(parser.Query, memory)
+    grammar = copy.deepcopy(parser.Query, memory).parse_with_tabs()
     elements = [one for one in memory.values() if isinstance(one, ParserElement)]
     for block, name, triples in (
         (parser.TriplesBlock, "triples", parser.TriplesSameSubjectPath),
@@ -210,10 +210,12 @@ class _Furthest:
     def failed(self, text: str, place: int, element: Any, error: Any) -> None:
         if getattr(element, "match", "") == "#":  # a comment that is none
             return
-        if error.loc > self.place:
-            self.place = error.loc
+        # A keyword that goes on with other letters fails behind it.
+        reached = _behind_blanks(text, place) if hasattr(element, "identChars") else error.loc
+        if reached > self.place:
+            self.place = reached
             self.expected = set()
-        if error.loc == self.place:
+        if reached == self.place:
             self.expected.add(_meaning(element))
 
 
@@ -243,7 +245,7 @@ def _furthest(text: str) -> tuple[int, set[str]]:
     try:
         grammar.parse_string(text, parse_all=True)
     except ParseBaseException as problem:
-        if problem.loc > furthest.place:  # what stands behind a whole query
+        if problem.loc > furthest.place and "end of text" in problem.msg:  # something stands behind a whole query
             return problem.loc, {"the end of the query"}
     finally:
         asking.pop()

@@ -52,6 +52,8 @@ class GroupReader:
         self._window: str | None = None
         self._out_of_sight: list[tuple[str, int]] = []
         """Variables, as written, that a FILTER looks at and its own group does not bind, and where."""
+        self._correlated = 0
+        """How many EXISTS and OPTIONAL are around."""
 
     def group(self, node: Any, scope: Scope, *, optional: bool = False) -> tuple[Operator, list[Formula]]:
         """The operator of a group, and its conditions, which OPTIONAL has for itself, in place of filters."""
@@ -74,8 +76,9 @@ class GroupReader:
         if optional:
             return operator, [condition for condition, _ in conditions]
         for condition, place in conditions:
-            for name in _looked_at(condition) - possible(operator):
-                self._out_of_sight.append((written_name(name), place))
+            if not self._correlated:
+                hidden = _looked_at(condition) - possible(operator)
+                self._out_of_sight.extend((written_name(name), place) for name in sorted(hidden))
             operator = filtered(operator, condition)
         return operator, []
 
@@ -85,9 +88,10 @@ class GroupReader:
         for subject, predicate, object_ in _triples(triples):
             self._check_predicate(predicate)
             terms = [self.formulas.term(one, scope) for one in (subject, object_)]
-            if any(isinstance(term, Blank) for term in terms):
-                place = next((one.place for one in (subject, predicate, object_) if isinstance(one, Leaf)), None)
-                raise refusal(self.source, "a blank node in a CONSTRUCT template", place)
+            for node, term in zip((subject, object_), terms, strict=True):
+                if isinstance(term, Blank):
+                    places = [one.place for one in (node, predicate, subject, object_) if isinstance(one, Leaf)]
+                    raise refusal(self.source, "a blank node in a CONSTRUCT template", places[0] if places else None)
             made.append((terms[0], self.prologue.iri(predicate), terms[1]))
         return made
 
@@ -106,9 +110,9 @@ class GroupReader:
             case "GroupOrUnionGraphPattern":
                 return joined(operator, united(*(self.group(one, scope)[0] for one in part.graph)))
             case "OptionalGraphPattern":
-                before = len(self._out_of_sight)
+                self._correlated += 1
                 right, conditions = self.group(part.graph, scope, optional=True)
-                del self._out_of_sight[before:]
+                self._correlated -= 1
                 return LeftJoin(operator, right, _all_of(conditions))
             case "MinusGraphPattern":
                 return Minus(operator, self.group(part.graph, scope)[0])
@@ -139,9 +143,9 @@ class GroupReader:
             self._window = around
 
     def _body_of_exists(self, node: Any, scope: Scope) -> Operator:
-        before = len(self._out_of_sight)
+        self._correlated += 1
         body = self.group(node, scope)[0]
-        del self._out_of_sight[before:]
+        self._correlated -= 1
         return body
 
     def _condition(self, node: Any, scope: Scope, where: str, place: int) -> Formula:

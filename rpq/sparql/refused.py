@@ -29,7 +29,7 @@ REFUSED = {
     "BNODE": "its value would not be the same when a solution leaves",
     "a variable as a predicate": "a query names the labels that it reads; several are written a|b, all but some !(a|b)",
     "a blank node in a CONSTRUCT template": "it would be another one each time; use a variable or an IRI",
-    "a variable as the name of a window": "WINDOW <name> { … }",
+    "a variable as the name of a window": "a query names the windows that it reads: WINDOW <name> { … }",
     "DISTINCT in a path": "closures and negated sets are sets of pairs already; use SELECT DISTINCT",
     "DISTINCT in the call of a function": "it stands in aggregates alone",
     "INSERT": "this is a language of queries: edges come with the stream",

@@ -1,4 +1,4 @@
-"""What can be told of an operator without evaluating it: its variables, its windows, and whether edges can only add to it."""
+"""What can be told of an operator without evaluating it: its variables, its windows, whether edges can only add to it."""
 
 from __future__ import annotations
 

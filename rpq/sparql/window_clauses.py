@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from rpq.errors import SparqlError
+from rpq.sparql.refused import refusal
 from rpq.sparql.source_text import SourceText, Token
 from rpq.stream.durations import NANOSECONDS, DurationError, duration_text, nanoseconds_of
 from rpq.stream.window import INT64_MAX, Window
@@ -146,9 +147,7 @@ class _Taking:
             elif token.is_word("WINDOW") and token.depth:
                 self._next += 1
                 if following[0] and following[0].kind == "variable":
-                    raise self._source.error(
-                        "a variable as the name of a window is refused", token.start, "WINDOW <name> { … }"
-                    )
+                    raise refusal(self._source, "a variable as the name of a window", token.start)
                 self._name("the name of a window")
                 self._rest[token.start : token.end] = "GRAPH "
                 uses.add(token.start)
