@@ -13,6 +13,7 @@ from rpq.sparql.typed_values import (
     LANGUAGE_STRING,
     NoValue,
     Number,
+    OutOfRange,
     Text,
     Value,
     checked,
@@ -40,9 +41,9 @@ def is_true(term: str) -> bool:
         raise NoValue(f"{term} is neither true nor false")
     try:
         value = value_of(term)
-    except NoValue as problem:
-        if "fit" in str(problem):  # a number, only not one of those that there are
-            raise
+    except OutOfRange:
+        raise
+    except NoValue:  # not in the lexical space of its type
         return False
     if isinstance(value, Number):
         return not (value.amount == 0 or math.isnan(value.amount))

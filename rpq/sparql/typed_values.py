@@ -34,6 +34,9 @@ DECIMAL_UNIT = 10**18
 """A decimal is a whole number of these parts of one."""
 
 _MOST_CACHED = 65_536
+_MOST_DIGITS = 40
+"""Before and behind the point: more than a decimal has."""
+
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _DOUBLE = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?INF|NaN")
@@ -49,6 +52,10 @@ _LEXICAL: dict[NumberType, re.Pattern[str]] = {
 
 class NoValue(Exception):
     """An error of SPARQL: an expression has no value here; a filter fails, a result is unbound."""
+
+
+class OutOfRange(NoValue):
+    """A number that is one, but not one of those that its type can hold here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +125,14 @@ def number_type(datatype: str) -> NumberType | None:
 
 
 def _number(type_: NumberType, text: str) -> Number:
-    if type_ == "integer":
-        return checked(type_, int(text) if len(text) < 40 else Fraction(text))
-    return checked(type_, Fraction(text) if type_ == "decimal" else float(text))
+    if type_ in ("float", "double"):
+        return checked(type_, float(text))
+    whole, _, parts = text.lstrip("+-").partition(".")
+    whole, parts = whole.lstrip("0"), parts.rstrip("0")
+    if len(whole) > _MOST_DIGITS or len(parts) > _MOST_DIGITS:  # Python would take long over millions of them
+        raise OutOfRange(f"a number of {len(text):,} characters does not fit into xsd:{type_}")
+    amount = Fraction(f"{whole or 0}.{parts or 0}")
+    return checked(type_, -amount if text.startswith("-") else amount)
 
 
 def checked(type_: NumberType, amount: int | Fraction | float) -> Number:
@@ -129,7 +141,7 @@ def checked(type_: NumberType, amount: int | Fraction | float) -> Number:
     >>> checked("integer", 2**63)
     Traceback (most recent call last):
         ...
-    rpq.sparql.typed_values.NoValue: 9223372036854775808 does not fit into xsd:integer
+    rpq.sparql.typed_values.OutOfRange: 9223372036854775808 does not fit into xsd:integer
     """
     if type_ == "double":
         return Number(type_, float(amount))
@@ -143,7 +155,7 @@ def checked(type_: NumberType, amount: int | Fraction | float) -> Number:
         units = Fraction(amount) * DECIMAL_UNIT
         if units.denominator == 1 and -(2**127) <= units.numerator < 2**127:
             return Number(type_, Fraction(amount))
-    raise NoValue(f"{amount} does not fit into xsd:{type_}")
+    raise OutOfRange(f"{amount} does not fit into xsd:{type_}")
 
 
 def single(amount: float) -> float:
