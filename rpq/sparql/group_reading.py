@@ -218,7 +218,7 @@ class GroupReader:
         bound = possible(operator)
         for written, place in self._out_of_sight[since:]:
             if scope.name(written) in bound:
-                message = f"the FILTER looks at ?{written}, which only an outer group binds: it would never hold"
+                message = f"the FILTER looks at ?{written}, which only an outer group binds: here it is unbound"
                 raise self.source.error(message, place, f"the FILTER in the group that binds ?{written}")
 
 
