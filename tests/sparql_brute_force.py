@@ -34,7 +34,7 @@ from rpq.sparql.algebra import (
     Values,
     name_of,
 )
-from rpq.sparql.judging import holds, judge, value_or_none
+from rpq.sparql.formula_values import holds, judge, value_or_none
 
 Triples = frozenset[tuple[str, str, str]]
 Solution = dict[str, str]

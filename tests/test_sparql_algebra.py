@@ -1,6 +1,7 @@
 """Random queries: the algebra that is read gives pyoxigraph's answers, and what is rewritten gives the same ones.
 
-The data have IRIs and numbers, and conditions look at what both see alike (an IRI has a value here, and none in the standard).
+The data have IRIs and numbers, and conditions look at what both see alike: an IRI has a value here, and in the standard
+none.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Drawing:
         vertices = [f"http://e/{letter}" for letter in "uvw"]
         objects = [*vertices, *(integer_term(number) for number in range(4))]
         pick = self.random.choice
-        return frozenset((pick(vertices), f"http://e/{pick(LABELS)}", pick(objects)) for _ in range(self.random.randint(8, 16)))
+        return frozenset(
+            (pick(vertices), f"http://e/{pick(LABELS)}", pick(objects)) for _ in range(self.random.randint(8, 16))
+        )
 
     def variable(self) -> str:
         return self.random.choice(VARIABLES)
@@ -46,7 +49,15 @@ class Drawing:
     def path(self) -> str:
         one, two = (f":{self.random.choice(LABELS)}" for _ in range(2))
         # pyoxigraph has its own multiplicities for alternatives and for negated sets.
-        paths = [f"{one}/{two}", f"^{one}", f"{one}+", f"({one}|^{two})+", f"^({one}/^{two})", f"{one}/{two}+", f"{one}/^{two}/:p"]
+        paths = [
+            f"{one}/{two}",
+            f"^{one}",
+            f"{one}+",
+            f"({one}|^{two})+",
+            f"^({one}/^{two})",
+            f"{one}/{two}+",
+            f"{one}/^{two}/:p",
+        ]
         return self.random.choice([one] * 6 + paths)
 
     def triple(self) -> str:
@@ -65,15 +76,15 @@ class Drawing:
         if depth:
             simple += [
                 f"({self.condition(0)} || {self.condition(0)})", f"({self.condition(0)} && {self.condition(0)})",
-                f"({self.condition(0)} || EXISTS {{ {self.block()} }})", f"EXISTS {{ {self.block()} FILTER({self.condition(0)}) }}",
+                f"({self.condition(0)} || EXISTS {{ {self.block()} }})",
+                f"EXISTS {{ {self.block()} FILTER({self.condition(0)}) }}",
                 f"NOT EXISTS {{ {self.block()} }}",
             ]  # fmt: skip
         return self.random.choice(simple)
 
     def group(self, depth: int) -> str:
         parts = [self.block()] if self.random.random() < 0.9 else []
-        for _ in range(self.random.randint(0, 2)):
-            parts.append(self.part(depth))
+        parts += [self.part(depth) for _ in range(self.random.randint(0, 2))]
         return f"{{ {' '.join(parts)} }}"
 
     def part(self, depth: int) -> str:
@@ -133,7 +144,9 @@ def compare(seed: int) -> str:
     ours = rows(question.body, question.columns, triples)
     assert ours == given_by_pyoxigraph(query, question.columns, triples), f"{seed}: {query}\n{algebra_text(question.body)}"
     other = rewritten(question.body)
-    assert rows(other, question.columns, triples) == ours, f"{seed}: {query}\n{algebra_text(question.body)}\n{algebra_text(other)}"
+    assert rows(other, question.columns, triples) == ours, (
+        f"{seed}: {query}\n{algebra_text(question.body)}\n{algebra_text(other)}"
+    )
     for operator in (question.body.inner, other):
         for one in solutions(operator, triples, {}):
             assert certain(operator) <= one.keys() <= possible(operator), f"{seed}: {query}\n{algebra_text(operator)}"

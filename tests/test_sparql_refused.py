@@ -27,7 +27,8 @@ REFUSALS = {
     "STREAM": "SELECT ?x { ▶STREAM <s> [RANGE 10s] { ?x <a> ?y } }",
     "SEQ": "SELECT ?x { { ?x <a> ?y } ▶SEQ { ?y <b> ?z } }",
     "@": "SELECT ?x { ?x <a> ?y ▶@ ?t }",
-    "f:timestamp": "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\nSELECT ?x { ?x <a> ?y FILTER(1 < ▶f:timestamp(?x, <a>, ?y)) }",
+    "f:timestamp": "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n"
+    "SELECT ?x { ?x <a> ?y FILTER(1 < ▶f:timestamp(?x, <a>, ?y)) }",
     "NOW": "SELECT ?x { ?x <a> ?y FILTER(?y < ▶NOW()) }",
     "RAND": "SELECT ?x { ?x <a> ?y FILTER(▶rand() < 0.5) }",
     "UUID": "SELECT ?x (▶UUID() AS ?u) { ?x <a> ?y }",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpq.sparql.algebra import Project
-from rpq.sparql.judging import judge, value_or_none
+from rpq.sparql.formula_values import judge, value_or_none
 from rpq.sparql.reading import read
 from rpq.sparql.scope import children
 from rpq.sparql.terms import XSD, literal_text, read_literal, resolved

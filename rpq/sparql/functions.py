@@ -1,7 +1,7 @@
 """All functions and operators that take the values of their arguments: by name, from terms to a term.
 
-Those that look at their arguments one by one (`&&`, IF, COALESCE, IN, BOUND, EXISTS) are in `rpq.sparql.judging`. Each
-function raises `NoValue` where SPARQL has an error.
+Those that look at their arguments one by one (`&&`, IF, COALESCE, IN, BOUND, EXISTS) are in `rpq.sparql.formula_values`.
+Each function raises `NoValue` where SPARQL has an error.
 """
 
 from __future__ import annotations
