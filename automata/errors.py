@@ -29,16 +29,24 @@ class ExpressionError(ValueError):
     def __str__(self) -> str:
         lines = self.expression[: self.column - 1].split("\n")
         text = lines[-1] + self.expression[self.column - 1 :].split("\n")[0]
-        place = len(lines[-1])
-        start = max(0, place - _CONTEXT)
-        before = ("…" if start else "") + _one_line(text[start:place])
-        after = _one_line(text[place : place + _CONTEXT]) + ("…" if place + _CONTEXT < len(text) else "")
+        place = len(lines[-1]) + 1
         line = f"line {len(lines)}, " if "\n" in self.expression else ""
-        return (
-            f"{line}column {place + 1}: {self.message}; expected {self.expected}\n"
-            f"  {before}{after}\n"
-            f"  {' ' * terminal_cells(before)}^"
-        )
+        told = f"{line}column {place}: {self.message}; expected {self.expected}"
+        return f"{told}\n{pointed(text, place)}"
+
+
+def pointed(line: str, column: int) -> str:
+    """Two lines: what stands around a column of a line, counted from 1, and a pointer to it.
+
+    >>> print(pointed("a/b||c", 5))
+      a/b||c
+          ^
+    """
+    start = max(0, column - 1 - _CONTEXT)
+    end = column - 1 + _CONTEXT
+    before = ("…" if start else "") + _one_line(line[start : column - 1])
+    after = _one_line(line[column - 1 : end]) + ("…" if end < len(line) else "")
+    return f"  {before}{after}\n  {' ' * terminal_cells(before)}^"
 
 
 def terminal_cells(text: str) -> int:

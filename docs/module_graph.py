@@ -31,6 +31,7 @@ FLOORS = (
     "rpq.queries",
     "rpq.paths",
     "rpq.patterns",
+    "rpq.sparql",
     "rpq.running",
     "rpq.state",
     "rpq.engine",

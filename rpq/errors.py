@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from rpq.automata.errors import ExpressionError as _ExpressionError
+from rpq.automata.errors import pointed
 
 
 class RpqError(Exception):
@@ -53,6 +54,37 @@ class ExpressionError(_ExpressionError, QueryError):
     ...     print(error.column, error.message)
     5 unexpected '|'
     """
+
+
+class SparqlError(QueryError):
+    """A query in SPARQL is not understood, or asks for what is refused; `str` shows it with a pointer to the place.
+
+    `line` and `column` count from 1, the column in characters; both are None where the error has no one place. `expected`
+    says what could have stood there, or what to write instead; `text` is the whole query.
+
+    >>> print(SparqlError("ORDER BY is refused", text="SELECT ?x { ?x <a> ?y }\\nORDER BY ?x", line=2, column=1))
+    line 2, column 1: ORDER BY is refused
+      ORDER BY ?x
+      ^
+    """
+
+    def __init__(
+        self, message: str, *, text: str, line: int | None = None, column: int | None = None, expected: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.text = text
+        self.line = line
+        self.column = column
+        self.expected = expected
+
+    def __str__(self) -> str:
+        told = self.message if self.expected is None else f"{self.message}; expected {self.expected}"
+        if self.line is None or self.column is None:
+            return told
+        # Whatever ends a line, the pointer stands below its place.
+        lines = self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return f"line {self.line}, column {self.column}: {told}\n{pointed(lines[self.line - 1], self.column)}"
 
 
 class RegistrationError(QueryError):

@@ -1,0 +1,165 @@
+"""The algebra for people: operators one below the other, with what they bind, and formulas as SPARQL writes them."""
+
+from __future__ import annotations
+
+import re
+
+from rpq.queries.pattern_text import Blank, Constant, Variable
+from rpq.sparql.algebra import (
+    Aggregate,
+    Call,
+    Conjunction,
+    Distinct,
+    Exists,
+    Extend,
+    Filter,
+    Formula,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    SemiJoin,
+    Union,
+    Values,
+    WindowAtom,
+)
+from rpq.sparql.formula_reading import number_literal
+from rpq.sparql.scope import bodies_of, certain, children, formulas_of, possible
+from rpq.sparql.terms import XSD, is_blank, is_literal, read_literal
+from rpq.sparql.typed_values import FALSE, TRUE
+
+_INFIX = {"||": 0, "&&": 1, "=": 2, "!=": 2, "<": 2, ">": 2, "<=": 2, ">=": 2, "IN": 2, "NOT IN": 2, "+": 3, "-": 3}
+_INFIX |= {"*": 4, "/": 4}
+_PREFIX = {"!": "!", "unary -": "-", "unary +": "+"}
+_TIGHTEST = 6
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?<!\.)")
+
+
+def algebra_text(operator: Operator) -> str:
+    """An operator with all below it, indented, with what it binds behind it.
+
+    >>> from rpq.sparql.reading import read
+    >>> print(algebra_text(read("SELECT ?x { ?x <a2q> ?y OPTIONAL { ?y <c2q> ?z } FILTER(?y > 3) }").body))
+    project ?x         binds x
+      filter ?y > 3    binds x, y, perhaps z
+        optional       binds x, y, perhaps z
+          conjunction  binds x, y
+            ?x a2q ?y
+          conjunction  binds y, z
+            ?y c2q ?z
+    """
+    lines = _lines(operator, 0)
+    width = max(len(text) for text, told in lines if told) + 2
+    return "\n".join(f"{text:{width}}{told}" if told else text for text, told in lines)
+
+
+def formula_text(formula: Formula) -> str:
+    """A formula as SPARQL writes it; of EXISTS the body is left out.
+
+    >>> print(formula_text(Call("&&", (Call("BOUND", (Variable("x"),)), Call("<", (Variable("x"), Constant("7")))))))
+    BOUND(?x) && ?x < <7>
+    """
+    return _formula(formula, 0)
+
+
+def term_text(term: str) -> str:
+    """A term as SPARQL writes it, in short.
+
+    >>> print(term_text(f'"007"^^<{XSD}integer>'), term_text(f'"2024-01-01"^^<{XSD}date>'), term_text('"x"'), term_text("x"))
+    007 "2024-01-01"^^xsd:date "x" <x>
+    """
+    literal = read_literal(term) if is_literal(term) else None
+    if literal is None:
+        return term if is_literal(term) or is_blank(term) else f"<{term}>"
+    if number_literal(literal.text) == term and _NUMBER.fullmatch(literal.text):
+        return literal.text
+    if term in (TRUE, FALSE):
+        return literal.text
+    return re.sub(rf"\^\^<{re.escape(XSD)}(\w+)>$", r"^^xsd:\1", term)
+
+
+def _lines(operator: Operator, depth: int) -> list[tuple[str, str]]:
+    indent = "  " * depth
+    lines = [(indent + _head(operator), _bound(operator))]
+    if isinstance(operator, Conjunction):
+        lines += [(f"{indent}  {_atom(one)}", "") for one in operator.atoms]
+    for formula in formulas_of(operator):
+        for body in bodies_of(formula):
+            lines += [(f"{indent}  exists", ""), *_lines(body, depth + 2)]
+    for inner in children(operator):
+        lines += _lines(inner, depth + 1)
+    return lines
+
+
+def _head(operator: Operator) -> str:
+    match operator:
+        case Conjunction(atoms):
+            return "conjunction" if atoms else "one solution"
+        case Join():
+            return "join"
+        case LeftJoin(_, _, condition):
+            return "optional" if condition is None else f"optional if {formula_text(condition)}"
+        case Union():
+            return "union"
+        case Filter(_, condition):
+            return f"filter {formula_text(condition)}"
+        case SemiJoin(_, _, is_negated):
+            return "not exists" if is_negated else "exists"
+        case Minus():
+            return "minus"
+        case Extend(_, variable, formula):
+            return f"bind ?{variable} = {formula_text(formula)}"
+        case Values(variables, rows):
+            return f"values {_variables(variables)} of {len(rows)} row{'' if len(rows) == 1 else 's'}"
+        case Group(_, keys, aggregates):
+            told = [f"?{name} = {formula_text(one)}" for name, one in aggregates]
+            return ", ".join([f"group by {_variables(keys)}" if keys else "one group", *told])
+        case Project(_, columns):
+            return f"project {_variables(columns)}"
+        case Distinct():
+            return "distinct"
+
+
+def _bound(operator: Operator) -> str:
+    sure = certain(operator)
+    perhaps = ", ".join(sorted(possible(operator) - sure))
+    told = [", ".join(sorted(sure))] if sure else []
+    return "binds " + (", ".join([*told, *([f"perhaps {perhaps}"] if perhaps else [])]) or "nothing")
+
+
+def _atom(one: WindowAtom) -> str:
+    return str(one.atom) if one.window is None else f"{one.atom} in <{one.window}>"
+
+
+def _variables(names: tuple[str, ...]) -> str:
+    return " ".join(f"?{name}" for name in names) or "nothing"
+
+
+def _formula(formula: Formula, around: int) -> str:
+    """A formula inside one that binds its operands with at least `around`."""
+    match formula:
+        case Variable() | Blank():
+            return str(formula)
+        case Constant(name):
+            return term_text(name)
+        case Exists(_, is_negated):
+            return "NOT EXISTS {…}" if is_negated else "EXISTS {…}"
+        case Aggregate(function, argument, is_distinct):
+            inner = "*" if argument is None else _formula(argument, 0)
+            return f"{function}({'DISTINCT ' if is_distinct else ''}{inner})"
+        case Call(function, arguments) if function in _PREFIX:
+            return _PREFIX[function] + _formula(arguments[0], _TIGHTEST)
+        case Call(function, arguments) if function in _INFIX:
+            binding = _INFIX[function]
+            first, *others = [_formula(one, binding + 1) for one in arguments]
+            if function in ("IN", "NOT IN"):
+                members = ", ".join(_formula(one, 0) for one in arguments[1:])
+                text = f"{first} {function} ({members})"
+            else:
+                text = f" {function} ".join([_formula(arguments[0], binding if binding > 2 else binding + 1), *others])
+            return f"({text})" if binding < around else text
+        case Call(function, arguments):
+            name = f"xsd:{function.removeprefix(XSD)}" if function.startswith(XSD) else function
+            return f"{name}({', '.join(_formula(one, 0) for one in arguments)})"

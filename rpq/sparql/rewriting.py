@@ -1,0 +1,148 @@
+"""The same question, asked so that it is cheaper: filters as far down as they can go, conjunctions as large as they can be.
+
+Every rule leaves the bag of solutions as it is. A filter may pass what surrounds it only where that cannot change what it
+sees: each variable that it looks at is bound on the way it takes whenever it is bound at all. Below a conjunction nothing
+is pushed; a filter that looks at one variable of it can be judged once a vertex (`vertex_conditions`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rpq.sparql.algebra import (
+    Conjunction,
+    Distinct,
+    Extend,
+    Filter,
+    Formula,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    SemiJoin,
+    Union,
+    joined,
+    united,
+)
+from rpq.sparql.scope import bodies_of, certain, possible, variables_of
+
+
+@dataclass(frozen=True)
+class FilteredConjunction:
+    """A conjunction with the filters that stand directly on it: those on one variable each, and the others."""
+
+    conjunction: Conjunction
+    vertex_conditions: tuple[tuple[str, Formula], ...]
+    conditions: tuple[Formula, ...]
+
+
+def rewritten(operator: Operator) -> Operator:
+    """The operator with filters pushed down and conjunctions joined. O(size · depth).
+
+    >>> from rpq.sparql.algebra_text import algebra_text
+    >>> from rpq.sparql.reading import read
+    >>> body = read("SELECT ?x { { ?x <a> ?y FILTER(?y > 3) } { ?x <b> ?z OPTIONAL { ?z <c> ?w } } FILTER(?z < 5) }").body
+    >>> print(algebra_text(rewritten(body)))
+    project ?x           binds x
+      join               binds x, y, z, perhaps w
+        filter ?y > 3    binds x, y
+          conjunction    binds x, y
+            ?x a ?y
+        optional         binds x, z, perhaps w
+          filter ?z < 5  binds x, z
+            conjunction  binds x, z
+              ?x b ?z
+          conjunction    binds w, z
+            ?z c ?w
+    """
+    match operator:
+        case Filter(inner, condition):
+            return _pushed(rewritten(inner), condition)
+        case Join(parts):
+            return _joined([rewritten(part) for part in parts])
+        case Union(branches):
+            return united(*map(rewritten, branches))
+        case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
+            return replace(operator, left=rewritten(left), right=rewritten(right))
+        case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
+            return replace(operator, inner=rewritten(inner))
+        case _:
+            return operator
+
+
+def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
+    """The conjunction that an operator is, with filters on it or none; None for any other operator."""
+    conditions: list[Formula] = []
+    while isinstance(operator, Filter) and not _has_exists(operator.condition):
+        conditions.append(operator.condition)
+        operator = operator.inner
+    if not isinstance(operator, Conjunction):
+        return None
+    by_vertex: list[tuple[str, Formula]] = []
+    others: list[Formula] = []
+    for condition in reversed(conditions):
+        names = variables_of(condition)
+        if len(names) == 1 and names <= possible(operator):
+            by_vertex.append((min(names), condition))
+        else:
+            others.append(condition)
+    return FilteredConjunction(operator, tuple(by_vertex), tuple(others))
+
+
+def _joined(parts: list[Operator]) -> Operator:
+    """A join whose parts let go of filters on conjunctions, where that makes one conjunction of several."""
+    conditions: list[Formula] = []
+    found = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
+    conjunctions = sum(filtered_conjunction(one) is not None for one in found)
+    kept: list[Operator] = []
+    for place, part in enumerate(found):
+        others = frozenset().union(*(possible(one) for other, one in enumerate(found) if other != place))
+        while conjunctions > 1 and filtered_conjunction(part) and isinstance(part, Filter):
+            if not _sees_the_same(part.condition, part.inner, others):
+                break
+            conditions.append(part.condition)
+            part = part.inner
+        kept.append(part)
+    operator = joined(*kept)
+    for condition in conditions:
+        operator = _pushed(operator, condition)
+    return operator
+
+
+def _pushed(operator: Operator, condition: Formula) -> Operator:
+    """A filter over an operator whose own filters are in their places."""
+    if _has_exists(condition):  # it looks at all that is around its body
+        return Filter(operator, condition)
+    names = variables_of(condition)
+    match operator:
+        case Join(parts):
+            for place, part in enumerate(parts):
+                others = frozenset().union(*(possible(one) for other, one in enumerate(parts) if other != place))
+                if names & possible(part) and _sees_the_same(condition, part, others):
+                    return joined(*parts[:place], _pushed(part, condition), *parts[place + 1 :])
+        case Union(branches):
+            return united(*(_pushed(branch, condition) for branch in branches))
+        case LeftJoin(left, right) if _sees_the_same(condition, left, possible(right)):
+            return replace(operator, left=_pushed(left, condition))
+        case SemiJoin(left) | Minus(left):
+            return replace(operator, left=_pushed(left, condition))
+        case Extend(inner, variable) if variable not in names:
+            return replace(operator, inner=_pushed(inner, condition))
+        case Distinct(inner):
+            return Distinct(_pushed(inner, condition))
+        case Project(inner, columns) if names & possible(inner) <= frozenset(columns):
+            return replace(operator, inner=_pushed(inner, condition))
+        case Filter(inner, other) if not isinstance(inner, Conjunction):
+            return Filter(_pushed(inner, condition), other)
+    return Filter(operator, condition)
+
+
+def _sees_the_same(condition: Formula, part: Operator, others: frozenset[str]) -> bool:
+    """Whether a condition sees in a part what it sees in the join with others: all that they may bind, the part binds."""
+    return variables_of(condition) & others <= certain(part)
+
+
+def _has_exists(formula: Formula) -> bool:
+    return any(True for _ in bodies_of(formula))

@@ -1,0 +1,451 @@
+"""From texts in SPARQL to the algebra: one construct after the other, as section 18.2 of the standard has them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+import rpq
+from rpq.queries.pattern_text import Blank, Constant, Variable
+from rpq.sparql.algebra import (
+    Aggregate,
+    Call,
+    Conjunction,
+    Distinct,
+    Exists,
+    Extend,
+    Filter,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Project,
+    SemiJoin,
+    Union,
+    Values,
+)
+from rpq.sparql.reading import read
+from rpq.sparql.scope import certain, is_monotone, possible, windows_read
+from rpq.sparql.terms import RDF, XSD
+from rpq.sparql.window_clauses import CountExtent, TimeExtent, UnboundedExtent
+
+rdflib = pytest.importorskip("rdflib")
+
+INTEGER = f"^^<{XSD}integer>"
+
+
+def body(where: str, **options):
+    """What stands below the projection of `SELECT *`."""
+    found = read(f"SELECT * {{ {where} }}", **options).body
+    assert isinstance(found, Project)
+    return found.inner
+
+
+def atoms(operator) -> list[str]:
+    """The atoms of a conjunction, with their windows."""
+    assert isinstance(operator, Conjunction)
+    return [str(one.atom) + (f" @{one.window}" if one.window else "") for one in operator.atoms]
+
+
+# --- triples and terms ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("?x <a2q> ?y", ["?x a2q ?y"]),
+        ("$x <a> $y . ", ["?x a ?y"]),
+        ("?x <a> ?y ; <b> ?z , <c> ; .", ["?x a ?y", "?x b ?z", "?x b c"]),
+        ("?x a <T>", [f"?x <{RDF}type> T"]),
+        ("?x <a> 007", [f'?x a "007"{INTEGER}']),
+        ("?x <a> -05 , +1", [f'?x a "-05"{INTEGER}', f'?x a "+1"{INTEGER}']),
+        ("?x <a> 1.50 , -1e3 , true", [f'?x a "1.50"^^<{XSD}decimal>', f'?x a "-1e3"^^<{XSD}double>',
+                                        f'?x a "true"^^<{XSD}boolean>']),
+        ("""?x <a> "b" , 'c'@en-GB , "7"^^<http://t>, '''d"e
+f'''""", ['?x a "b"', '?x a "c"@en-GB', '?x a "7"^^<http://t>', '?x a "d\\"e\\nf"']),
+        (f'?x <a> "007"{INTEGER}, "s"^^<{XSD}string>', [f'?x a "007"{INTEGER}', '?x a "s"']),
+        ('?x <a> "t\\tn\\nq\\"b\\\\"', ['?x a "t\\tn\\nq\\"b\\\\"']),
+        ("?x <a> '\\u00e9\\U0001F600\\\\u0041'", ['?x a "é😀\\\\u0041"']),
+        ("?x <a> _:b . _:b <c> ?z", ["?x a _:b", "_:b c ?z"]),
+        ("?x <a> [] . [] <b> ?y", ["?x a _:.1", "_:.2 b ?y"]),
+        ("?x <a> [ <b> ?y ; <c> ?z ]", ["?x a _:.1", "_:.1 b ?y", "_:.1 c ?z"]),
+        ("[ <b> ?y ] <c> ?z", ["_:.1 b ?y", "_:.1 c ?z"]),
+        ("[ <b> ?y ]", ["_:.1 b ?y"]),
+        ("?x <a> (1 ?y)", ["?x a _:.1", f'_:.1 <{RDF}first> "1"{INTEGER}', f"_:.1 <{RDF}rest> _:.2",
+                           f"_:.2 <{RDF}first> ?y", f"_:.2 <{RDF}rest> <{RDF}nil>"]),
+        ("?x <a> ()", [f"?x a <{RDF}nil>"]),
+        ("<s> <p> <o>", ["s p o"]),
+        ("\t?x\t<a> 't\tb'", ['?x a "t\\tb"']),
+        ("?x <a> ?y # . ?y <b> ?z\n . ?y <http://e/#c> ?z", ["?x a ?y", "?y <http://e/#c> ?z"]),
+    ],
+)  # fmt: skip
+def test_triples_are_atoms(where, expected):
+    operator = read(f"ASK {{ {where} }}").body
+    assert set(atoms(operator)) == set(expected) and len(atoms(operator)) == len(expected)
+
+
+def test_prefixes_expand_and_iris_without_base_stay():
+    question = read(
+        """PREFIX : <http://e/> PREFIX foaf: <http://f/> PREFIX x: <y#>
+        ASK { :a foaf:knows\\.b ?x ; x:%41-c:d <a2q> ; : foaf:1.5 }"""
+    )
+    assert atoms(question.body) == [
+        "<http://e/a> <http://f/knows.b> ?x",
+        "<http://e/a> <y#%41-c:d> a2q",
+        "<http://e/a> <http://e/> <http://f/1.5>",
+    ]
+
+
+def test_a_base_is_for_what_comes_after_it():
+    question = read(
+        "PREFIX p: <q/> BASE <http://e/a/> PREFIX r: <s/> BASE <../b> ASK { p:1 r:2 <c> . <#d> <http://f> <?g> }"
+    )
+    assert atoms(question.body) == [
+        "<q/1> <http://e/a/s/2> <http://e/c>",
+        "<http://e/b#d> <http://f> <http://e/b?g>",
+    ]
+
+
+def test_rdflib_keeps_its_own_grammar():
+    from rdflib.plugins.sparql.parser import parseQuery
+
+    before = str(parseQuery("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }"))
+    read("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }")
+    with pytest.raises(rpq.errors.SparqlError):
+        read("SELECT * { ?x <a> }")
+    assert str(parseQuery("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }")) == before
+    assert rdflib.Literal("007", datatype=rdflib.XSD.integer).n3() == f'"7"{INTEGER}'
+
+
+def test_a_block_of_a_thousand_triples_is_read():
+    where = " . ".join(f"?x{number} <a> ?x{number + 1}" for number in range(1000))
+    assert len(atoms(body(where))) == 1000
+
+
+def test_several_threads_read_at_once():
+    found: list[int] = []
+
+    def run():
+        for number in range(20):
+            found.append(len(atoms(body(" . ".join(f"?x <a> {one}" for one in range(number + 1))))))
+            with pytest.raises(rpq.errors.SparqlError):
+                read(f"SELECT * {{ ?x <a> {number} . ?y }}")
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == sorted([*range(1, 21)] * 4)
+
+
+# --- property paths -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    {
+        "<a>/<b>": ["?x a _:.1", "_:.1 b ?y"],
+        "<a>/<b>/<c>": ["?x a _:.1", "_:.1 b _:.2", "_:.2 c ?y"],
+        "(<a>/<b>)/<c>": ["?x a _:.1", "_:.1 b _:.2", "_:.2 c ?y"],
+        "^<a>": ["?y a ?x"],
+        "^(<a>/<b>)": ["?y a _:.1", "_:.1 b ?x"],
+        "<a>/^<b>": ["?x a _:.1", "?y b _:.1"],
+        "^(^<a>)": ["?x a ?y"],
+        "<a>+": ["?x a+ ?y"],
+        "<a>*": ["?x a* ?y"],
+        "<a>?": ["?x a? ?y"],
+        "^<a>*": ["?y a* ?x"],
+        "(^<a>)*": ["?x (^a)* ?y"],
+        "<a>+/<b>": ["?x a+ _:.1", "_:.1 b ?y"],
+        "<a>/<b>*": ["?x a/b* ?y"],
+        "(<a>/<b>*)/<c>": ["?x a/b*/c ?y"],
+        "<a>/(<b>|<c>?)": ["?x a/(b|c?) ?y"],
+        "(<a>|<b>)+": ["?x (a|b)+ ?y"],
+        "(<a>/<b>)+": ["?x (a/b)+ ?y"],
+        "!<a>": ["?x !a ?y"],
+        "!(<a>|^<b>)": ["?x !(a|^b) ?y"],
+        "!(^<a>)": ["?x !^a ?y"],
+        "!a": [f"?x !<{RDF}type> ?y"],
+        "a/<b>": [f"?x <{RDF}type> _:.1", "_:.1 b ?y"],
+        "!<a>/<b>": ["?x !a _:.1", "_:.1 b ?y"],
+    }.items(),
+)
+def test_a_path_is_split_at_its_top(path, expected):
+    assert atoms(read(f"ASK {{ ?x {path} ?y }}").body) == expected
+
+
+def test_an_alternative_is_a_union():
+    found = body("?x <a>|<b>/<c>|^<d>|<e>* ?y . ?y <f> ?z")
+    assert isinstance(found, Join) and atoms(found.parts[0]) == ["?y f ?z"]
+    assert isinstance(found.parts[1], Union)
+    branches = [atoms(branch) for branch in found.parts[1].branches]
+    assert branches == [["?x a ?y"], ["?x b _:.1", "_:.1 c ?y"], ["?y d ?x"], ["?x e* ?y"]]
+
+
+def test_an_alternative_in_a_sequence_is_joined_through_its_variable():
+    found = body("?x (<a>|<b>)/<c> ?y")
+    assert isinstance(found, Join) and atoms(found.parts[0]) == ["_:.1 c ?y"]
+    assert [atoms(one) for one in found.parts[1].branches] == [["?x a _:.1"], ["?x b _:.1"]]
+    assert certain(found) == {"x", "y", "_:.1"}
+
+
+def test_under_simple_paths_nothing_is_split():
+    assert atoms(body("?x <a>/(<b>|^<c>) ?y . ?y ^<d> ?z", paths="simple")) == ["?x a/(b|^c) ?y", "?z d ?y"]
+
+
+def test_the_empty_path_is_told_of_once():
+    question = read("SELECT * { ?x <a>* ?y . ?y <a>* ?z . ?z <b>/<c>* ?w }")
+    assert question.warnings == ("the path a* accepts the empty path too, which is never an answer",)
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def test_conjunctions_are_as_large_as_they_can_be():
+    found = body("?x <a> ?y { ?y <b> ?z { ?z <c> ?w } } FILTER(?x != ?w) ?w <d> ?x")
+    assert isinstance(found, Filter)
+    assert atoms(found.inner) == ["?x a ?y", "?y b ?z", "?z c ?w", "?w d ?x"]
+
+
+def test_a_union_is_flat():
+    found = body("{ ?x <a> ?y } UNION { ?x <b> ?y } UNION { { ?x <c> ?y } UNION { ?z <d> ?y } }")
+    assert [atoms(branch) for branch in found.branches] == [["?x a ?y"], ["?x b ?y"], ["?x c ?y"], ["?z d ?y"]]
+    assert possible(found) == {"x", "y", "z"} and certain(found) == {"y"} and is_monotone(found)
+
+
+def test_optional_has_the_conditions_of_its_group():
+    found = body("?x <a> ?y OPTIONAL { ?y <b> ?z FILTER(?z > ?x) FILTER(?z < 5) }")
+    greater, less = Call(">", (Variable("z"), Variable("x"))), Call("<", (Variable("z"), Constant(f'"5"{INTEGER}')))
+    assert isinstance(found, LeftJoin) and found.condition == Call("&&", (greater, less))
+    assert possible(found) == {"x", "y", "z"} and certain(found) == {"x", "y"} and not is_monotone(found)
+
+
+def test_an_optional_alone_is_joined_to_one_solution():
+    found = body("OPTIONAL { ?x <a> ?y }")
+    assert isinstance(found, LeftJoin) and found.left == Conjunction(()) and certain(found) == frozenset()
+
+
+def test_minus():
+    found = body("?x <a> ?y MINUS { ?y <b> ?z }")
+    assert isinstance(found, Minus) and possible(found) == {"x", "y"} and not is_monotone(found)
+
+
+def test_exists_by_itself_is_a_semi_join():
+    found = body("?x <a> ?y FILTER(EXISTS { ?y <b> ?z FILTER(?z > ?x) } && ?y > 3) FILTER NOT EXISTS { ?x <c> ?w }")
+    assert isinstance(found, SemiJoin) and found.is_negated and not is_monotone(found)
+    assert isinstance(found.left, Filter) and isinstance(found.left.inner, SemiJoin)
+    assert not found.left.inner.is_negated and is_monotone(found.left)
+
+
+def test_exists_in_a_formula_stays_there():
+    found = body("?x <a> ?y FILTER(?x > 3 || NOT EXISTS { ?y <b> ?z })")
+    assert isinstance(found, Filter) and isinstance(found.condition, Call) and not is_monotone(found)
+    assert isinstance(found.condition.arguments[1], Exists) and set(windows_read(found)) == {None}
+    assert len(windows_read(found)[None]) == 2
+
+
+def test_bind_and_values():
+    found = body("?x <a> ?y BIND(?y + 1 AS ?z) VALUES (?x ?w) { (<b> 1) (UNDEF 'c'@en) (1 UNDEF) } VALUES ?v { } ")
+    assert isinstance(found, Join) and isinstance(found.parts[0], Extend)
+    assert found.parts[1] == Values(("x", "w"), (("b", f'"1"{INTEGER}'), (None, '"c"@en'), (f'"1"{INTEGER}', None)))
+    assert found.parts[2] == Values(("v",), ())
+    assert certain(found) == {"x", "y", "v"} and possible(found) == {"x", "y", "z", "w", "v"}
+
+
+def test_values_without_variables():
+    assert body("?x <a> ?y VALUES () { () () }").parts[1] == Values((), ((), ()))
+
+
+def test_a_constant_is_certainly_bound():
+    assert certain(body("?x <a> ?y BIND(1 AS ?z) BIND(?x AS ?w) BIND(STR(?x) AS ?v)")) == {"x", "y", "z", "w"}
+
+
+def test_operators_bind_as_the_grammar_has_it():
+    x, y = Variable("x"), Variable("y")
+    numbers = {number: Constant(f'"{number}"{INTEGER}') for number in range(1, 5)}
+    found = body("?x <a> ?y FILTER(?x + 1 * 2 - 3 = ?y || !?x && -?y < 4)")
+    left = Call("-", (Call("+", (x, Call("*", (numbers[1], numbers[2])))), numbers[3]))
+    right = Call("&&", (Call("!", (x,)), Call("<", (Call("unary -", (y,)), numbers[4]))))
+    assert found.condition == Call("||", (Call("=", (left, y)), right))
+
+
+def test_functions_have_their_arguments_in_order():
+    found = body(
+        f"?x <a> ?y FILTER(REPLACE(?x, 'a', ?y, 'i') IN (IF(?x, ?y, 1), CONCAT(?x, ?y), uri(?x), <{XSD}integer>(?x)))"
+    )
+    x, y, a, i = Variable("x"), Variable("y"), Constant('"a"'), Constant('"i"')
+    assert found.condition == Call(
+        "IN",
+        (
+            Call("REPLACE", (x, a, y, i)),
+            Call("IF", (x, y, Constant(f'"1"{INTEGER}'))),
+            Call("CONCAT", (x, y)),
+            Call("IRI", (x,)),
+            Call(f"{XSD}integer", (x,)),
+        ),
+    )
+
+
+# --- SELECT, groups of solutions, subselects ------------------------------------------------------------------------
+
+
+def test_select_star_has_the_variables_in_the_order_of_the_text():
+    question = read("SELECT * { ?c <a> ?b . { SELECT ?z ?a { ?q <b> ?z , ?a } } OPTIONAL { _:n <c> ?d } FILTER(?b > 3) }")
+    assert question.columns == ("c", "b", "z", "a", "d")
+
+
+def test_select_distinct_and_reduced():
+    assert isinstance(read("SELECT DISTINCT ?x { ?x <a> ?y }").body, Distinct)
+    assert isinstance(read("SELECT REDUCED ?x { ?x <a> ?y }").body, Project)
+
+
+def test_groups():
+    question = read(
+        """SELECT ?g (COUNT(*) AS ?n) (AVG(DISTINCT ?v) AS ?mean) (?n + 1 AS ?m)
+        { ?x <g> ?g ; <v> ?v } GROUP BY ?g HAVING (COUNT(*) > 1) VALUES ?g { <a> }"""
+    )
+    count = Aggregate("COUNT", None, is_distinct=False)
+    mean = Aggregate("AVG", Variable("v"), is_distinct=True)
+    assert question.columns == ("g", "n", "mean", "m")
+    last = question.body.inner
+    assert (last.variable, last.formula) == ("m", Call("+", (Variable("n"), Constant(f'"1"{INTEGER}'))))
+    assert [last.inner.inner.variable, last.inner.variable] == ["n", "mean"]
+    joined = last.inner.inner.inner
+    assert isinstance(joined, Join) and joined.parts[1] == Values(("g",), (("a",),))
+    having = joined.parts[0]
+    assert isinstance(having, Filter) and having.condition.arguments[0] == Variable(".1")
+    group = having.inner
+    assert isinstance(group, Group) and group.keys == ("g",) and group.aggregates == ((".1", count), (".2", mean))
+    assert certain(group) == {"g", ".1"} and not is_monotone(question.body)
+
+
+def test_keys_that_are_formulas():
+    group = read("SELECT ?k (SUM(?v) AS ?s) { ?x <v> ?v } GROUP BY (STR(?x) AS ?k) STRLEN(?v) (?v)").body.inner.inner
+    assert isinstance(group, Group) and group.keys == ("k", ".key2", "v")
+    assert group.inner == Extend(
+        Extend(group.inner.inner.inner, "k", Call("STR", (Variable("x"),))), ".key2", Call("STRLEN", (Variable("v"),))
+    )
+
+
+def test_an_aggregate_without_keys_has_one_group():
+    group = read("SELECT (MAX(?v) AS ?m) { ?x <v> ?v }").body.inner.inner
+    assert isinstance(group, Group) and group.keys == ()
+
+
+def test_what_a_subselect_keeps_to_itself_has_a_name_of_its_own():
+    found = body("?x <a> ?y { SELECT ?x (COUNT(?y) AS ?n) { ?x <b> ?y { SELECT ?y { ?y <c> ?x } } } GROUP BY ?x }")
+    assert isinstance(found, Join) and possible(found) == {"x", "y", "n"}
+    group = found.parts[1].inner.inner
+    assert group.keys == ("x",) and possible(group.inner) == {"x", "y.1"}
+    innermost = group.inner.parts[1]
+    assert isinstance(innermost, Project) and innermost.columns == ("y.1",) and atoms(innermost.inner) == ["?y.1 c ?x.2"]
+
+
+def test_a_subselect_of_everything_keeps_nothing():
+    found = body("?x <a> ?y { SELECT * { ?x <b> ?z } }")
+    assert found.parts[1].columns == ("x", "z")
+
+
+def test_an_empty_column_is_told_of():
+    question = read("SELECT ?x ?nmae { ?x <a> ?name }")
+    assert question.warnings == ("nothing binds ?nmae: its column is empty; did you mean ?name?",)
+
+
+# --- ASK and CONSTRUCT ----------------------------------------------------------------------------------------------
+
+
+def test_ask():
+    question = read("ASK WHERE { ?x <a> ?y }")
+    assert question.form == "ask" and question.columns == () and atoms(question.body) == ["?x a ?y"]
+
+
+def test_construct():
+    question = read("CONSTRUCT { ?x <b> ?y , 'lit' . <c> a ?x } { ?x <a> ?y }")
+    x, y = Variable("x"), Variable("y")
+    assert question.form == "construct" and question.columns == ()
+    assert question.template == ((x, "b", y), (x, "b", Constant('"lit"')), (Constant("c"), RDF + "type", x))
+
+
+def test_construct_in_short():
+    question = read("CONSTRUCT WHERE { ?x <a> ?y . ?y <b> ?z }")
+    assert atoms(question.body) == ["?x a ?y", "?y b ?z"]
+    assert question.template == ((Variable("x"), "a", Variable("y")), (Variable("y"), "b", Variable("z")))
+
+
+def test_the_template_is_not_the_body():
+    assert Blank("b") not in (part for triple in read("CONSTRUCT { ?x <b> ?x } { ?x <a> _:b }").template for part in triple)
+
+
+# --- windows --------------------------------------------------------------------------------------------------------
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("extent", "expected"),
+    {
+        "RANGE PT2H STEP PT10M": TimeExtent(7200 * SECOND, 600 * SECOND),
+        "RANGE P1DT0.5S SLIDE PT1S": TimeExtent(86_400 * SECOND + SECOND // 2, SECOND),
+        "RANGE PT1M TUMBLING": TimeExtent(60 * SECOND, 60 * SECOND),
+        "range PT90S": TimeExtent(90 * SECOND, None),
+        "COUNT 1000 STEP 10": CountExtent(1000, 10),
+        "COUNT 7": CountExtent(7, 1),
+        "COUNT 7 TUMBLING": CountExtent(7, 7),
+        "UNBOUNDED": UnboundedExtent(),
+    }.items(),
+)
+def test_windows_are_declared(extent, expected):
+    question = read(f"SELECT * FROM NAMED WINDOW <w> ON <s> [{extent}] {{ WINDOW <w> {{ ?x <a> ?y }} }}")
+    (declared,) = question.windows
+    assert (declared.name, declared.stream, declared.extent) == ("w", "s", expected)
+    assert atoms(question.body.inner) == ["?x a ?y @w"]
+
+
+def test_an_atom_reads_the_innermost_window():
+    question = read(
+        """PREFIX : <http://e/>
+        REGISTER RSTREAM :out AS
+        SELECT ?x # FROM NAMED WINDOW <none> [COUNT 1]
+        FROM NAMED WINDOW :v ON :s [RANGE PT1H]
+        FROM NAMED WINDOW :w [COUNT 3]
+        WHERE {
+            ?x <a> ?y .
+            WINDOW :v { ?y <b>/<c> ?z . WINDOW :w { ?z <d> "WINDOW <w> {" } ?z <e>* ?x }
+            FILTER NOT EXISTS { WINDOW :w { ?x <f> ?y } }
+        }"""
+    )
+    assert [(one.name, one.stream) for one in question.windows] == [("http://e/v", "http://e/s"), ("http://e/w", None)]
+    assert (question.registration.reporting, question.registration.name) == ("RSTREAM", "http://e/out")
+    read_by = {window: [str(one.atom) for one in found] for window, found in windows_read(question.body).items()}
+    assert read_by == {
+        None: ["?x a ?y"],
+        "http://e/v": ["?y b _:.1", "_:.1 c ?z", "?z e* ?x"],
+        "http://e/w": ['?z d "WINDOW <w> {"', "?x f ?y"],
+    }
+
+
+def test_a_time_window_in_the_unit_of_the_stream():
+    assert TimeExtent(7200 * SECOND, None).window("ms") == rpq.Window(size=7_200_000, slide=1)
+    with pytest.raises(rpq.QueryError, match="no whole number of s"):
+        TimeExtent(SECOND // 2, None).window("s")
+
+
+# --- the package ----------------------------------------------------------------------------------------------------
+
+
+def test_importing_the_package_loads_no_rdflib():
+    import subprocess
+
+    imports = "import sys, rpq, rpq.sparql.algebra, rpq.sparql.aggregates, rpq.sparql.formula_values, rpq.sparql.reading"
+    code = f"{imports}; print('rdflib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_without_rdflib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyparsing", None)
+    with pytest.raises(rpq.QueryError, match=r"SPARQL needs rdflib: pip install 'streaming-rpq\[sparql\]'"):
+        read("ASK {}")

@@ -1,0 +1,205 @@
+"""What is not understood, and what is refused: each error by its message, and with its place in the text."""
+
+from __future__ import annotations
+
+import pytest
+
+import rpq
+from rpq.errors import SparqlError
+from rpq.sparql.reading import read
+from rpq.sparql.refused import REFUSED
+
+pytest.importorskip("rdflib")
+
+MARK = "▶"
+"""Stands before the place that the error points to."""
+
+REFUSALS = {
+    "ORDER BY": "SELECT ?x { ?x <a> ?y }\n▶ORDER BY ?x",
+    "LIMIT": "SELECT ?x { ?x <a> ?y { SELECT ?y { ?y <a> ?z } ▶LIMIT 3 } }",
+    "OFFSET": "SELECT ?x { ?x <a> ?y } ▶offset 3 LIMIT 2",
+    "GROUP_CONCAT": 'SELECT (▶GROUP_CONCAT(?x ; SEPARATOR = ",") AS ?all) { ?x <a> ?y }',
+    "DESCRIBE": "# all of it\n▶DESCRIBE <a>",
+    "SERVICE": "SELECT ?x { ?x <a> ?y ▶SERVICE <http://e/> { ?y <b> ?z } }",
+    "FROM": "SELECT ?x ▶FROM <http://e/> { ?x <a> ?y }",
+    "FROM NAMED": "ASK ▶FROM NAMED <http://e/> { ?x <a> ?y }",
+    "GRAPH": "SELECT ?x { ▶GRAPH <g> { ?x <a> ?y } }",
+    "STREAM": "SELECT ?x { ▶STREAM <s> [RANGE 10s] { ?x <a> ?y } }",
+    "SEQ": "SELECT ?x { { ?x <a> ?y } ▶SEQ { ?y <b> ?z } }",
+    "@": "SELECT ?x { ?x <a> ?y ▶@ ?t }",
+    "f:timestamp": "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n"
+    "SELECT ?x { ?x <a> ?y FILTER(1 < ▶f:timestamp(?x, <a>, ?y)) }",
+    "NOW": "SELECT ?x { ?x <a> ?y FILTER(?y < ▶NOW()) }",
+    "RAND": "SELECT ?x { ?x <a> ?y FILTER(▶rand() < 0.5) }",
+    "UUID": "SELECT ?x (▶UUID() AS ?u) { ?x <a> ?y }",
+    "STRUUID": "SELECT ?x { ?x <a> ?y BIND(▶STRUUID() AS ?u) }",
+    "BNODE": "SELECT ?x { ?x <a> ?y BIND(▶BNODE() AS ?u) }",
+    "a variable as a predicate": "SELECT ?x { ?x <a> ?y . ?x ▶?p ?y }",
+    "a blank node in a CONSTRUCT template": "CONSTRUCT { ?x <b> ▶_:n } { ?x <a> ?y }",
+    "a variable as the name of a window": "SELECT ?x FROM NAMED WINDOW <w> [COUNT 3] { ▶WINDOW ?w { ?x <a> ?y } }",
+    "DISTINCT in a path": "SELECT ?x { ?x ▶DISTINCT(<a>) ?y }",
+    "DISTINCT in the call of a function": "SELECT ?x { ?x <a> ?y FILTER(▶<http://e/f>(DISTINCT ?x)) }",
+    "INSERT": "▶INSERT DATA { <a> <b> <c> }",
+    "DELETE": "PREFIX : <http://e/> ▶DELETE WHERE { ?x <b> <c> }",
+}
+
+OTHERS = {
+    # --- told of in words of their own
+    "session windows are refused": "ASK FROM NAMED WINDOW <w> [▶SESSION PT1M] { ?x <a> ?y }",
+    "P1M: years and months have no fixed length": "ASK FROM NAMED WINDOW <w> [RANGE ▶P1M] { ?x <a> ?y }",
+    "P1Y2DT3H: years and months": "ASK FROM NAMED WINDOW <w> [RANGE PT1H STEP ▶P1Y2DT3H] { ?x <a> ?y }",
+    "10s is no duration; expected PT10S": "ASK FROM NAMED WINDOW <w> [RANGE ▶10s STEP 5s] { ?x <a> ?y }",
+    "PT is no duration; expected an xsd:dayTimeDuration": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT] { ?x <a> ?y }",
+    "the lengths of a window are positive": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT0S] { ?x <a> ?y }",
+    "positive and fit into 64 bits": "ASK FROM NAMED WINDOW <w> [COUNT ▶9223372036854775808] { ?x <a> ?y }",
+    "unexpected 1.5; expected a whole number": "ASK FROM NAMED WINDOW <w> [COUNT ▶1.5] { ?x <a> ?y }",
+    "unexpected ]; expected RANGE and a duration": "ASK FROM NAMED WINDOW <w> [▶] { ?x <a> ?y }",
+    "unexpected NOW; expected RANGE": "ASK FROM NAMED WINDOW <w> ON <s> [▶NOW] { ?x <a> ?y }",
+    "unexpected EVERY; expected STEP, SLIDE, TUMBLING or ]": "ASK FROM NAMED WINDOW <w> [COUNT 3 ▶EVERY 2] { ?x <a> ?y }",
+    "unexpected {; expected [": "ASK FROM NAMED WINDOW <w> ON <s> ▶{ ?x <a> ?y }",
+    "unexpected ?w; expected the name of a window": "ASK FROM NAMED WINDOW ▶?w [COUNT 3] { ?x <a> ?y }",
+    "unexpected [; expected the name of a stream": "ASK FROM NAMED WINDOW <w> ON ▶[COUNT 3] { ?x <a> ?y }",
+    "unexpected WINDOW; expected NAMED": "ASK FROM ▶WINDOW <w> ON <s> [COUNT 3] { ?x <a> ?y }",
+    "the query ends too early; expected ]": "ASK FROM NAMED WINDOW <w> [COUNT 3▶",
+    "FROM STREAM is C-SPARQL's; expected FROM NAMED WINDOW": "SELECT ?x ▶FROM STREAM <s> [RANGE 10s STEP 1s] { ?x <a> ?y }",
+    "the window <w> is declared twice": "ASK FROM NAMED WINDOW <w> [COUNT 3] FROM NAMED WINDOW ▶<w> [COUNT 4] { ?x <a> ?y }",
+    "there is no window <http://e/ww>; did you mean <http://e/w>?":
+        "PREFIX : <http://e/> ASK FROM NAMED WINDOW :w [COUNT 3] { WINDOW ▶:ww { ?x <a> ?y } }",
+    "there is no window <w>; declare it with FROM NAMED WINDOW": "ASK { WINDOW ▶<w> { ?x <a> ?y } }",
+    "unexpected QUERY; expected ISTREAM, DSTREAM or RSTREAM": "REGISTER ▶QUERY <q> AS SELECT ?x { ?x <a> ?y }",
+    "unexpected SELECT; expected AS": "REGISTER RSTREAM <out> ▶SELECT ?x { ?x <a> ?y }",
+    "REGISTER stands twice": "REGISTER RSTREAM <o> AS ▶REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }",
+    # --- what SPARQL forbids
+    "the prefix foaf: is not declared; write PREFIX foaf: <…>": "SELECT ?x { ?x ▶foaf:knows ?y }",
+    "the prefix foa: is not declared; did you mean foaf:?": "PREFIX foaf: <http://f/> SELECT ?x { ?x ▶foa:knows ?y }",
+    "?y in SELECT is no key of GROUP BY": "SELECT ?x ▶?y (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x",
+    "?x in SELECT is no key of GROUP BY": "SELECT ▶(?x + 1 AS ?z) (COUNT(*) AS ?n) { ?x <a> ?y }",
+    "?y in HAVING is no key of GROUP BY": "SELECT ?x { ?x <a> ?y } GROUP BY ?x ▶HAVING (?y > 3)",
+    "?n in HAVING is no key of GROUP BY": "SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x ▶HAVING (?n > 3)",
+    "SELECT * cannot be grouped": "▶SELECT * { ?x <a> ?y } GROUP BY ?x",
+    "an aggregate cannot stand in FILTER": "SELECT ?x { ?x <a> ?y ▶FILTER(COUNT(?y) > 1) }",
+    "an aggregate cannot stand in BIND": "SELECT ?x { ?x <a> ?y ▶BIND(COUNT(?y) AS ?n) }",
+    "an aggregate cannot stand in GROUP BY": "SELECT (1 AS ?one) { ?x <a> ?y } GROUP BY ▶(COUNT(?y) AS ?n)",
+    "an aggregate cannot stand in an aggregate": "SELECT ▶(SUM(COUNT(?y)) AS ?n) { ?x <a> ?y }",
+    "_:b stands in two groups": "SELECT ?x { ?x <a> _:b OPTIONAL { ▶_:b <c> ?x } }",
+    "_:c stands in two groups": "SELECT ?x { _:c <a> ?x { ?x <b> ?y } ?x <a> ▶_:c }",
+    "?y has a value already": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?y) }",
+    "?x has a value already": "SELECT (1 AS ▶?x) { ?x <a> ?y }",
+    "?n has a value already": "SELECT (1 AS ?n) (2 AS ▶?n) { ?x <a> ?y }",
+    "SELECT names ?x twice": "SELECT ?x ▶?x { ?x <a> ?y }",
+    "VALUES has 2 variables and a row of 1": "SELECT ?x { ▶VALUES (?x ?y) { (1 2) (3) } }",
+    "VALUES names a variable twice": "SELECT ?x { ▶VALUES (?x ?x) { (1 2) } }",
+    # --- what this language forbids
+    "BIND or AS to ?z, which also stands in an atom": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) ?x <b> ?z }",
+    "BIND or AS to ?n, which also stands in an atom":
+        "SELECT ?x { { SELECT ?x (COUNT(*) AS ▶?n) { ?x <a> ?y } GROUP BY ?x } ?x <b> ?n }",
+    "BIND or AS to ?m, which also stands in an atom":
+        "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?m) FILTER(?x > 3 || NOT EXISTS { ?x <b> ?m }) }",
+    "?k, which also stands in an atom":
+        "SELECT * { { SELECT ?x (COUNT(*) AS ▶?k) { ?x <a> ?y } GROUP BY ?x } { SELECT ?k { ?k <a> ?y } } }",
+    "BIND or AS to ?z, which also stands in VALUES": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) VALUES ?z { 1 2 } }",
+    "BIND or AS to ?z, which also stands in MINUS":
+        "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) MINUS { ?x <b> ?y BIND(2 AS ?z) } }",
+    "the FILTER looks at ?x, which only an outer group binds": "SELECT ?x { ?x <a> ?y { ?y <b> ?z ▶FILTER(?z > ?x) } }",
+    "the FILTER looks at ?w, which only an outer group binds":
+        "SELECT ?x { { { ?y <b> ?z MINUS { ?y <c> ?v ▶FILTER(?v > ?w) } } ?y <d> ?w } ?x <a> ?y }",
+    "the FILTER looks at ?y, which only an outer group binds":
+        "SELECT ?x { ?x <a> ?y { SELECT ?x { ?x <b> ?z ▶FILTER(?z > ?y) } } }",
+    "there is no function <http://www.w3.org/2001/XMLSchema#int>":
+        "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?x { ?x <a> ?y FILTER(▶xsd:int(?y) > 1) }",
+    "takes one argument, not 2":
+        "SELECT ?x { ?x <a> ?y FILTER(▶<http://www.w3.org/2001/XMLSchema#integer>(?y, 2) > 1) }",
+    "the query has no variable, so its rows have no columns; ASK says": "▶SELECT * { <s> <p> <o> }",
+    "all rows have a column called timestamp": "SELECT ?x ▶?timestamp { ?x <a> ?timestamp }",
+    "all rows have a column called op": "SELECT * { ?x <a> ▶?op }",
+    # --- the grammar
+    "unexpected }; expected": "SELECT ?x WHERE { ?x <p> ▶}",
+    "unexpected ); expected a function": "SELECT ?x {\n  ?x <p> ?y\n  FILTER(?x > ▶)\n}",
+    "unexpected OPTINAL: did you mean OPTIONAL?": "SELECT ?x { ?x <p> ?y ▶OPTINAL { ?x <q> ?z } }",
+    "unexpected STRLENN: did you mean STRLEN?": "SELECT ?x { ?x <p> ?y FILTER(▶STRLENN(?x) > 3) }",
+    "unexpected foo: a prefixed name has a colon": "SELECT ?x { ?x ▶foo ?y }",
+    "unexpected ?c; expected AS": "SELECT (COUNT(?x) ▶?c) { ?x <p> ?y }",
+    "the query ends too early; expected": "SELECT ?x { ?x <p> ?y▶\n\n",
+    "the query ends too early; expected ASK, BASE, CONSTRUCT, PREFIX, SELECT": "▶",
+    "unexpected }; expected GROUP, HAVING, VALUES": "SELECT ?x { ?x <p> ?y } ▶}",
+    "unexpected {; expected": "SELECT ?x { ?x <p>▶{2} ?y }",
+    "unexpected '; expected": "SELECT ?x { ?x <p> ▶'abc }",
+    "unexpected SELECTED: did you mean SELECT?": "▶SELECTED ?x { ?x <p> ?y }",
+    "\\uD800 is no character": "SELECT ?x { ?x <p> '▶\\uD800' }",
+}  # fmt: skip
+
+
+def error_of(marked: str) -> tuple[SparqlError, int, int]:
+    """The error of a text, and the line and column that it ought to point to."""
+    before, mark, _ = marked.partition(MARK)
+    assert mark, "every text has its place marked"
+    with pytest.raises(SparqlError) as caught:
+        read(marked.replace(MARK, ""))
+    return caught.value, before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
+
+
+@pytest.mark.parametrize("construct", REFUSALS)
+def test_what_is_refused_is_refused_by_its_name_at_its_place(construct):
+    error, line, column = error_of(REFUSALS[construct])
+    assert error.message == f"{construct} is refused: {REFUSED[construct]}" and error.expected is None
+    assert (error.line, error.column) == (line, column)
+
+
+def test_every_refusal_has_its_test():
+    assert set(REFUSALS) == set(REFUSED)
+
+
+@pytest.mark.parametrize("message", OTHERS)
+def test_what_is_wrong_is_told_with_its_place(message):
+    error, line, column = error_of(OTHERS[message])
+    told = error.message if error.expected is None else f"{error.message}; expected {error.expected}"
+    assert message in told
+    assert (error.line, error.column) == (line, column), str(error)
+
+
+def test_the_error_shows_the_line_and_the_place():
+    with pytest.raises(rpq.QueryError) as caught:
+        read("PREFIX : <http://e/>\r\nSELECT ?x {\r\n\t?x :é\\u00e9 'ü' , ?y ; : ?z ORDER }")
+    assert str(caught.value) == (
+        "line 3, column 30: unexpected ORDER; expected BIND, FILTER, MINUS, OPTIONAL, VALUES, ,, ., ; …\n"
+        "   ?x :é\\u00e9 'ü' , ?y ; : ?z ORDER }\n"
+        "                               ^"
+    )
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT ?x { ?x <a> ?y OPTIONAL { ?y <b> ?z FILTER(?z > ?x) } }",
+    "SELECT ?x { ?x <a> ?y { ?y <b> ?w OPTIONAL { ?y <b> ?z { FILTER(?x > 1) } } } }",
+    "SELECT ?x { ?x <a> ?y FILTER EXISTS { ?y <b> ?z { FILTER(?z > ?x) } } }",
+    "SELECT ?x { ?x <a> ?y FILTER(?nowhere > 1) }",
+    "SELECT ?x { ?x <a> _:b . FILTER(?x > 1) _:b <b> ?y }",
+    "SELECT ?x { ?x <a> ?y BIND(1 AS ?z) MINUS { ?x <b> ?v BIND(2 AS ?u) } }",
+    "SELECT ?x { { ?x <a> ?y BIND(1 AS ?z) } UNION { ?x <b> ?y BIND(2 AS ?z) } }",
+    "SELECT ?x { ?x <a> ?y { SELECT ?x { ?x <b> ?z BIND(1 AS ?y) } } }",
+    "SELECT (SAMPLE(?y) AS ?s) ?x { ?x <a> ?y } GROUP BY ?x HAVING (COUNT(?y) > 1 && ?x != 3)",
+    "SELECT ?x { ?x <http://e/a#b> '@ GRAPH WINDOW' . ?x <LIMIT> \"\"\"ORDER BY\"\"\" } # SEQ",
+])  # fmt: skip
+def test_what_only_looks_like_it_is_not_refused(text):
+    assert read(text).columns
+
+
+def test_a_path_that_is_nested_too_deep_is_refused():
+    path = "<a>"
+    for _ in range(101):
+        path = f"(^{path})*" if len(path) % 2 else f"(^{path})+"
+    with pytest.raises(SparqlError, match="nested"):
+        read(f"SELECT ?x {{ ?x {path} ?y }}")
+
+
+def test_what_is_nested_too_deep_to_be_parsed_is_refused():
+    with pytest.raises(SparqlError, match="the query is nested too deep"):
+        read(f"SELECT ?x {{ ?x <a> ?y FILTER({'(' * 500}1{')' * 500}) }}")
+
+
+def test_options():
+    with pytest.raises(rpq.QueryError, match=r"isomorphism is refused in SPARQL: write FILTER\(\?x != \?y\)"):
+        read("ASK { ?x <a> ?y }", matching="isomorphism")
+    with pytest.raises(rpq.QueryError, match="paths are 'walk' or 'simple'"):
+        read("ASK { ?x <a> ?y }", paths="trail")
+    with pytest.raises(TypeError, match="a query in SPARQL is text, not int"):
+        read(7)
