@@ -238,7 +238,9 @@ class Evaluation:
                     one = self.extended(one, condition.variable, key[-1])
             groups.setdefault(tuple(key), []).append(one)
         names = [
-            condition.formula.name if isinstance(condition.formula, Variable) else condition.variable and condition.variable.name
+            condition.formula.name
+            if isinstance(condition.formula, Variable)
+            else condition.variable and condition.variable.name
             for condition in select.group_by
         ]
         return [
@@ -295,7 +297,9 @@ class Evaluation:
                     raise NoValue("nothing in COALESCE has a value")
                 return first
             case Call("IN" | "NOT IN" as name, (first, *others)):
-                return of_boolean(self.is_among(of(first), [lambda other=other: of(other) for other in others]) == (name == "IN"))
+                return of_boolean(
+                    self.is_among(of(first), [lambda other=other: of(other) for other in others]) == (name == "IN")
+                )
             case Call(name, arguments):
                 return call(name, [of(argument) for argument in arguments], self.rules, self.query.base)
         raise TypeError(formula)
@@ -528,8 +532,10 @@ def _hides_negation(element: Element) -> bool:
             return any(map(hides, formula.arguments))
         return any(isinstance(below, Exists) for below in _below(formula))
 
-    return any(map(hides, [element.condition])) if isinstance(element, Filter) else any(
-        isinstance(below, Exists) for below in _all_formulas(element)
+    return (
+        any(map(hides, [element.condition]))
+        if isinstance(element, Filter)
+        else any(isinstance(below, Exists) for below in _all_formulas(element))
     )
 
 

@@ -70,16 +70,16 @@ class Refused(Rejected):
 _TOKENS = re.compile(
     r"""(?P<blank>\s+|\#[^\n\r]*)
     |(?P<iri><[^<>"{}|^`\\\x00-\x20]*>)
-    |(?P<variable>[?$][\w·]+)
+    |(?P<variable>[?$][\w·\u0300-\u036f]+)
     |(?P<node>_:[\w](?:[\w.·-]*[\w·-])?)
     |(?P<string>\"{3}(?:\"{0,2}(?:[^"\\]|\\.))*\"{3}|'{3}(?:'{0,2}(?:[^'\\]|\\.))*'{3}
         |"(?:[^"\\\n\r]|\\.)*"|'(?:[^'\\\n\r]|\\.)*')
     |(?P<language>@[A-Za-z]+(?:-[A-Za-z0-9]+)*)
     |(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)[eE][+-]?[0-9]+|[0-9]*\.[0-9]+|[0-9]+)
-    |(?P<name>(?:[^\W\d_](?:[\w.·-]*[\w·-])?)?:
+    |(?P<name>(?:[^\W\d_](?:[\w.·\u0300-\u036f-]*[\w·\u0300-\u036f-])?)?:
         (?:(?:[\w:]|%[0-9A-Fa-f]{2}|\\[-_~.!$&'()*+,;=/?\#@%])
-        (?:(?:[\w:.·-]|%[0-9A-Fa-f]{2}|\\[-_~.!$&'()*+,;=/?\#@%])*
-        (?:[\w:·-]|%[0-9A-Fa-f]{2}|\\[-_~.!$&'()*+,;=/?\#@%]))?)?)
+        (?:(?:[\w:.·\u0300-\u036f-]|%[0-9A-Fa-f]{2}|\\[-_~.!$&'()*+,;=/?\#@%])*
+        (?:[\w:·\u0300-\u036f-]|%[0-9A-Fa-f]{2}|\\[-_~.!$&'()*+,;=/?\#@%]))?)?)
     |(?P<word>[A-Za-z][A-Za-z0-9_]*)
     |(?P<sign>\^\^|&&|\|\||!=|<=|>=|[-{}()\[\];,.+*/|^!=<>?@])""",
     re.VERBOSE | re.DOTALL,
@@ -91,9 +91,7 @@ _ARGUMENTS = {  # how many a function takes
         "SECONDS TIMEZONE TZ MD5 SHA1 SHA256 SHA384 SHA512 isIRI isBLANK isLITERAL isNUMERIC".split(),
         (1, 1),
     ),
-    **dict.fromkeys(
-        "LANGMATCHES CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER STRLANG STRDT sameTerm".split(), (2, 2)
-    ),
+    **dict.fromkeys("LANGMATCHES CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER STRLANG STRDT sameTerm".split(), (2, 2)),
     "IF": (3, 3),
     "SUBSTR": (2, 3),
     "REGEX": (2, 3),
@@ -209,7 +207,7 @@ class _Parser:
             prefix = None
             if word == "PREFIX":
                 prefix = self.take().text
-                if not prefix.endswith(":"):
+                if prefix.find(":") != len(prefix) - 1:
                     self.fault("a prefix")
             iri = self.iri()
             if prefix is None:

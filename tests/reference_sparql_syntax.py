@@ -187,9 +187,7 @@ def formulas_of(element: Element) -> tuple[Formula, ...]:
 
 def groups_of(element: Element) -> tuple[Group, ...]:
     """The groups within an element, those of EXISTS in its formulas too."""
-    inside = [
-        below.group for formula in formulas_of(element) for below in formulas_in(formula) if isinstance(below, Exists)
-    ]
+    inside = [below.group for formula in formulas_of(element) for below in formulas_in(formula) if isinstance(below, Exists)]
     match element:
         case Optional(group) | Minus(group) | InWindow(_, group):
             inside.append(group)

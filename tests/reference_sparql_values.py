@@ -14,7 +14,7 @@ is decided here:
 - **Known values of different kinds** (number, string, string with language, boolean, date) are not equal, which is no
   error; of literals without a known value `=` is true for one and the same, else an error. Strings of one language have
   an order, booleans, dates and times as well. Of two times of which one has no zone, less than 14 hours apart, none is
-  before the other (an error), and they are not equal.
+  before the other, nor equal or not: an error.
 - **Numbers**: a literal outside its range (64 bits; decimals of 18 fractional digits, ±2^127 units of the last) has no
   value; the results of `+ - *` must be inside exactly; a quotient of decimals is rounded, half to even, to 18 digits. Bounds of
   xsd:byte and its kin are not looked at. With a float or double involved, comparisons and arithmetic are the floating ones.
@@ -23,7 +23,8 @@ is decided here:
 - **MIN, MAX, SAMPLE**: blank nodes, numbers (NaN last), strings (with or without language, and IRIs) by code point, booleans,
   dates and times (without a zone as in UTC), the rest; equal values, and the rest, by text. Numbers of all types by exact value.
 - **SUM and AVG** of nothing are 0. Floats summed among themselves stay xsd:float. An integer SUM beyond 64 bits is unbound.
-- **Languages** are compared without regard to case by `=` and functions, as they are written by everything that sees terms.
+- **Languages** of a query's literals, and of those that functions make, are in small letters, as RDF readers write
+  them. A string with a language is another than any other literal, be its type unknown.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def literal(lexical: str, datatype: str | None = None, language: str | None = No
     """
     written = '"' + "".join(_ESCAPES.get(c, c) for c in lexical) + '"'
     if language:
-        return f"{written}@{language}"
+        return f"{written}@{language.lower()}"
     if datatype is None or datatype in ("string", XSD + "string"):
         return written
     return f"{written}^^<{datatype if ':' in datatype else XSD + datatype}>"
@@ -256,9 +257,7 @@ def _moment(kind: str, found: re.Match[str]) -> Moment:
     zone = None if not found[7] else 0
     if found[7] and found[7] != "Z":
         zone = (1 if found[7][0] == "+" else -1) * (60 * int(found[7][1:3]) + int(found[7][4:]))
-    return Moment(
-        kind, days * 86400 + 3600 * hour + 60 * minute + second, zone, (year, month, day, hour, minute, second)
-    )
+    return Moment(kind, days * 86400 + 3600 * hour + 60 * minute + second, zone, (year, month, day, hour, minute, second))
 
 
 def number(term: str, rules: Rules) -> Number:
@@ -376,15 +375,18 @@ def equal(left: str, right: str, rules: Rules = CONTRACT) -> bool:
     except NoValue:
         if left == right:
             return True
-        hidden = [term for term in (left, right) if is_literal(term) or (rules.iris_have_values and is_iri(term))]
-        if len(hidden) == 2:
+        for iri in filter(is_iri, (left, right)):
+            if rules.iris_have_values:
+                value(iri, rules)  # a number that is too large is an error
+        literals = list(filter(is_literal, (left, right)))
+        if len(literals) == 2 and not any(parts(term).language for term in literals):
             raise
-        return False  # a blank node, or an IRI of the standard, is nothing but itself
+        return False  # a blank node is nothing but itself, and no IRI is a literal of unknown value
     if isinstance(a, Number) and isinstance(b, Number):
         rank = max(a.rank, b.rank, key=RANKS.index)
         return _amount(a, rank) == _amount(b, rank)
     if isinstance(a, Moment) and isinstance(b, Moment):
-        return a.type == b.type and (a.zone is None) == (b.zone is None) and a.instant == b.instant
+        return a.type == b.type and comparable(a, b) and a.instant == b.instant
     return type(a) is type(b) and a == b
 
 
@@ -397,12 +399,17 @@ def less(left: str, right: str, rules: Rules = CONTRACT) -> bool:
     if isinstance(a, Text) and isinstance(b, Text) and a.language == b.language:
         return a.text < b.text
     if isinstance(a, Moment) and isinstance(b, Moment) and a.type == b.type:
-        if (a.zone is None) != (b.zone is None) and abs(a.instant - b.instant) <= 14 * 3600:
-            raise NoValue("times with and without a zone, less than 14 hours apart")
-        return a.instant < b.instant
+        return comparable(a, b) and a.instant < b.instant
     if isinstance(a, bool) and isinstance(b, bool):
         return a < b
     raise NoValue(f"{left} and {right} have no order")
+
+
+def comparable(a: Moment, b: Moment) -> bool:
+    """Return True, or raise NoValue where the zone that one of them lacks would decide."""
+    if (a.zone is None) != (b.zone is None) and abs(a.instant - b.instant) <= 14 * 3600:
+        raise NoValue("times with and without a zone, less than 14 hours apart")
+    return True
 
 
 def arithmetic(operator: str, left: str, right: str, rules: Rules = CONTRACT) -> str:
