@@ -527,13 +527,11 @@ class _Parser:
 
     def element(self) -> Element:
         if self.is_sign("{"):
+            is_select = self.is_word("SELECT", ahead=1)
             groups = [self.group()]
             while self.accept("UNION"):
                 groups.append(self.group())
-            inside = groups[0].elements
-            if len(groups) == 1 and len(inside) == 1 and isinstance(inside[0], Select):
-                return inside[0]
-            return Union(tuple(groups))
+            return groups[0].elements[0] if is_select and len(groups) == 1 else Union(tuple(groups))
         match self.expect(*_ELEMENTS):
             case "OPTIONAL":
                 return Optional(self.group())
