@@ -287,7 +287,7 @@ class Writer:
         return name if column.formula is None else f"({self.formula(column.formula)} AS {name})"
 
     def condition(self, condition: Condition) -> str:
-        if isinstance(condition.formula, Variable):
+        if isinstance(condition.formula, Variable) and condition.variable is None:
             return write_term(condition.formula)
         return f"({self.formula(condition.formula)}{' AS ' + write_term(condition.variable) if condition.variable else ''})"
 

@@ -6,6 +6,7 @@ What the draws leave out, because a library is known to be wrong or the standard
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -47,6 +48,8 @@ LEFT_OUT = (
     "comparisons of different kinds: the libraries disagree about errors",
     "EXISTS and MINUS inside EXISTS, subselects inside it: substitution is the standard's open question",
     "FILTER on variables of outer groups: refused",
+    "GROUP BY (?x AS ?y): pyoxigraph does not know ?y then; VALUES without rows: rdflib raises AttributeError",
+    "GROUP BY over nothing: rdflib gives an empty row (its test leaves out GROUP BY)",
 )
 IRIS = ["urn:x", "urn:y", "urn:z"]
 NUMBERS = [literal("1", "integer"), literal("2", "integer"), literal("1.5", "decimal")]
@@ -68,16 +71,18 @@ iri_edges = st.tuples(st.sampled_from(IRIS), st.sampled_from(LABELS), st.sampled
 number_edges = st.tuples(st.sampled_from(IRIS), st.just(NUMBER_LABEL), st.sampled_from(NUMBERS))
 text_edges = st.tuples(st.sampled_from(IRIS), st.just(TEXT_LABEL), st.sampled_from(TEXTS))
 edges: st.SearchStrategy[Edge] = iri_edges | iri_edges | number_edges | text_edges
-graphs = st.lists(edges, min_size=3, max_size=14, unique=True)
+graphs = st.lists(edges, min_size=6, max_size=18, unique=True)
 
 # Variables have kinds, so that formulas make sense: ?x ?y ?z are IRIs, ?n ?m numbers, ?s ?t texts.
 KINDS = {"iri": ["x", "y", "z"], "number": ["n", "m"], "text": ["s", "t"]}
 
 
+@cache
 def variables(kind: str) -> st.SearchStrategy[Variable]:
     return st.sampled_from(KINDS[kind]).map(Variable)
 
 
+@cache
 @st.composite
 def triples(draw: st.DrawFn, most: int = 3, paths: bool = True, blanks: bool = True) -> Triples:
     """A basic graph pattern."""
@@ -99,6 +104,7 @@ def triples(draw: st.DrawFn, most: int = 3, paths: bool = True, blanks: bool = T
     return Triples(tuple(found))
 
 
+@cache
 def numbers(depth: int = 2) -> st.SearchStrategy[Formula]:
     leaves = variables("number") | st.sampled_from(NUMBERS).map(Constant)
     if not depth:
@@ -112,6 +118,7 @@ def numbers(depth: int = 2) -> st.SearchStrategy[Formula]:
     )
 
 
+@cache
 def texts(depth: int = 1) -> st.SearchStrategy[Formula]:
     leaves = variables("text") | st.sampled_from(TEXTS).map(Constant)
     if not depth:
@@ -130,6 +137,7 @@ def texts(depth: int = 1) -> st.SearchStrategy[Formula]:
     )
 
 
+@cache
 def truths(depth: int = 2, exists: bool = True) -> st.SearchStrategy[Formula]:
     signs = st.sampled_from(["=", "!=", "<", ">", "<=", ">="])
     leaves = [
@@ -163,6 +171,7 @@ def truths(depth: int = 2, exists: bool = True) -> st.SearchStrategy[Formula]:
     return st.one_of(leaves)
 
 
+@cache
 def formulas() -> st.SearchStrategy[Formula]:
     """Formulas that give a term, for BIND and AS."""
     chosen = st.builds(lambda c, a, b: Call("IF", (c, a, b)), truths(0, exists=False), numbers(0), texts(0))
@@ -170,6 +179,7 @@ def formulas() -> st.SearchStrategy[Formula]:
     return st.one_of(numbers(), texts(), truths(1, exists=False), chosen, first)
 
 
+@cache
 @st.composite
 def small_groups(draw: st.DrawFn) -> Group:
     """A group for EXISTS: a pattern, perhaps with a condition that sees what is outside."""
@@ -179,40 +189,44 @@ def small_groups(draw: st.DrawFn) -> Group:
     return Group(tuple(found))
 
 
+@cache
 @st.composite
 def values(draw: st.DrawFn) -> Values:
     kinds = draw(st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=2, unique=True))
     constants = {"iri": IRIS, "number": NUMBERS, "text": TEXTS}
     names = tuple(draw(variables(kind)) for kind in kinds)
     cells = [st.none() | st.sampled_from(constants[kind]) for kind in kinds]
-    return Values(names, tuple(draw(st.lists(st.tuples(*cells), max_size=3))))
+    return Values(names, tuple(draw(st.lists(st.tuples(*cells), min_size=1, max_size=3))))
 
 
+@cache
+def _elements(depth: int, windows: tuple[str, ...]) -> st.SearchStrategy[Element]:
+    """What may follow in a group whose groups are at most so deep."""
+    simple = [triples(most=2, blanks=False), truths().map(Filter)]
+    if not depth:
+        return st.one_of(simple)
+    inner = groups(depth - 1, windows)
+    nested = [
+        inner.map(Optional),
+        inner.map(Optional),
+        st.lists(inner, min_size=1, max_size=2).map(lambda groups: Union(tuple(groups))),
+        inner.map(Minus),
+        values(),
+        st.builds(Bind, formulas(), st.sampled_from(["u", "v"]).map(Variable)),
+        selects(depth - 1, windows),
+        *([st.builds(InWindow, st.sampled_from(windows), inner)] if windows else []),
+    ]
+    return st.one_of(simple + nested)
+
+
+@cache
 @st.composite
 def groups(draw: st.DrawFn, depth: int = 2, windows: tuple[str, ...] = ()) -> Group:
     found: list[Element] = [draw(triples(most=2))]
-    inner = groups(depth - 1, windows) if depth else st.nothing()
-    more = st.one_of(
-        triples(most=2, blanks=False),
-        truths().map(Filter),
-        *(
-            [
-                inner.map(Optional),
-                st.lists(inner, min_size=1, max_size=2).map(lambda groups: Union(tuple(groups))),
-                inner.map(Minus),
-                values(),
-                st.builds(Bind, formulas(), st.sampled_from(["u", "v"]).map(Variable)),
-                selects(depth - 1, windows),
-            ]
-            if depth
-            else []
-        ),
-        *([st.builds(InWindow, st.sampled_from(windows), inner)] if windows and depth else []),
-    )
-    found += draw(st.lists(more, max_size=3))
-    return Group(tuple(found))
+    return Group((*found, *draw(st.lists(_elements(depth, windows), max_size=3))))
 
 
+@cache
 @st.composite
 def selects(draw: st.DrawFn, depth: int = 2, windows: tuple[str, ...] = ()) -> Select:
     body = draw(groups(depth, windows))
@@ -226,7 +240,7 @@ def selects(draw: st.DrawFn, depth: int = 2, windows: tuple[str, ...] = ()) -> S
     conditions = [Condition(key) for key in keys]
     asked = [Column(key) for key in keys]
     if draw(st.booleans()):
-        conditions.append(Condition(draw(formulas()), Variable("g")))
+        conditions.append(Condition(draw(formulas().filter(lambda f: not isinstance(f, Variable))), Variable("g")))
         asked.append(Column(Variable("g")))
     distinct = draw(st.booleans())
     choices = st.one_of(
