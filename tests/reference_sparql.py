@@ -1,32 +1,33 @@
 """The oracle of SPARQL: the solutions of a query on given graphs, by brute force, as standard and contract word them.
 
-It is an evaluator of its own, over bags of bindings in plain Python, rather than rdflib and pyoxigraph alone: what the
-contract says otherwise than SPARQL (values of IRIs, exact aggregates, literals that match vertices, paths) neither can
-say, and where they disagree somebody has to judge. Under the rules `STANDARD` all three must agree; the random tests
-hold it against both. Numbers in brackets name rules of the contract:
+It is an evaluator of its own, over bags of bindings in plain Python, rather than rdflib and pyoxigraph alone: what
+the contract says otherwise than SPARQL (values of IRIs, exact aggregates, literals that match vertices, paths)
+neither can say, and where they disagree somebody has to judge. Under the rules `STANDARD` all three must agree; the
+random tests hold it against both. Numbers in brackets name rules of the contract:
 
-[2.1] paths, [2.2] bags, [2.3] windows, [2.8] aggregates, [2.10] ASK and CONSTRUCT, [2.11] what is refused, [2.13] terms.
+[2.1] paths, [2.2] bags, [2.3] windows, [2.8] aggregates, [2.10] ASK and CONSTRUCT, [2.11] what is refused, [2.13]
+terms.
 
 A binding is a dict from names of variables to terms; a bag of bindings a list. Decided here:
 
-- **Paths** are split as written: parentheses count. A sequence none of whose parts can be empty is a join, with a bag of
-  ways through the middle; one with a part that can (`a/b*`) one set of pairs; `a/(b/c*)` a join of `a` with a set.
+- **Paths** are split as written: parentheses count. A sequence none of whose parts can be empty is a join, with a bag
+  of ways through the middle; one with a part that can (`a/b*`) one set of pairs; `a/(b/c*)` a join of `a` with a set.
 - **Columns** of `*` are the variables in scope, in the order of the text.
 - **REDUCED** takes nothing away.
 - **EXISTS** replaces the variables of the group by their values (§18.6), in VALUES by leaving out the rows that say
-  otherwise; a value is a term and, unlike a literal constant, means no other. The variables that a subselect does not show are its own, and stay.
-  MINUS within EXISTS, too, sees values where the variables were.
-- **Errors** in GROUP BY and SELECT leave the variable unbound; a group may have an unbound key. HAVING does not see the names of SELECT.
+  otherwise; a value is a term and, unlike a literal constant, means no other. The variables that a subselect does not
+  show are its own, and stay. MINUS within EXISTS, too, sees values where the variables were.
+- **Errors** in GROUP BY and SELECT leave the variable unbound; a group may have an unbound key. HAVING does not see
+  the names of SELECT.
 - **Blank nodes** of a query are variables of one basic graph pattern, which filters do not end.
 - **CONSTRUCT** gives the text of a literal in N-Triples form as target.
-- **Rows carry terms** and are netted as terms; `shown` says how a column is written: vertices as they came, COUNT as an integer, what an
-  expression computed by its lexical form. A column is computed unless its formula is a variable that is not, or MIN,
-  MAX or SAMPLE of one.
+- **Rows carry terms** and are netted as terms; `shown` says how a column is written: vertices as they came, COUNT as
+  an integer, what an expression computed by its lexical form. A column is computed unless its formula is a variable
+  that is not, or MIN, MAX or SAMPLE of one.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,13 +35,11 @@ from functools import cached_property
 
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, Repetition
 from tests.reference import Edge, evaluate
-from tests.reference_patterns import Graphs, Labels, Pattern, is_relevant, labels_in
+from tests.reference_patterns import Graphs, Labels, is_relevant, labels_in
 from tests.reference_sparql_syntax import (
     Aggregate,
     Bind,
-    Blank,
     Call,
-    Column,
     Constant,
     Element,
     Exists,
@@ -58,6 +57,8 @@ from tests.reference_sparql_syntax import (
     Union,
     Values,
     Variable,
+    formulas_in,
+    formulas_of,
     query_elements,
 )
 from tests.reference_sparql_values import (
@@ -67,7 +68,6 @@ from tests.reference_sparql_values import (
     aggregate,
     call,
     equal,
-    is_iri,
     is_literal,
     of_boolean,
     text_of,
@@ -80,7 +80,7 @@ Solution = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class Term_(Constant):  # noqa: N801
+class Value(Constant):
     """A value in the place of a variable: it means itself alone."""
 
     @property
@@ -403,7 +403,7 @@ def substituted(group: Group, binding: Mapping[str, str]) -> Group:
     """Return a group with values in the places of variables (§18.6)."""
 
     def term(end: Term) -> Term:
-        return Term_(binding[end.name]) if isinstance(end, Variable) and end.name in binding else end
+        return Value(binding[end.name]) if isinstance(end, Variable) and end.name in binding else end
 
     def formula(node: Formula) -> Formula:
         match node:
@@ -516,8 +516,6 @@ def is_monotone(query: Query) -> bool:
 
 
 def _all_formulas(element: Element) -> Iterator[Formula]:
-    from tests.reference_sparql_syntax import formulas_in, formulas_of
-
     for formula in formulas_of(element):
         yield from formulas_in(formula)
 
@@ -530,19 +528,13 @@ def _hides_negation(element: Element) -> bool:
             return False
         if isinstance(formula, Call) and formula.name == "&&":
             return any(map(hides, formula.arguments))
-        return any(isinstance(below, Exists) for below in _below(formula))
+        return any(isinstance(below, Exists) for below in formulas_in(formula))
 
     return (
         any(map(hides, [element.condition]))
         if isinstance(element, Filter)
         else any(isinstance(below, Exists) for below in _all_formulas(element))
     )
-
-
-def _below(formula: Formula) -> Iterator[Formula]:
-    from tests.reference_sparql_syntax import formulas_in
-
-    return formulas_in(formula)
 
 
 @dataclass(frozen=True, kw_only=True)

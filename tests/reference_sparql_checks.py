@@ -1,12 +1,15 @@
-"""What the oracle refuses in a query that its parser understands: rule 2.11 of the contract and the scopes of the standard.
+"""What the oracle refuses in a query that its parser understands: rule 2.11 of the contract and the scopes of the
+standard.
 
 Decided here:
 
-- **A variable that BIND or AS makes** may stand in expressions, in GROUP BY and in SELECT, but in no atom, VALUES or MINUS of the same
-  query or subselect (or of a group that sees it); two BIND of the same variable in branches of one UNION are allowed.
-- **A FILTER** may speak of a variable that its own group binds, or nobody; of one that only an outer group binds it may
-  inside EXISTS and directly within OPTIONAL. A variable that nobody binds is unbound, as in SPARQL.
-- **Ungrouped**: with GROUP BY or an aggregate, SELECT and HAVING may speak of the keys, and of other variables in aggregates alone.
+- **A variable that BIND or AS makes** may stand in expressions, in GROUP BY and in SELECT, but in no atom, VALUES or
+  MINUS of the same query or subselect (or of a group that sees it); two BIND of the same variable in branches of one
+  UNION are allowed.
+- **A FILTER** may speak of a variable that its own group binds, or nobody; of one that only an outer group binds it
+  may inside EXISTS and directly within OPTIONAL. A variable that nobody binds is unbound, as in SPARQL.
+- **Ungrouped**: with GROUP BY or an aggregate, SELECT and HAVING may speak of the keys, and of other variables in
+  aggregates alone.
 """
 
 from __future__ import annotations
@@ -66,9 +69,8 @@ def _select(select: Select, top: bool = True) -> None:
     seen: set[str] = set(visible)
     if select.columns is not None:
         for column in select.columns:
-            if column.formula is not None:
-                if column.variable.name in seen:
-                    raise Rejected(f"?{column.variable.name} is in scope already")
+            if column.formula is not None and column.variable.name in seen:
+                raise Rejected(f"?{column.variable.name} is in scope already")
             seen.add(column.variable.name)
         names = [column.variable.name for column in select.columns]
         if top and len(set(names)) < len(names):
@@ -106,9 +108,9 @@ def _grouped(formula: Formula, keys: set[str], select: Select) -> None:
 
 def _no_nested_aggregate(formula: Formula) -> None:
     for below in formulas_in(formula):
-        if isinstance(below, Aggregate) and below.argument is not None:
-            if any(isinstance(inner, Aggregate) for inner in formulas_in(below.argument)):
-                raise Rejected("an aggregate within an aggregate")
+        inside = below.argument if isinstance(below, Aggregate) else None
+        if inside is not None and any(isinstance(inner, Aggregate) for inner in formulas_in(inside)):
+            raise Rejected("an aggregate within an aggregate")
 
 
 def _made(group: Group) -> list[str]:

@@ -1,14 +1,15 @@
 """The oracle of SPARQL over streams: the machinery of patterns (`tests.reference_pattern_stream`) around a query.
 
 Windows, streams, static edges, reports, registering and the guard are those of patterns; what SPARQL adds is here.
-Numbers in brackets name rules of the contract: [2.6] implicit and explicit, [2.7] before the first tuple, [2.9] the heads of RSP-QL,
-[2.10] ASK and CONSTRUCT. Decided here:
+Numbers in brackets name rules of the contract: [2.6] implicit and explicit, [2.7] before the first tuple, [2.9] the
+heads of RSP-QL, [2.10] ASK and CONSTRUCT. Decided here:
 
-- **implicit** is the default for what is monotone (`tests.reference_sparql.is_monotone`): no OPTIONAL, MINUS, aggregates, nor
-  NOT EXISTS; EXISTS as a condition or part of a conjunction is monotone, EXISTS within other formulas is taken for not monotone.
-- **RSTREAM** gives the whole answer, with op "=", at every boundary of the default window that τ exceeds from the first
-  tuple's moment on, whether or not something changed; **ISTREAM** and **DSTREAM** the rows of the difference to the report before.
-  Rows that a head leaves out are not counted; those of op "=" are counted as added.
+- **implicit** is the default for what is monotone (`tests.reference_sparql.is_monotone`): no OPTIONAL, MINUS,
+  aggregates, nor NOT EXISTS; EXISTS as a condition or part of a conjunction is monotone, EXISTS within other formulas
+  is taken for not monotone.
+- **RSTREAM** gives the whole answer, with op "=", at every boundary of the default window that τ exceeds from the
+  first tuple's moment on, whether or not something changed; **ISTREAM** and **DSTREAM** the rows of the difference to
+  the report before. Rows that a head leaves out are not counted; those of op "=" are counted as added.
 - A **WINDOW of the query** and one of the same name given apart are one declared twice: an error.
 """
 

@@ -1,28 +1,32 @@
 """The oracle's terms and values: what SPARQL's functions, operators and aggregates give, as the contract words them.
 
 A term is a text: a vertex's own (an IRI by its text, `_:x` a blank node) or a literal in N-Triples form, `"30"^^<…>`.
-A function takes terms and returns one, or raises `NoValue`, which is SPARQL's error. Numbers in brackets name the rule
-of the contract: [2.8] aggregates, [2.13] terms and values.
+A function takes terms and returns one, or raises `NoValue`, which is SPARQL's error. Numbers in brackets name the
+rule of the contract: [2.8] aggregates, [2.13] terms and values.
 
 Under `STANDARD` an IRI has no value, as in SPARQL 1.1, so that the same code can be held against other engines; under
 `CONTRACT` it has that of the number, or the string, that its text is. What neither the contract nor the standard says
 is decided here:
 
-- **Who sees values**: every function and operator that takes literals, casts too. sameTerm, isIRI, isBlank, isLiteral,
-  isNumeric, BOUND, DATATYPE, LANG and the truth of a term look at the term itself: `FILTER(?x)` on an IRI is an error,
-  isNumeric of the vertex `30` false. STR and xsd:string of an IRI are its own text; IRI of an IRI is itself.
+- **Who sees values**: every function and operator that takes literals, casts too. sameTerm, isIRI, isBlank,
+  isLiteral, isNumeric, BOUND, DATATYPE, LANG and the truth of a term look at the term itself: `FILTER(?x)` on an IRI
+  is an error, isNumeric of the vertex `30` false. STR and xsd:string of an IRI are its own text; IRI of an IRI is
+  itself.
 - **Known values of different kinds** (number, string, string with language, boolean, date) are not equal, which is no
-  error; of literals without a known value `=` is true for one and the same, else an error. Strings of one language have
-  an order, booleans, dates and times as well. Of two times of which one has no zone, less than 14 hours apart, none is
-  before the other, nor equal or not: an error.
-- **Numbers**: a literal outside its range (64 bits; decimals of 18 fractional digits, ±2^127 units of the last) has no
-  value; the results of `+ - *` must be inside exactly; a quotient of decimals is rounded, half to even, to 18 digits. Bounds of
-  xsd:byte and its kin are not looked at. With a float or double involved, comparisons and arithmetic are the floating ones.
-- **Written form** of computed numbers: integers and decimals without superfluous zeros (`2`, `1.5`), floats and doubles as
-  casts to xsd:string write them: `2.5`, `1`, `1.0E21`. Constants stay as they are written.
-- **MIN, MAX, SAMPLE**: blank nodes, numbers (NaN last), strings (with or without language, and IRIs) by code point, booleans,
-  dates and times (without a zone as in UTC), the rest; equal values, and the rest, by text. Numbers of all types by exact value.
-- **SUM and AVG** of nothing are 0. Floats summed among themselves stay xsd:float. An integer SUM beyond 64 bits is unbound.
+  error; of literals without a known value `=` is true for one and the same, else an error. Strings of one language
+  have an order, booleans, dates and times as well. Of two times of which one has no zone, less than 14 hours apart,
+  none is before the other, nor equal or not: an error.
+- **Numbers**: a literal outside its range (64 bits; decimals of 18 fractional digits, ±2^127 units of the last) has
+  no value; the results of `+ - *` must be inside exactly; a quotient of decimals is rounded, half to even, to 18
+  digits. Bounds of xsd:byte and its kin are not looked at. With a float or double involved, comparisons and
+  arithmetic are the floating ones.
+- **Written form** of computed numbers: integers and decimals without superfluous zeros (`2`, `1.5`), floats and
+  doubles as casts to xsd:string write them: `2.5`, `1`, `1.0E21`. Constants stay as they are written.
+- **MIN, MAX, SAMPLE**: blank nodes, numbers (NaN last), strings (with or without language, and IRIs) by code point,
+  booleans, dates and times (without a zone as in UTC), the rest; equal values, and the rest, by text. Numbers of all
+  types by exact value.
+- **SUM and AVG** of nothing are 0. Floats summed among themselves stay xsd:float. An integer SUM beyond 64 bits is
+  unbound.
 - **Languages** of a query's literals, and of those that functions make, are in small letters, as RDF readers write
   them. A string with a language is another than any other literal, be its type unknown.
 """
@@ -93,7 +97,7 @@ class Text(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A dateTime, date or time: the seconds of its fields, and its zone in minutes; a date or time lacks the other fields."""
+    """A dateTime, date or time: the seconds of its fields, its zone in minutes, and the fields, 0 where it has none."""
 
     type: str
     seconds: Fraction

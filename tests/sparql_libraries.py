@@ -1,8 +1,9 @@
 """rdflib and pyoxigraph as oracles: what they answer to a query of the project on graphs.
 
-Paths are given to them as the contract means them [2.1]: what it splits is written as joins and unions, what it takes as a set of
-pairs is a predicate of its own, whose pairs brute force finds. Windows are named graphs. IRIs have to be absolute; what
-the contract's rules of values add to SPARQL neither knows, so compare with an evaluation under `STANDARD`.
+Paths are given to them as the contract means them [2.1]: what it splits is written as joins and unions, what it takes
+as a set of pairs is a predicate of its own, whose pairs brute force finds. Windows are named graphs. IRIs have to be
+absolute; what the contract's rules of values add to SPARQL neither knows, so compare with an evaluation under
+`STANDARD`.
 """
 
 from __future__ import annotations

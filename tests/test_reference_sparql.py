@@ -6,10 +6,10 @@ import pytest
 
 from tests.drawn_sparql import solved
 from tests.reference import Rejected
+from tests.reference_pattern_stream import Window
 from tests.reference_sparql_checks import check
 from tests.reference_sparql_parser import Refused, SyntaxFault, parse
 from tests.reference_sparql_stream import question
-from tests.reference_pattern_stream import Window
 
 # --- 2.1 paths --------------------------------------------------------------------------------------------------------
 
