@@ -1,0 +1,632 @@
+"""The oracle of SPARQL: the solutions of a query on given graphs, by brute force, as standard and contract word them.
+
+It is an evaluator of its own, over bags of bindings in plain Python, rather than rdflib and pyoxigraph alone: what
+the contract says otherwise than SPARQL (values of IRIs, exact aggregates, literals that match vertices, paths)
+neither can say, and where they disagree somebody has to judge. Under the rules `STANDARD` all three must agree; the
+random tests hold it against both. Numbers in brackets name rules of the contract:
+
+[2.1] paths, [2.2] bags, [2.3] windows, [2.8] aggregates, [2.10] ASK and CONSTRUCT, [2.11] what is refused, [2.13]
+terms.
+
+A binding is a dict from names of variables to terms; a bag of bindings a list. Decided here:
+
+- **Paths** are split as written: parentheses count. A sequence none of whose parts can be empty is a join, with a bag
+  of ways through the middle; one with a part that can (`a/b*`) one set of pairs; `a/(b/c*)` a join of `a` with a set.
+- **Columns** of `*` are the variables in scope, in the order of the text.
+- **REDUCED** takes nothing away.
+- **EXISTS** replaces the variables of the group by their values (§18.6), in VALUES by leaving out the rows that say
+  otherwise; a value is a term and, unlike a literal constant, means no other. The variables that a subselect does not
+  show are its own, and stay. MINUS within EXISTS, too, sees values where the variables were.
+- **Errors** in GROUP BY and SELECT leave the variable unbound; a group may have an unbound key. HAVING does not see
+  the names of SELECT.
+- **Blank nodes** of a query are variables of one basic graph pattern, which filters do not end.
+- **CONSTRUCT** gives the text of a literal in N-Triples form as target.
+- **Rows carry terms** and are netted as terms; `shown` says how a column is written: vertices as they came, COUNT as
+  an integer, what an expression computed by its lexical form. A column is computed unless its formula is a variable
+  that is not, or MIN, MAX or SAMPLE of one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, Repetition
+from tests.reference import Edge, evaluate
+from tests.reference_patterns import Graphs, Labels, is_relevant, labels_in
+from tests.reference_sparql_syntax import (
+    Aggregate,
+    Bind,
+    Call,
+    Constant,
+    Element,
+    Exists,
+    Filter,
+    Formula,
+    Group,
+    InWindow,
+    Minus,
+    Optional,
+    Query,
+    Select,
+    Term,
+    Triple,
+    Triples,
+    Union,
+    Values,
+    Variable,
+    formulas_in,
+    formulas_of,
+    query_elements,
+)
+from tests.reference_sparql_values import (
+    CONTRACT,
+    NoValue,
+    Rules,
+    aggregate,
+    call,
+    equal,
+    is_literal,
+    of_boolean,
+    text_of,
+    truth,
+)
+
+Binding = dict[str, str]
+Bag = list[Binding]
+Solution = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Value(Constant):
+    """A value in the place of a variable: it means itself alone."""
+
+    @property
+    def meanings(self) -> set[str]:
+        return {self.value}
+
+
+@dataclass
+class Evaluation:
+    """The evaluation of one query on graphs: a window's name -> its edges, None -> the default graph."""
+
+    query: Query
+    graphs: Graphs
+    rules: Rules = CONTRACT
+    paths: str = "walk"
+    _pairs: dict = field(default_factory=dict)
+
+    # --- results
+
+    def answer(self) -> Counter:
+        """Return the bag of solutions; of ASK the empty solution or none; of CONSTRUCT the set of edges [2.10]."""
+        bag = self.select(self.query.select, None)
+        if self.query.form == "ASK":
+            return Counter([()] if bag else [])
+        if self.query.form == "CONSTRUCT":
+            return Counter({edge for binding in bag for edge in self.instantiated(binding)})
+        return Counter(tuple(binding.get(name) for name in columns(self.query.select)) for binding in bag)
+
+    def instantiated(self, binding: Binding) -> Iterator[Edge]:
+        for triple in self.query.template:
+            source, target = (
+                binding.get(end.name) if isinstance(end, Variable) else end.value for end in (triple.subject, triple.object)
+            )
+            if source is not None and target is not None and not is_literal(source):
+                yield source, triple.path.name, target
+
+    # --- groups: §18.2.2.6, §18.5
+
+    def group(self, group: Group, window: str | None) -> Bag:
+        bag: Bag = [{}]
+        for element in merged(group.elements):
+            match element:
+                case Triples(triples):
+                    bag = joined(bag, self.matched(triples, window))
+                case Optional(inner):
+                    bag = self.left_joined(bag, inner, window)
+                case Union(groups):
+                    bag = joined(bag, [binding for one in groups for binding in self.group(one, window)])
+                case Minus(inner):
+                    others = self.group(inner, window)
+                    bag = [one for one in bag if not any(one.keys() & o.keys() and compatible(one, o) for o in others)]
+                case Bind(formula, variable):
+                    bag = [self.extended(one, variable, self.value(formula, one, window)) for one in bag]
+                case Values():
+                    bag = joined(bag, rows(element))
+                case InWindow(name, inner):
+                    bag = joined(bag, self.group(inner, name))
+                case Select():
+                    bag = joined(bag, self.select(element, window))
+        return [one for one in bag if all(self.holds(condition, one, window) for condition in conditions(group))]
+
+    def left_joined(self, bag: Bag, inner: Group, window: str | None) -> Bag:
+        """LeftJoin: the conditions of the optional group see the bindings on both sides."""
+        without = Group(tuple(element for element in inner.elements if not isinstance(element, Filter)))
+        others = self.group(without, window)
+        found: Bag = []
+        for one in bag:
+            both = [
+                one | other
+                for other in others
+                if compatible(one, other) and all(self.holds(c, one | other, window) for c in conditions(inner))
+            ]
+            found += both or [one]
+        return found
+
+    def extended(self, binding: Binding, variable: Variable, value: str | None) -> Binding:
+        return binding if value is None else binding | {variable.name: value}
+
+    # --- triples and paths [2.1, 2.13]
+
+    def matched(self, triples: Sequence[Triple], window: str | None) -> Bag:
+        """Return the bindings of a basic graph pattern, without those of its blank nodes."""
+        found: list[dict[Term, str]] = [{}]
+        for triple in triples:
+            extended = []
+            for binding in found:
+                for pair in self.pairs(triple.path, window):
+                    extended += self.at_pair(binding, triple, pair)
+            found = extended
+        return [{term.name: value for term, value in one.items() if isinstance(term, Variable)} for one in found]
+
+    def at_pair(self, binding: dict[Term, str], triple: Triple, pair: tuple[str, str]) -> list[dict[Term, str]]:
+        more = dict(binding)
+        for term, value in zip((triple.subject, triple.object), pair, strict=True):
+            if isinstance(term, Constant):
+                if value != term.value and not (self.rules.literals_match_vertices and value in term.meanings):
+                    return []
+            elif more.setdefault(term, value) != value:
+                return []
+        return [more]
+
+    def pairs(self, path: Expression, window: str | None) -> list[tuple[str, str]]:
+        """Return the pairs that a path joins, as often as §18.2.2 and §18.4 give them where it is split."""
+        key = path, window
+        if key not in self._pairs:
+            edges = self.graphs[window]
+            if self.paths == "simple" or not splits(path):
+                self._pairs[key] = sorted(evaluate(path, edges, self.paths))
+            elif isinstance(path, Inverse):
+                self._pairs[key] = [(y, x) for x, y in self.pairs(path.inner, window)]
+            elif isinstance(path, Alternation):
+                self._pairs[key] = [pair for part in path.parts for pair in self.pairs(part, window)]
+            else:
+                first, *rest = path.parts
+                found = self.pairs(first, window)
+                for part in rest:
+                    found = [(x, z) for x, y in found for y2, z in self.pairs(part, window) if y == y2]
+                self._pairs[key] = found
+        return self._pairs[key]
+
+    # --- SELECT: §18.2.4, §18.5.1 [2.8]
+
+    def select(self, select: Select, window: str | None) -> Bag:
+        bag = self.group(select.body, window)
+        # A solution goes with the bindings of its group, if there are groups.
+        found: list[tuple[Binding, Bag | None]] = [(one, None) for one in bag]
+        if is_grouped(select):
+            found = self.grouped(select, bag, window)
+        found = [
+            (one, inside)
+            for one, inside in found
+            if all(self.holds(condition, one, window, inside) for condition in select.having)
+        ]
+        if select.values is not None:
+            data = rows(select.values)
+            found = [(one | row, inside) for one, inside in found for row in data if compatible(one, row)]
+        names = columns(select)
+        projected = []
+        for one, inside in found:
+            for column in select.columns or ():
+                if column.formula is not None:
+                    one = self.extended(one, column.variable, self.value(column.formula, one, window, inside))
+            projected.append({name: one[name] for name in names if name in one})
+        if select.modifier == "DISTINCT":
+            return [dict(one) for one in dict.fromkeys(tuple(sorted(one.items())) for one in projected)]
+        return projected
+
+    def grouped(self, select: Select, bag: Bag, window: str | None) -> list[tuple[Binding, Bag | None]]:
+        groups: dict[tuple[str | None, ...], Bag] = {} if select.group_by else {(): []}
+        for one in bag:
+            key = []
+            for condition in select.group_by:
+                key.append(self.value(condition.formula, one, window))
+                if condition.variable is not None:
+                    one = self.extended(one, condition.variable, key[-1])
+            groups.setdefault(tuple(key), []).append(one)
+        names = [
+            condition.formula.name
+            if isinstance(condition.formula, Variable)
+            else condition.variable and condition.variable.name
+            for condition in select.group_by
+        ]
+        return [
+            ({name: value for name, value in zip(names, key, strict=True) if name and value is not None}, inside)
+            for key, inside in groups.items()
+        ]
+
+    # --- formulas: §17
+
+    def holds(self, condition: Formula, binding: Binding, window: str | None, inside: Bag | None = None) -> bool:
+        try:
+            return truth(self.term(condition, binding, window, inside), self.rules)
+        except NoValue:
+            return False
+
+    def value(self, formula: Formula, binding: Binding, window: str | None, inside: Bag | None = None) -> str | None:
+        """Return the value of a formula, None for an error."""
+        try:
+            return self.term(formula, binding, window, inside)
+        except NoValue:
+            return None
+
+    def term(self, formula: Formula, binding: Binding, window: str | None, inside: Bag | None = None) -> str:
+        """Return the value of a formula; `inside` are the bindings of the group that aggregates go over."""
+
+        def of(argument: Formula) -> str:
+            return self.term(argument, binding, window, inside)
+
+        match formula:
+            case Variable(name):
+                if name not in binding:
+                    raise NoValue(f"?{name} is unbound")
+                return binding[name]
+            case Constant(text):
+                return text
+            case Exists(group, negated):
+                return of_boolean(bool(self.group(substituted(group, binding), window)) != negated)
+            case Aggregate():
+                return self.aggregated(formula, inside, window)
+            case Call("BOUND", (Variable(name),)):
+                return of_boolean(name in binding)
+            case Call("BOUND", _):
+                return of_boolean(True)  # of a value in the place of a variable
+            case Call("||" | "&&" as name, (left, right)):
+                return of_boolean(self.connected(name, lambda: of(left), lambda: of(right)))
+            case Call("!", (inner,)):
+                return of_boolean(not truth(of(inner), self.rules))
+            case Call("IF", (condition, yes, no)):
+                return of(yes) if truth(of(condition), self.rules) else of(no)
+            case Call("COALESCE", arguments):
+                found = (self.value(argument, binding, window, inside) for argument in arguments)
+                first = next((value for value in found if value is not None), None)
+                if first is None:
+                    raise NoValue("nothing in COALESCE has a value")
+                return first
+            case Call("IN" | "NOT IN" as name, (first, *others)):
+                return of_boolean(
+                    self.is_among(of(first), [lambda other=other: of(other) for other in others]) == (name == "IN")
+                )
+            case Call(name, arguments):
+                return call(name, [of(argument) for argument in arguments], self.rules, self.query.base)
+        raise TypeError(formula)
+
+    def connected(self, name: str, left: Callable[[], str], right: Callable[[], str]) -> bool:
+        """`||` and `&&`: one side decides even if the other is an error."""
+        decides, errors = name == "||", 0
+        for side in (left, right):
+            try:
+                if truth(side(), self.rules) == decides:
+                    return decides
+            except NoValue:
+                errors += 1
+        if errors:
+            raise NoValue(f"a side of {name} is an error")
+        return not decides
+
+    def is_among(self, term: str, others: list[Callable[[], str]]) -> bool:
+        errors = 0
+        for other in others:
+            try:
+                if equal(term, other(), self.rules):
+                    return True
+            except NoValue:
+                errors += 1
+        if errors:
+            raise NoValue("IN an error")
+        return False
+
+    def aggregated(self, asked: Aggregate, inside: Bag | None, window: str | None) -> str:
+        if inside is None:
+            raise NoValue("an aggregate outside a group")
+        if asked.argument is None:
+            number = len({tuple(sorted(one.items())) for one in inside}) if asked.distinct else len(inside)
+            return aggregate("COUNT", ["x"] * number)
+        values = [self.value(asked.argument, one, window) for one in inside]
+        result = aggregate(asked.name, list(dict.fromkeys(values)) if asked.distinct else values, self.rules)
+        if result is None:
+            raise NoValue(f"{asked.name} is unbound")
+        return result
+
+
+# --- bags -----------------------------------------------------------------------------------------------------------
+
+
+def compatible(one: Binding, other: Binding) -> bool:
+    return all(one[name] == other[name] for name in one.keys() & other.keys())
+
+
+def joined(left: Bag, right: Bag) -> Bag:
+    return [one | other for one in left for other in right if compatible(one, other)]
+
+
+def rows(values: Values) -> Bag:
+    names = [variable.name for variable in values.variables]
+    return [{name: term for name, term in zip(names, row, strict=True) if term is not None} for row in values.rows]
+
+
+def conditions(group: Group) -> list[Formula]:
+    return [element.condition for element in group.elements if isinstance(element, Filter)]
+
+
+def merged(elements: Iterable[Element]) -> list[Element]:
+    """Return the elements without the filters, triples that then stand side by side as one pattern."""
+    found: list[Element] = []
+    for element in elements:
+        if isinstance(element, Triples) and found and isinstance(found[-1], Triples):
+            found[-1] = Triples(found[-1].triples + element.triples)
+        elif not isinstance(element, Filter):
+            found.append(element)
+    return found
+
+
+# --- paths ----------------------------------------------------------------------------------------------------------
+
+
+def can_be_empty(path: Expression) -> bool:
+    match path:
+        case Repetition(inner, minimum, _):
+            return minimum == 0 or can_be_empty(inner)
+        case Inverse(inner):
+            return can_be_empty(inner)
+        case Concatenation(parts):
+            return all(map(can_be_empty, parts))
+        case Alternation(parts):
+            return any(map(can_be_empty, parts))
+    return False
+
+
+def splits(path: Expression) -> bool:
+    """Return whether a path is a join or union of its parts; otherwise it is a set of pairs."""
+    if isinstance(path, Concatenation):
+        return not any(map(can_be_empty, path.parts))
+    return isinstance(path, Alternation) or (isinstance(path, Inverse) and not isinstance(path.inner, Label))
+
+
+# --- EXISTS ---------------------------------------------------------------------------------------------------------
+
+
+def substituted(group: Group, binding: Mapping[str, str]) -> Group:
+    """Return a group with values in the places of variables (§18.6)."""
+
+    def term(end: Term) -> Term:
+        return Value(binding[end.name]) if isinstance(end, Variable) and end.name in binding else end
+
+    def formula(node: Formula) -> Formula:
+        match node:
+            case Variable():
+                return term(node)
+            case Call(name, arguments):
+                return Call(name, tuple(map(formula, arguments)))
+            case Exists(inner, negated):
+                return Exists(substituted(inner, binding), negated)
+            case Aggregate(name, argument, distinct):
+                return Aggregate(name, argument if argument is None else formula(argument), distinct)
+        return node
+
+    def element(node: Element) -> Element:
+        match node:
+            case Triples(triples):
+                return Triples(tuple(Triple(term(t.subject), t.path, term(t.object)) for t in triples))
+            case Filter(condition):
+                return Filter(formula(condition))
+            case Optional(inner) | Minus(inner):
+                return type(node)(substituted(inner, binding))
+            case InWindow(name, inner):
+                return InWindow(name, substituted(inner, binding))
+            case Union(groups):
+                return Union(tuple(substituted(inner, binding) for inner in groups))
+            case Bind(inner, variable):
+                return Bind(formula(inner), variable)
+            case Values(variables, table):
+                places = [i for i, variable in enumerate(variables) if variable.name not in binding]
+                kept = [
+                    row
+                    for row in table
+                    if all(t in (None, binding.get(v.name, t)) for v, t in zip(variables, row, strict=True))
+                ]
+                return Values(tuple(variables[i] for i in places), tuple(tuple(row[i] for i in places) for row in kept))
+            case Select():
+                shown = columns(node)
+                outer = {name: value for name, value in binding.items() if name in shown}
+                left = None if node.columns is None else tuple(c for c in node.columns if c.variable.name not in outer)
+                if is_grouped(node) or any(c.formula is not None and c.variable.name in outer for c in node.columns or ()):
+                    data = Values(tuple(map(Variable, outer)), (tuple(outer.values()),))
+                    return replace(node, values=None) if not outer else Select(None, Group((node, data)))
+                return replace(node, columns=left, body=substituted(node.body, outer))
+        raise TypeError(node)
+
+    return Group(tuple(map(element, group.elements)))
+
+
+# --- what a query says of itself ------------------------------------------------------------------------------------
+
+
+def in_scope(group: Group) -> dict[str, None]:
+    """Return the variables that a group may bind, in the order of the text (§18.2.1)."""
+    found: dict[str, None] = {}
+    for element in group.elements:
+        match element:
+            case Triples(triples):
+                ends = [end for triple in triples for end in (triple.subject, triple.object)]
+                found |= dict.fromkeys(end.name for end in ends if isinstance(end, Variable))
+            case Optional(inner) | InWindow(_, inner):
+                found |= in_scope(inner)
+            case Union(groups):
+                for inner in groups:
+                    found |= in_scope(inner)
+            case Bind(_, variable):
+                found[variable.name] = None
+            case Values(variables, _):
+                found |= dict.fromkeys(variable.name for variable in variables)
+            case Select():
+                found |= dict.fromkeys(columns(element))
+    return found
+
+
+def columns(select: Select) -> tuple[str, ...]:
+    """Return the names of the columns of a SELECT."""
+    if select.columns is not None:
+        return tuple(dict.fromkeys(column.variable.name for column in select.columns))
+    found = in_scope(select.body)
+    if select.values is not None:
+        found |= dict.fromkeys(variable.name for variable in select.values.variables)
+    return tuple(found)
+
+
+def has_aggregate(formula: Formula) -> bool:
+    match formula:
+        case Aggregate():
+            return True
+        case Call(_, arguments):
+            return any(map(has_aggregate, arguments))
+    return False
+
+
+def is_grouped(select: Select) -> bool:
+    formulas = [column.formula for column in select.columns or () if column.formula is not None]
+    return bool(select.group_by) or any(map(has_aggregate, [*formulas, *select.having]))
+
+
+def is_monotone(query: Query) -> bool:
+    """Return whether more edges only mean more solutions, so that implicit windows have a meaning [2.6]."""
+    if query.form != "SELECT" or query.operator:
+        return False
+    elements = [element for element, _ in query_elements(query)]
+    formulas = [below for element in elements for below in _all_formulas(element)]
+    return not (
+        any(isinstance(element, Optional | Minus) for element in elements)
+        or any(isinstance(element, Select) and is_grouped(element) for element in elements)
+        or any(isinstance(formula, Exists) and formula.negated for formula in formulas)
+        or any(_hides_negation(element) for element in elements)
+    )
+
+
+def _all_formulas(element: Element) -> Iterator[Formula]:
+    for formula in formulas_of(element):
+        yield from formulas_in(formula)
+
+
+def _hides_negation(element: Element) -> bool:
+    """An EXISTS that is not a whole condition, or part of a conjunction, may be negated by what stands around it."""
+
+    def hides(formula: Formula) -> bool:
+        if isinstance(formula, Exists):
+            return False
+        if isinstance(formula, Call) and formula.name == "&&":
+            return any(map(hides, formula.arguments))
+        return any(isinstance(below, Exists) for below in formulas_in(formula))
+
+    return (
+        any(map(hides, [element.condition]))
+        if isinstance(element, Filter)
+        else any(isinstance(below, Exists) for below in _all_formulas(element))
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparqlPattern:
+    """A query in the place of a pattern: what the oracle of streams asks of one (`tests.reference_pattern_stream`)."""
+
+    query: Query
+    paths: str = "walk"
+    rules: Rules = CONTRACT
+
+    @cached_property
+    def _atoms(self) -> list[tuple[Expression, str | None]]:
+        return [
+            (triple.path, window)
+            for element, window in query_elements(self.query)
+            if isinstance(element, Triples)
+            for triple in element.triples
+        ]
+
+    @property
+    def windows(self) -> set[str | None]:
+        """The windows that the query reads; None is the default graph."""
+        return {window for element, window in query_elements(self.query) if isinstance(element, Triples)} | {
+            element.name for element, _ in query_elements(self.query) if isinstance(element, InWindow)
+        }
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        if self.query.form == "SELECT":
+            return columns(self.query.select)
+        return () if self.query.form == "ASK" else ("source", "label", "target")
+
+    def labels_read(self, window: str | None) -> Labels:
+        """Return the labels that the query has a use for in this window [2.15]."""
+        paths = [path for path, own in self._atoms if own == window]
+        named = {label for path in paths for label in labels_in(path)}
+        never_named = max(named, default="") + "?"
+        used = {label for label in {*named, never_named} for path in paths if is_relevant(path, label)}
+        others = never_named in used
+        return Labels(frozenset(label for label in named if (label in used) != others), others)
+
+    def solutions(self, graphs: Graphs) -> Counter[Solution]:
+        return Evaluation(self.query, graphs, self.rules, self.paths).answer()
+
+    def shown(self, solution: Solution) -> tuple[object, ...]:
+        """Return a solution as a row of results shows it."""
+        if self.query.form != "SELECT":
+            return solution
+        computed = computed_columns(self.query.select)
+        return tuple(
+            term if term is None or kind == "vertex" else int(text_of(term)) if kind == "count" else text_of(term)
+            for term, kind in ((term, computed[name]) for name, term in zip(self.columns, solution, strict=True))
+        )
+
+
+def computed_columns(select: Select) -> dict[str, str]:
+    """Return of each column whether it shows a vertex, a count or another computed value as text."""
+    kinds: dict[str, str] = dict.fromkeys(in_scope(select.body), "vertex")
+    for element, _ in _own_elements(select.body):
+        if isinstance(element, Bind):
+            kinds[element.variable.name] = _kind(element.formula, kinds)
+        elif isinstance(element, Select):
+            kinds |= computed_columns(element)
+    for condition in select.group_by:
+        if condition.variable is not None:
+            kinds[condition.variable.name] = _kind(condition.formula, kinds)
+    for column in select.columns or ():
+        if column.formula is not None:
+            kinds[column.variable.name] = _kind(column.formula, kinds)
+    return {name: kinds.get(name, "vertex") for name in columns(select)}
+
+
+def _own_elements(group: Group) -> Iterator[tuple[Element, None]]:
+    for element in group.elements:
+        yield element, None
+        inner = (
+            element.groups
+            if isinstance(element, Union)
+            else (element.group,)
+            if isinstance(element, Optional | InWindow)
+            else ()
+        )
+        for below in inner:
+            yield from _own_elements(below)
+
+
+def _kind(formula: Formula, kinds: Mapping[str, str]) -> str:
+    match formula:
+        case Variable(name):
+            return kinds.get(name, "vertex")
+        case Aggregate("COUNT"):
+            return "count"
+        case Aggregate("MIN" | "MAX" | "SAMPLE", Variable(name)):
+            return kinds.get(name, "vertex")
+    return "text"

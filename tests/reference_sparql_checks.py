@@ -1,0 +1,220 @@
+"""What the oracle refuses in a query that its parser understands: rule 2.11 of the contract and the scopes of the
+standard.
+
+Decided here:
+
+- **A variable that BIND or AS makes** may stand in expressions, in GROUP BY and in SELECT, but in no atom, VALUES or
+  MINUS of the same query or subselect (or of a group that sees it); two BIND of the same variable in branches of one
+  UNION are allowed.
+- **A FILTER** may speak of a variable that its own group binds, or nobody; of one that only an outer group binds it
+  may inside EXISTS and directly within OPTIONAL. A variable that nobody binds is unbound, as in SPARQL.
+- **Ungrouped**: with GROUP BY or an aggregate, SELECT and HAVING may speak of the keys, and of other variables in
+  aggregates alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.reference import Rejected
+from tests.reference_sparql import columns, in_scope, is_grouped, merged
+from tests.reference_sparql_parser import Refused
+from tests.reference_sparql_syntax import (
+    Aggregate,
+    Bind,
+    Blank,
+    Call,
+    Exists,
+    Filter,
+    Formula,
+    Group,
+    InWindow,
+    Minus,
+    Optional,
+    Query,
+    Select,
+    Triples,
+    Union,
+    Values,
+    Variable,
+    formulas_in,
+    formulas_of,
+    groups_of,
+    query_elements,
+)
+
+
+def check(query: Query) -> None:
+    """Raise Refused, or Rejected, for what the contract has no place for."""
+    for element, _ in query_elements(query):
+        if isinstance(element, InWindow) and element.name not in query.windows:
+            raise Rejected(f"window {element.name!r} is not declared")
+    if any(isinstance(end, Blank) for triple in query.template for end in (triple.subject, triple.object)):
+        raise Refused("a blank node in the template of CONSTRUCT")
+    if query.form == "SELECT" and (bad := {"query", "timestamp", "op"} & set(columns(query.select))):
+        raise Refused(f"a column called {min(bad)}")
+    if query.form != "SELECT" and is_grouped(query.select):
+        raise Refused("GROUP BY in " + query.form)
+    _select(query.select, top=query.form == "SELECT")
+    _blank_nodes(query)
+
+
+def _select(select: Select, top: bool = True) -> None:
+    made = _made(select.body) + [condition.variable.name for condition in select.group_by if condition.variable]
+    made += [column.variable.name for column in select.columns or () if column.formula is not None]
+    clashes = set(made) & set(_stands_in_atoms(select.body, select.values))
+    if clashes:
+        raise Refused(f"BIND or AS to ?{min(clashes)}, which stands in an atom, in VALUES or in MINUS")
+    visible = in_scope(select.body)
+    seen: set[str] = set(visible)
+    if select.columns is not None:
+        for column in select.columns:
+            if column.formula is not None and column.variable.name in seen:
+                raise Rejected(f"?{column.variable.name} is in scope already")
+            seen.add(column.variable.name)
+        names = [column.variable.name for column in select.columns]
+        if top and len(set(names)) < len(names):
+            raise Rejected("a column comes twice")
+    if is_grouped(select):
+        if select.columns is None:
+            raise Rejected("SELECT * with GROUP BY or aggregates")
+        keys = {
+            c.variable.name if c.variable else c.formula.name
+            for c in select.group_by
+            if c.variable or isinstance(c.formula, Variable)
+        }
+        named = set(keys)
+        for column in select.columns:
+            _grouped(column.formula or column.variable, named, select)
+            named.add(column.variable.name)
+        for condition in select.having:
+            _grouped(condition, keys, select)
+    elif select.having:
+        raise Rejected("HAVING without groups")
+    for formula in [c.formula for c in select.columns or () if c.formula is not None] + list(select.having):
+        _no_nested_aggregate(formula)
+    _group(select.body, set())
+
+
+def _grouped(formula: Formula, keys: set[str], select: Select) -> None:
+    if isinstance(formula, Aggregate) or formula in [condition.formula for condition in select.group_by]:
+        return
+    if isinstance(formula, Variable) and formula.name not in keys:
+        raise Refused(f"?{formula.name}, which is not grouped, in SELECT or HAVING")
+    if isinstance(formula, Call):
+        for argument in formula.arguments:
+            _grouped(argument, keys, select)
+
+
+def _no_nested_aggregate(formula: Formula) -> None:
+    for below in formulas_in(formula):
+        inside = below.argument if isinstance(below, Aggregate) else None
+        if inside is not None and any(isinstance(inner, Aggregate) for inner in formulas_in(inside)):
+            raise Rejected("an aggregate within an aggregate")
+
+
+def _made(group: Group) -> list[str]:
+    """The variables that BIND, or AS of a subselect, makes in a group and the groups that pass theirs on."""
+    found = []
+    for element in group.elements:
+        if isinstance(element, Bind):
+            found.append(element.variable.name)
+        elif isinstance(element, Select):
+            made = [column.variable.name for column in element.columns or () if column.formula is not None]
+            if element.columns is None:
+                made = _made(element.body)
+            else:
+                made += [name for name in _made(element.body) if name in columns(element)]
+            found += made
+        elif isinstance(element, Optional | InWindow):
+            found += _made(element.group)
+        elif isinstance(element, Union):
+            found += [name for inner in element.groups for name in _made(inner)]
+    return found
+
+
+def _stands_in_atoms(group: Group, values: Values | None = None) -> Iterator[str]:
+    """The variables of a group that stand in atoms, in VALUES or anywhere in MINUS."""
+    if values is not None:
+        yield from (variable.name for variable in values.variables)
+    for element in group.elements:
+        for formula in formulas_of(element) if not isinstance(element, Select) else ():
+            for below in formulas_in(formula):
+                if isinstance(below, Exists):
+                    yield from _stands_in_atoms(below.group)
+        match element:
+            case Triples(triples):
+                for triple in triples:
+                    yield from (end.name for end in (triple.subject, triple.object) if isinstance(end, Variable))
+            case Values(variables, _):
+                yield from (variable.name for variable in variables)
+            case Minus(inner):
+                yield from in_scope(inner)
+            case Optional(inner) | InWindow(_, inner):
+                yield from _stands_in_atoms(inner)
+            case Union(groups):
+                for inner in groups:
+                    yield from _stands_in_atoms(inner)
+            case Select():
+                own = set(_stands_in_atoms(element.body, element.values))
+                yield from (name for name in columns(element) if name in own)
+
+
+def _group(
+    group: Group, outer: set[str], seen: frozenset[str] = frozenset(), optional: frozenset[str] = frozenset()
+) -> None:
+    """Check a group; `outer` are the variables that groups around it bind, `seen` those of them that its filters see.
+
+    Its own filters, not those of groups within it, see those of `optional` too.
+    """
+    own = set(in_scope(group))
+    bound: set[str] = set()
+    for element in group.elements:
+        if isinstance(element, Filter):
+            names = {below.name for below in formulas_in(element.condition) if isinstance(below, Variable)}
+            if hidden := names & (outer - own - seen - optional):
+                raise Refused(f"a FILTER on ?{min(hidden)}, which only an outer group binds")
+        if isinstance(element, Bind):
+            if element.variable.name in bound:
+                raise Rejected(f"?{element.variable.name} is bound before its BIND")
+            names = {below.name for below in formulas_in(element.formula) if isinstance(below, Variable)}
+            if hidden := names & (outer - own - seen):
+                raise Refused(f"a BIND of ?{min(hidden)}, which only an outer group binds")
+        for formula in formulas_of(element) if not isinstance(element, Select) else ():
+            for below in formulas_in(formula):
+                if isinstance(below, Exists):
+                    _group(below.group, outer | own, seen | optional | own)
+                elif isinstance(below, Aggregate):
+                    raise Rejected("an aggregate in a group")
+        around = outer | own
+        match element:
+            case Optional(inner):
+                _group(inner, around, seen, frozenset(own))
+            case InWindow(_, inner) | Minus(inner):
+                _group(inner, around, seen)
+            case Union(groups):
+                for inner in groups:
+                    _group(inner, around, seen)
+            case Select():
+                _select(element, top=False)
+        bound |= set(in_scope(Group((element,))))
+
+
+def _blank_nodes(query: Query) -> None:
+    """A label of a blank node stands in one basic graph pattern."""
+    used: set[str] = set()
+    for group in _groups(Group((query.select,))):
+        for element in merged(group.elements):
+            if isinstance(element, Triples):
+                ends = [end for triple in element.triples for end in (triple.subject, triple.object)]
+                labels = {end.label for end in ends if isinstance(end, Blank)}
+                if twice := used & labels:
+                    raise Refused(f"_:{min(twice)} in two groups")
+                used |= labels
+
+
+def _groups(group: Group) -> Iterator[Group]:
+    yield group
+    for element in group.elements:
+        for inner in groups_of(element):
+            yield from _groups(inner)

@@ -1,0 +1,131 @@
+"""The oracle of SPARQL over streams: the machinery of patterns (`tests.reference_pattern_stream`) around a query.
+
+Windows, streams, static edges, reports, registering and the guard are those of patterns; what SPARQL adds is here.
+Numbers in brackets name rules of the contract: [2.6] implicit and explicit, [2.7] before the first tuple, [2.9] the
+heads of RSP-QL, [2.10] ASK and CONSTRUCT. Decided here:
+
+- **implicit** is the default for what is monotone (`tests.reference_sparql.is_monotone`): no OPTIONAL, MINUS,
+  aggregates, nor NOT EXISTS; EXISTS as a condition or part of a conjunction is monotone, EXISTS within other formulas
+  is taken for not monotone.
+- **RSTREAM** gives the whole answer, with op "=", at every boundary of the default window that τ exceeds from the
+  first tuple's moment on, whether or not something changed; **ISTREAM** and **DSTREAM** the rows of the difference to
+  the report before. Rows that a head leaves out are not counted; those of op "=" are counted as added.
+- A **WINDOW of the query** and one of the same name given apart are one declared twice: an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Literal
+
+from tests.reference import Rejected
+from tests.reference_pattern_stream import PatternQuestion, PatternReference, Row, TooManyRows, Window, next_multiple
+from tests.reference_sparql import SparqlPattern, is_monotone
+from tests.reference_sparql_checks import check
+from tests.reference_sparql_parser import parse
+from tests.reference_sparql_syntax import Query
+from tests.reference_sparql_values import CONTRACT, Rules
+
+
+class SparqlQuestion(PatternQuestion):
+    """A query over its windows; the default one, which may be left out, is given apart."""
+
+    @property
+    def is_implicit(self) -> bool:
+        return self.report == "change" and self.semantics != "explicit" and is_monotone(self.query)
+
+    @property
+    def query(self) -> Query:
+        return self.pattern.query
+
+
+def question(
+    text: str | Query,
+    window: Window | None = None,
+    *,
+    name: str = "q",
+    windows: Mapping[str, Window] | None = None,
+    semantics: Literal["implicit", "explicit"] | None = None,
+    report: Literal["change", "slide", "time"] = "change",
+    paths: Literal["walk", "simple"] = "walk",
+    unit: Fraction | int | None = 1,
+    rules: Rules = CONTRACT,
+) -> SparqlQuestion:
+    """Return the question that a text asks; raise Rejected for what is refused.
+
+    >>> from tests.reference_sparql_stream import question
+    >>> asked = question("SELECT ?x { ?x <a> ?y FILTER NOT EXISTS { ?y <a> ?x } }", Window(size=10))
+    >>> asked.is_implicit, asked.pattern.columns
+    (False, ('x',))
+    """
+    query = parse(text, unit=unit) if isinstance(text, str) else text
+    check(query)
+    if twice := set(query.windows) & set(windows or {}):
+        raise Rejected(f"window {min(twice)!r} is declared twice")
+    if query.operator:
+        if report == "time":
+            raise Rejected(f'REGISTER {query.operator} reports at slides, not report="time"')
+        report = "slide"
+    if semantics == "implicit" and not is_monotone(query):
+        raise Rejected("a query that is not monotone is explicit")
+    return SparqlQuestion(
+        name=query.name or name,
+        pattern=SparqlPattern(query=query, paths=paths, rules=rules),
+        window=window,
+        windows={**query.windows, **(windows or {})},
+        semantics=semantics,
+        report=report,
+    )
+
+
+class SparqlReference(PatternReference):
+    """Registered SPARQL queries over streams; questions of patterns may stand beside them.
+
+    >>> engine = SparqlReference(question("SELECT (COUNT(*) AS ?n) { ?x <a> ?y }", Window(size=10, slide=10)))
+    >>> [(row.op, row.values[0][:3], row.timestamp) for row in engine.push("x", "y", "a", 1)]
+    [('+', '"0"', 1), ('-', '"0"', 1), ('+', '"1"', 1)]
+    """
+
+    def advance(self, time: int) -> list[Row]:
+        """Move τ, by way of the boundaries at which somebody wants the whole answer [2.9]."""
+        if self.time is None:
+            return super().advance(time)
+        rows: list[Row] = []
+        before = self.time
+        streams = [running for running in self._running.values() if _operator(running) == "RSTREAM"]
+        boundaries = {
+            boundary
+            for running in streams
+            for boundary in range(next_multiple(before, running.question.window.slide), time, running.question.window.slide)
+        }
+        for boundary in sorted(boundaries):
+            rows += super().advance(boundary)
+            for running in streams:
+                if boundary % running.question.window.slide == 0:
+                    rows += self._whole(running, boundary)
+        return rows + super().advance(time)
+
+    def _whole(self, running: Any, time: int) -> list[Row]:
+        rows = [Row(running.question.name, values, time, "=") for values in self._answer(running).elements()]
+        if self.row_limit is not None and len(rows) > self.row_limit:
+            raise TooManyRows(running.question.name, len(rows), self.row_limit)
+        for counts in (running.counts, self._counts):
+            counts["rows_added"] += len(rows)
+        return sorted(rows, key=repr)
+
+    def _tell(self, running: Any, time: int, *, silent: bool = False) -> list[Row]:
+        operator = _operator(running)
+        if operator == "RSTREAM":
+            return []
+        rows = super()._tell(running, time, silent=silent or operator == "ISTREAM")
+        if operator == "DSTREAM":
+            left_out = sum(row.op == "+" for row in rows)
+            for counts in (running.counts, self._counts):
+                counts["rows_added"] -= left_out
+            rows = [row for row in rows if row.op == "-"]
+        return rows
+
+
+def _operator(running: Any) -> str:
+    return running.question.query.operator if isinstance(running.question, SparqlQuestion) else ""

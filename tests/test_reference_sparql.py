@@ -1,0 +1,160 @@
+"""The oracle of SPARQL on graphs worked by hand: a sentence of the contract each, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.drawn_sparql import solved
+from tests.reference import Rejected
+from tests.reference_pattern_stream import Window
+from tests.reference_sparql_checks import check
+from tests.reference_sparql_parser import Refused, SyntaxFault, parse
+from tests.reference_sparql_stream import question
+
+# --- 2.1 paths --------------------------------------------------------------------------------------------------------
+
+#   x --a--> m --b--> z      x --a--> n --b--> z
+DIAMOND = ("x a m", "x a n", "m b z", "n b z")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("<a>/<b>", {"x z": 2}),  # a join: a bag
+        ("<a>/<b>*", {"x m": 1, "x n": 1, "x z": 1}),  # a part that may be empty: one set of pairs
+        ("<a>/<b>+", {"x z": 2}),
+        ("(<a>/<b>)+", {"x z": 1}),  # a closure is a set
+        ("<a>*", {"x m": 1, "x n": 1}),  # nothing of length zero
+        ("^(<a>/<b>)", {"z x": 2}),
+        ("<a>|!<b>", {"x m": 2, "x n": 2}),  # a union: a bag
+        ("!(<b>|^<a>)", {"x m": 1, "x n": 1, "z m": 1, "z n": 1}),
+    ],
+)
+def test_paths(path, expected):
+    assert solved(f"SELECT ?p ?q {{ ?p {path} ?q }}", *DIAMOND) == expected
+
+
+def test_under_simple_paths_nothing_is_split():
+    assert solved("SELECT ?p ?q { ?p <a>/<b> ?q }", *DIAMOND, paths="simple") == {"x z": 1}
+    assert solved("SELECT ?p { ?p <a> ?p }", "u a u", paths="simple") == {}
+
+
+# --- 2.2, 2.3, 2.13 ---------------------------------------------------------------------------------------------------
+
+
+def test_a_solution_comes_as_often_as_there_are_bindings():
+    assert solved("SELECT ?p { ?p <a> ?m . ?m <b> ?q }", *DIAMOND) == {"x": 2}
+    assert solved("SELECT DISTINCT ?p { ?p <a> ?m . ?m <b> ?q }", *DIAMOND) == {"x": 1}
+    assert solved("SELECT REDUCED ?p { ?p <a> ?m }", *DIAMOND) == {"x": 2}
+
+
+def test_windows_are_graphs_of_their_own():
+    text = "SELECT ?p ?q FROM NAMED WINDOW <w> [COUNT 9] { ?p <a> ?m WINDOW <w> { ?m <b> ?q } }"
+    assert solved(text, "x a m", "m b z", w=("m b k",)) == {"x k": 1}
+
+
+def test_a_literal_constant_also_means_the_vertex_of_its_lexical_form():
+    integer = "^^<http://www.w3.org/2001/XMLSchema#integer>"
+    edges = "u age 30", f'v age "30"{integer}', "w age 030"
+    assert solved("SELECT ?p { ?p <age> 30 }", *edges) == {"u": 1, "v": 1}
+    assert solved("SELECT ?p { ?p <age> 030 }", *edges) == {"w": 1}
+    assert solved("SELECT ?p { ?p <age> 30 }", "u age 30", f'u age "30"{integer}') == {"u": 2}  # as a union
+    assert solved("SELECT ?p { ?p <age> ?n FILTER(?n = 30) }", *edges) == {"u": 1, "v": 1, "w": 1}
+    assert solved("SELECT ?p { ?p <age> ?n VALUES ?n { 30 } }", *edges) == {"v": 1}  # VALUES gives terms
+
+
+# --- the operators ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT ?p ?k { ?p <a> ?m OPTIONAL { ?m <c> ?k } }", {"x -": 1, "x 5": 1}),
+        ("SELECT ?m { ?p <a> ?m MINUS { ?m <c> ?k } }", {"n": 1}),
+        ("SELECT ?m { ?p <a> ?m MINUS { ?u <c> ?k } }", {"m": 1, "n": 1}),  # nothing in common
+        ("SELECT ?m { ?p <a> ?m FILTER NOT EXISTS { ?m <c> ?k } }", {"n": 1}),
+        ("SELECT ?m { ?p <a> ?m FILTER EXISTS { ?u <c> ?k FILTER(?u = ?m) } }", {"m": 1}),
+        ("SELECT ?u { { ?p <a> ?u } UNION { ?u <b> ?q } }", {"m": 2, "n": 2}),
+        ("SELECT ?m ?k { ?p <a> ?m OPTIONAL { ?m <c> ?c } BIND(?c * 2 AS ?k) }", {"m 10": 1, "n -": 1}),
+        ("SELECT ?m { ?p <a> ?m VALUES ?m { <n> <q> } }", {"n": 1}),
+        ("SELECT ?p ?n { ?p <a> ?m { SELECT ?p (COUNT(*) AS ?n) { ?p <a> ?k } GROUP BY ?p } }", {"x 2": 2}),
+        ("SELECT (COUNT(*) AS ?n) { ?p <nothing> ?m }", {"0": 1}),
+        ("SELECT ?p (COUNT(*) AS ?n) { ?p <nothing> ?m } GROUP BY ?p", {}),
+        ("SELECT ?p { ?p ?_ ?m }", None),
+        ("ASK { ?p <c> 5 }", {"": 1}),
+        ("ASK { ?p <c> 6 }", {}),
+        ("CONSTRUCT { ?p <d> ?c } { ?p <a> ?m OPTIONAL { ?m <c> ?c } }", {"x d 5": 1}),  # without the unbound part
+        ("CONSTRUCT { ?s <d> ?p } { ?p <a> ?m BIND(STR(?m) AS ?s) }", {}),  # no literal subjects
+        ("SELECT * { ?q ^<b> ?m . ?p <a> ?m }", {"z m x": 1, "z n x": 1}),  # in the order of the text
+    ],
+)
+def test_operators(text, expected):
+    if expected is None:
+        with pytest.raises(Rejected):
+            solved(text, *DIAMOND)
+    else:
+        assert solved(text, *DIAMOND, "m c 5") == expected
+
+
+def test_columns_show_vertices_counts_and_texts():
+    pattern = question(
+        "SELECT ?x (COUNT(*) AS ?n) (MAX(?v) AS ?m) (SUM(?v) AS ?s) { ?x <a> ?v } GROUP BY ?x", Window(size=9)
+    ).pattern
+    (solution,) = pattern.solutions({None: [("x", "a", '"7"^^<http://www.w3.org/2001/XMLSchema#byte>')]})
+    assert pattern.shown(solution) == ("x", 1, '"7"^^<http://www.w3.org/2001/XMLSchema#byte>', "7")
+
+
+# --- 2.11 -------------------------------------------------------------------------------------------------------------
+
+BODY = "{ ?x <a> ?y }"
+REFUSED = [
+    (f"SELECT ?x {BODY} ORDER BY ?x", "ORDER BY"),
+    (f"SELECT ?x {BODY} LIMIT 3", "LIMIT"),
+    (f"SELECT ?x {BODY} OFFSET 3", "OFFSET"),
+    (f"SELECT (GROUP_CONCAT(?x) AS ?g) {BODY}", "GROUP_CONCAT"),
+    (f"DESCRIBE ?x {BODY}", "DESCRIBE"),
+    ("SELECT ?x { SERVICE <s> { ?x <a> ?y } }", "SERVICE"),
+    (f"SELECT ?x FROM <g> {BODY}", "FROM"),
+    (f"SELECT ?x FROM NAMED <g> {BODY}", "FROM"),
+    ("SELECT ?x { GRAPH <g> { ?x <a> ?y } }", "GRAPH"),
+    ("SELECT ?x { ?x ?p ?y }", "a variable as predicate"),
+    *((f"SELECT ({name}() AS ?n) {BODY}", name) for name in ("NOW", "RAND", "UUID", "STRUUID", "BNODE")),
+    ("CONSTRUCT { _:b <c> ?x } { ?x <a> ?y }", "a blank node in the template"),
+    (f"SELECT (@?x AS ?t) {BODY}", "@"),
+    (f"SELECT (<f:timestamp>(?x) AS ?t) {BODY}", "f:timestamp"),
+    (f"SELECT (SEQ(?x, ?y) AS ?t) {BODY}", "SEQ"),
+    (f"SELECT ?x FROM NAMED WINDOW <w> [RANGE P1M] {BODY}", "months or years"),
+    (f"SELECT ?x FROM NAMED WINDOW <w> [RANGE PT0.5S] {BODY}", "no multiple"),
+    ("SELECT ?x { ?x <a> ?y BIND(1 AS ?z) ?z <b> ?x }", "BIND or AS to [?]z"),
+    ("SELECT ?x { ?x <a> ?y BIND(1 AS ?z) VALUES ?z { 1 } }", "BIND or AS to [?]z"),
+    ("SELECT ?x { ?x <a> ?y BIND(1 AS ?z) MINUS { ?x <b> ?z } }", "BIND or AS to [?]z"),
+    ("SELECT ?x { ?x <a> ?y { ?u <b> ?v FILTER(?x = ?u) } }", "a FILTER on [?]x"),
+    (f"SELECT ?y (COUNT(*) AS ?n) {BODY} GROUP BY ?x", "[?]y, which is not grouped"),
+    ("SELECT ?x { ?x <a> _:b OPTIONAL { _:b <a> ?x } }", "_:b in two groups"),
+    (f"SELECT (?x AS ?op) {BODY}", "a column called op"),
+]
+
+
+@pytest.mark.parametrize(("text", "construct"), REFUSED)
+def test_what_is_refused_is_refused_by_name(text, construct):
+    with pytest.raises(Refused, match=construct):
+        check(parse(text))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{ ?x <a> ?y OPTIONAL { ?u <b> ?v FILTER(?x = ?u) } }",
+        "{ ?x <a> ?y FILTER EXISTS { ?u <b> ?v FILTER(?x = ?u) } }",
+        "{ ?x <a> _:b FILTER(?x = ?x) _:b <a> ?x }",  # a filter does not end the pattern
+        "{ { ?x <a> ?y BIND(1 AS ?z) } UNION { ?x <b> ?y BIND(2 AS ?z) } }",
+    ],
+)
+def test_their_neighbours_are_not(body):
+    check(parse("SELECT ?x " + body))
+
+
+@pytest.mark.parametrize("text", ["SELECT ?x", "SELECT ?x { ?x <a> }", "SELECT ?x { ?x p:a ?y }", "ASK { FILTER(?x +) }"])
+def test_what_is_no_sparql(text):
+    with pytest.raises(SyntaxFault, match=r"at \d+"):
+        parse(text)

@@ -1,0 +1,262 @@
+"""The evaluation and syntax tests of the W3C's SPARQL suites, as rdflib's source distribution brings them.
+
+The suites are no part of this repository: unpack the source distribution of rdflib (`pip download --no-binary :all:
+--no-deps rdflib`) and name its folder `test/data/suites/w3c` in the environment variable RPQ_W3C_SPARQL. Which tests
+are left out, and why, is listed in `tests/w3c_sparql.md`, which `python -m tests.w3c_sparql` writes anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyoxigraph
+import rdflib
+from rdflib.collection import Collection
+from rdflib.compare import isomorphic
+
+from tests.reference import Edge, Rejected
+from tests.reference_sparql import Evaluation, columns
+from tests.reference_sparql_checks import check
+from tests.reference_sparql_parser import Refused, parse
+from tests.reference_sparql_syntax import Query
+from tests.reference_sparql_values import CONTRACT, Rules
+from tests.sparql_libraries import canonical, term
+
+ROOT = Path(os.environ.get("RPQ_W3C_SPARQL", "absent"))
+FOLDERS = ("dawg-data-r2", "sparql11")
+MF = rdflib.Namespace("http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#")
+QT = rdflib.Namespace("http://www.w3.org/2001/sw/DataAccess/tests/test-query#")
+RS = rdflib.Namespace("http://www.w3.org/2001/sw/DataAccess/tests/result-set#")
+OTHER_THINGS = {  # folders about what no query is
+    "delete-insert": "updates",
+    "entailment": "entailment regimes are no matter of the engine",
+    "syntax-fed": "SERVICE",
+    "service": "SERVICE",
+    "json-res": "formats of results",
+    "csv-tsv-res": "formats of results",
+}
+DIFFERENT = {  # what the contract, or SPARQL 1.1, says otherwise than the test
+    "expr-builtin/dawg-datatype-2": "SPARQL 1.0: a string with a language had no datatype",
+    "syntax-sparql1/syntax-lit-08": "SPARQL 1.0: its grammar had the number `123.`",
+    "regex/dawg-regex-003": "different: an IRI has the value of a string [2.13]",
+    "aggregates/agg-empty-group": "different: groups without bindings have no row [2.8]",
+    "property-path/pp02": "different: no paths of length zero [2.1]",
+    "property-path/pp28a": "different: no paths of length zero [2.1]",
+}
+LIST = Path(__file__).with_suffix(".md")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test: a query, perhaps the data and the result, or whether the text should be refused by a parser."""
+
+    name: str
+    kind: str  # evaluation, positive, negative
+    query: Path
+    data: tuple[Path, ...] = ()
+    graphs: tuple[Path, ...] = ()
+    result: Path | None = None
+
+    @property
+    def text(self) -> str:
+        text = self.query.read_text(encoding="utf-8")
+        return f"BASE <{self.query.as_uri()}>\n{text}" if self.kind == "evaluation" else text
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Return the tests of all manifests that are there, those about updates and protocols not."""
+    return tuple(_cases())
+
+
+def _cases() -> Iterator[Case]:
+    for manifest in sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*/manifest.ttl")):
+        graph = rdflib.Graph().parse(manifest)
+        for entries in graph.objects(predicate=MF.entries):
+            for entry in Collection(graph, entries):
+                if (case := _case(graph, manifest, entry)) is not None:
+                    yield case
+
+
+def _case(graph: rdflib.Graph, manifest: Path, entry: rdflib.term.Node) -> Case | None:
+    kind = str(graph.value(entry, rdflib.RDF.type)).partition("#")[2]
+    kinds = {"QueryEvaluationTest": "evaluation", "CSVResultFormatTest": "evaluation"}
+    kinds |= {f"PositiveSyntaxTest{n}": "positive" for n in ("", "11")}
+    kinds |= {f"NegativeSyntaxTest{n}": "negative" for n in ("", "11")}
+    action = graph.value(entry, MF.action)
+    if kind not in kinds or action is None:
+        return None
+
+    def path(node: rdflib.term.Node) -> Path:
+        return Path(str(node).removeprefix("file://"))
+
+    name = f"{manifest.parent.name}/{str(entry).rpartition('#')[2]}"
+    if kinds[kind] != "evaluation":
+        return Case(name, kinds[kind], path(action))
+    result = graph.value(entry, MF.result)
+    return Case(
+        name,
+        "evaluation",
+        path(graph.value(action, QT.query)),
+        tuple(map(path, graph.objects(action, QT.data))),
+        tuple(map(path, graph.objects(action, QT.graphData))),
+        None if result is None else path(result),
+    )
+
+
+# --- terms and graphs -----------------------------------------------------------------------------------------------
+
+
+def edges(*files: Path) -> list[Edge]:
+    """Read the triples of files; a blank node of each its own."""
+    found = []
+    for number, file in enumerate(files):
+        rdflib.NORMALIZE_LITERALS = False
+        for triple in rdflib.Graph().parse(file, publicID=file.as_uri()):
+            source, label, target = map(term, triple)
+            found.append(tuple(x.replace("_:", f"_:g{number}", 1) if x[:2] == "_:" else x for x in (source, label, target)))
+    return found
+
+
+def expected(case: Case) -> Counter | set[Edge] | bool:
+    """Read a result: solutions as frozen sets of (name, term), edges, or yes or no."""
+    if case.result.suffix in (".srx", ".srj"):
+        form = {".srx": pyoxigraph.QueryResultsFormat.XML, ".srj": pyoxigraph.QueryResultsFormat.JSON}[case.result.suffix]
+        found = pyoxigraph.parse_query_results(case.result.read_bytes(), form)
+        if isinstance(found, pyoxigraph.QueryBoolean):
+            return bool(found)
+        names = [variable.value for variable in found.variables]
+        return Counter(frozenset((name, term(s[name])) for name in names if s[name] is not None) for s in found)
+    graph = rdflib.Graph().parse(case.result, publicID=case.result.as_uri())
+    results = list(graph.subjects(rdflib.RDF.type, RS.ResultSet))
+    if not results:
+        return {tuple(map(term, triple)) for triple in graph}
+    answer = graph.value(results[0], RS.boolean)
+    if answer is not None:
+        return bool(answer)
+    return Counter(
+        frozenset(
+            (str(graph.value(binding, RS.variable)), term(graph.value(binding, RS.value)))
+            for binding in graph.objects(solution, RS.binding)
+        )
+        for solution in graph.objects(results[0], RS.solution)
+    )
+
+
+def found(query: Query, graph: list[Edge], rules: Rules) -> Counter | set[Edge] | bool:
+    """Return what the oracle says, in the form of `expected`."""
+    answer = Evaluation(query, {None: graph}, rules).answer()
+    if query.form == "ASK":
+        return bool(answer)
+    if query.form == "CONSTRUCT":
+        return set(answer)
+    names = columns(query.select)
+    solutions: Counter = Counter()
+    for row, number in answer.items():
+        solutions[frozenset((n, t) for n, t in zip(names, row, strict=True) if t is not None)] += number
+    return solutions
+
+
+def agree(one: Counter | set[Edge] | bool, other: Counter | set[Edge] | bool) -> bool:
+    """Return whether two results are equal but for the names of blank nodes and the writing of numbers."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return isomorphic(_as_graph(one), _as_graph(other))
+
+
+def _as_graph(result: Counter | set[Edge]) -> rdflib.Graph:
+    graph = rdflib.Graph()
+
+    def node(text: str) -> rdflib.term.Node:
+        return rdflib.BNode(text[2:]) if text.startswith("_:") else rdflib.Literal(canonical(text))
+
+    if isinstance(result, set):
+        for source, label, target in result:
+            graph.add((node(source), rdflib.URIRef("l:" + str(hash(label))), node(target)))
+        return graph
+    for solution, number in result.items():
+        for _ in range(number):
+            row = rdflib.BNode()
+            graph.add((row, rdflib.RDF.type, RS.solution))
+            for name, text in solution:
+                graph.add((row, rdflib.URIRef("v:" + name), node(text)))
+    return graph
+
+
+# --- verdicts -------------------------------------------------------------------------------------------------------
+
+
+def left_out(case: Case) -> str | None:
+    """Return why a test is left out, None if it is one to pass."""
+    folder = case.name.partition("/")[0]
+    if folder in OTHER_THINGS:
+        return OTHER_THINGS[folder]
+    if case.name in DIFFERENT:
+        return DIFFERENT[case.name]
+    if case.graphs:
+        return "GRAPH, FROM: the test has named graphs"
+    if case.kind == "negative":
+        return None
+    try:
+        check(parse(case.text))
+    except Refused as refusal:
+        return refusal.construct
+    except Rejected:
+        return None
+    return None
+
+
+def fault(case: Case, rules: Rules = CONTRACT) -> str | None:
+    """Say what is wrong with the oracle on this test, None if nothing is."""
+    try:
+        query = parse(case.text)
+        check(query)
+    except Refused as refusal:
+        return f"refused: {refusal.construct}" if case.kind != "negative" else None
+    except Rejected as error:
+        return None if case.kind == "negative" else f"not parsed: {error}"
+    if case.kind == "negative":
+        return "parsed, though it should not be"
+    if case.kind == "positive" or case.result is None:
+        return None
+    one, other = found(query, edges(*case.data), rules), expected(case)
+    return None if agree(one, other) else f"{one}\n  where it should be\n  {other}"
+
+
+def listing() -> str:
+    """Return the list of the tests, by what they are about, as it stands in `w3c_sparql.md`."""
+    passed: dict[str, list[str]] = {}
+    out: dict[str, list[str]] = {}
+    for case in sorted(cases(), key=lambda case: case.name):
+        folder, _, name = case.name.partition("/")
+        reason = left_out(case)
+        if reason is None:
+            passed.setdefault(folder, []).append(name)
+        else:
+            reason = re.sub(r"\?\w+", "?x", re.sub(r"the function .*", "functions of others", reason))
+            out.setdefault(reason, []).append(case.name)
+    lines = [
+        "# The tests of the W3C's SPARQL 1.0 and 1.1 suites",
+        "",
+        "As the source distribution of rdflib brings them; written by `python -m tests.w3c_sparql`, which says where to get",
+        "the files. Tests of updates and protocols are not listed. Numbers in brackets name rules of the contract.",
+        "",
+        f"## To pass: {sum(map(len, passed.values()))}",
+        "",
+        *(f"- {folder} ({len(names)}): {', '.join(names)}" for folder, names in sorted(passed.items())),
+        "",
+        f"## Left out: {sum(map(len, out.values()))}, by the first reason met",
+        "",
+        *(f"- {reason} ({len(names)}): {', '.join(names)}" for reason, names in sorted(out.items())),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    LIST.write_text(listing(), encoding="utf-8")
