@@ -150,10 +150,10 @@ def test_edges_without_time_that_have_changed_are_told(tmp_path, capfd, monkeypa
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the real streams are not here")
-def test_a_real_run_that_is_killed_five_times(tmp_path):
+@pytest.mark.parametrize("pattern", ["?x a2q ?y . ?y c2a ?z", "?x a2q/c2a ?y . ?y c2q ?z"], ids=["edges", "paths"])
+def test_a_real_run_that_is_killed_five_times(tmp_path, pattern):
     """Killed by the system, at moments drawn by chance: as soon as so much is written."""
     inputs = sorted((DATA / "stackoverflow").glob("*.txt.gz"))
-    pattern = "?x a2q ?y . ?y c2a ?z"
     options = ["--format", "stackoverflow", "--drop-self-loops", "--window", "30d", "--slide", "1d", "--limit", "100000"]
     asked = ["run", pattern, "--input", *map(str, inputs), *options, "--semantics", "explicit", "--quiet"]
     start = [sys.executable, "-m", "rpq.cli", *asked]
