@@ -21,12 +21,13 @@ from rpq.patterns.shared_relations import Content, SharedRelations
 from rpq.patterns.tables import Changes
 from rpq.patterns.tally import Tally
 from rpq.queries.division import Division
+from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import Resources
 from rpq.results.delta import Delta
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow
 
 
 class Place(NamedTuple):
@@ -83,7 +84,8 @@ class PatternHost:
         self.paths = PathRelations(
             self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard
         )
-        self._tallies: dict[tuple[Window, int], Tally] = {}  # by window and origin
+        # By window, the labels that one of count numbers, and origin.
+        self._tallies: dict[tuple[AnyWindow, LabelSet | None, int], Tally] = {}
         self._graph: SnapshotGraph | None = None
         self._delivered = Delivered()
         self._sink = self._delivered
@@ -119,11 +121,11 @@ class PatternHost:
         """That number was given in a saved engine."""
         self._origins = max(self._origins, origin)
 
-    def tally(self, window: Window, origin: int) -> Tally:
-        """What counts for the patterns with path atoms over a window."""
-        tally = self._tallies.get((window, origin))
+    def tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int) -> Tally:
+        """What counts for the patterns with path atoms over a window, of count over the labels that it numbers."""
+        tally = self._tallies.get((window, numbered, origin))
         if tally is None:
-            tally = self._tallies[window, origin] = Tally(window)
+            tally = self._tallies[window, numbered, origin] = Tally(window)
             if self._graph is not None:
                 tally.make_room(self._graph.capacity)
         return tally

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.errors import ConflictBudgetError, QueryError
+from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
@@ -33,6 +33,7 @@ from rpq.patterns.tally import Tally
 from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
+from rpq.queries.label_set import LabelSet
 from rpq.queries.pattern_text import Atom
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
@@ -94,21 +95,17 @@ class RunningPattern(RunningQuery):
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
         self._origin = self._host.new_origin() if resources.is_late else 0
-        if self._paths and question.window.kind != "time":
-            raise QueryError(
-                f"query {question.name!r}: paths inside patterns are evaluated over windows of time alone so far, "
-                f"rpq.Window(size=…, slide=…), not over {question.window!r}"
-            )
-        if resources.has_static:
-            self.see_that_static_fits()
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
         self._enter()
 
     @property
     def _is_netted(self) -> bool:
-        """Whether a solution may leave and come back in one event: of a count window that an insert moves."""
-        return self._is_counted and (self._repeats or not self._is_direct)
+        """Whether a solution may leave and come back in one event: of a count window that an insert moves.
+
+        Where there are paths it is the rows that are told whether what they lose is lost by an eviction alone.
+        """
+        return self._is_counted and (self._repeats or not self._is_direct or bool(self._paths))
 
     @property
     def _is_isomorphism(self) -> bool:
@@ -139,8 +136,12 @@ class RunningPattern(RunningQuery):
 
     def _content(self, label: str, *, loopless: bool) -> Content:
         question = self.question
-        numbered = question.label_set if question.window.kind == "count" else None
-        return Content(label, question.window, numbered, self._origin, loopless)
+        return Content(label, question.window, self._numbered, self._origin, loopless)
+
+    @property
+    def _numbered(self) -> LabelSet | None:
+        """Of a count window: the labels whose inserts it numbers."""
+        return self.question.label_set if self._is_counted else None
 
     @property
     def _held(self) -> list[Content]:
@@ -180,7 +181,7 @@ class RunningPattern(RunningQuery):
     @property
     def _tally(self) -> Tally:
         """What counts where there are path atoms."""
-        return self._host.tally(self.question.window, self._origin)
+        return self._host.tally(self.question.window, self._numbered, self._origin)
 
     @property
     def _reader(self) -> tuple[object, ...]:
@@ -296,19 +297,18 @@ class RunningPattern(RunningQuery):
         if self._is_counted:
             for content in self._edge_contents:
                 self._host.relations.set_number(content, numbers[0])
-
-    def see_that_static_fits(self) -> None:
-        if self._paths:
-            raise QueryError(
-                f"query {self.question.name!r}: paths inside patterns do not run across static edges yet: "
-                "push these with a timestamp, or ask for the path in a query of its own"
-            )
+            for derived in self._derived:
+                self._host.paths.count_from(derived.content, numbers[0])
+            if self._paths:
+                self._tally.count_from(numbers[0])
 
     def load_static(self, chunk: Chunk) -> None:
         self._host.ask_for(_BYTES_AN_EDGE * len(chunk.edge))
         for content in self._edge_contents:
             mine = chunk.label == self._host.relations.label_id(content.label)
             self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
+        for derived in self._derived:
+            self._host.paths.load_static(derived.content, chunk)
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
@@ -453,7 +453,7 @@ class RunningPattern(RunningQuery):
             host=self._host,
             relation_of=relation.__getitem__,
             index_of={derived.read: self._host.paths[derived.content].index for derived in self._derived}.__getitem__,
-            graph=Held(edges, vertices, labels),
+            graph=Held(edges, vertices, labels, lambda edge: self._tally.time_of(edge, int(edges.timestamp[edge]))),
         )
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:

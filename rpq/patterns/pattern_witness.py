@@ -92,7 +92,7 @@ def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool
             source=graph.vertices.name_of(int(edges.source[step >> 1])),
             label=graph.labels[int(edges.label[step >> 1])],
             target=graph.vertices.name_of(int(edges.target[step >> 1])),
-            timestamp=int(edges.timestamp[step >> 1]),
+            timestamp=graph.time_of(step >> 1),
             against=bool(step & 1),
         )
         for step in steps.tolist()
@@ -101,11 +101,12 @@ def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool
 
 @dataclass(frozen=True)
 class Held:
-    """The edges of the window by id, and the names of what they join."""
+    """The edges of the window by id, the names of what they join, and the times of those behind paths."""
 
     edges: Edges
     vertices: VertexDictionary
     labels: list[str]
+    time_of: Callable[[int], int | None]
 
 
 @dataclass(frozen=True)
