@@ -59,9 +59,12 @@ class PathContent(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Which roots an atom needs: vertices with these names, or their neighbours in a relation."""
+    """Which roots an atom needs: vertices with these names, or their neighbours in a relation.
 
-    names: frozenset[str]
+    Without names it is all vertices that have a neighbour there.
+    """
+
+    names: frozenset[str] | None
     relation: Content | None = None
     inward: bool = False
 
@@ -150,9 +153,9 @@ class PathRelation:
 
     # --- roots -----------------------------------------------------------------------------------------------
 
-    def missing(self, wanted: Iterable[int]) -> np.ndarray:
+    def missing(self, wanted: np.ndarray | Iterable[int]) -> np.ndarray:
         """Those of some vertices that are no roots yet."""
-        found = np.fromiter(wanted, np.int64)
+        found = wanted if isinstance(wanted, np.ndarray) else np.fromiter(wanted, np.int64)
         return np.unique(found[self._is_root[found] == 0])
 
     def surplus(self, wanted: Iterable[int]) -> np.ndarray:
@@ -165,6 +168,11 @@ class PathRelation:
     def no_roots(self) -> np.ndarray:
         """All vertices that are none. O(vertices)."""
         return np.flatnonzero(self._is_root == 0)
+
+    @property
+    def trees(self) -> int:
+        """How many roots have a tree that is not empty. O(vertices)."""
+        return int((self.index.index.table.slot_of >= 0).sum())
 
     def take_overruns(self, query: str) -> list[Overrun]:
         """The roots that went over their budget since this was last asked for a query."""
@@ -289,8 +297,9 @@ class PathRelations:
         """The vertices that are needed as roots, where not all are."""
         for need in relation.needs:
             assert need is not None
-            ids = [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
+            ids = self._ids(need)
             if need.relation is None:
+                assert ids is not None
                 yield from ids
             else:
                 yield from neighbours(self._store, self._relations[need.relation], ids, inward=need.inward).tolist()
@@ -307,9 +316,16 @@ class PathRelations:
             if not of_label.any():
                 continue
             near, far = (chunk.source, chunk.target) if need.inward else (chunk.target, chunk.source)
-            ids = [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
-            found.append(relation.missing(far[of_label & np.isin(near, ids)].tolist()))
+            if (ids := self._ids(need)) is not None:
+                of_label &= np.isin(near, ids)
+            found.append(relation.missing(far[of_label]))
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def _ids(self, need: Need) -> list[int] | None:
+        """The vertices that a need names, those that there are; None where it names none."""
+        if need.names is None:
+            return None
+        return [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
 
     def _grown(self, relation: PathRelation, roots: np.ndarray) -> list[tuple[int, PathDelta]]:
         """Let vertices be roots; how the relation changes."""
@@ -321,6 +337,16 @@ class PathRelations:
         relation.is_dirty = False
         missing = relation.no_roots if None in relation.needs else relation.missing(self._wanted(relation))
         return merged(self._grown(relation, missing))
+
+    def restore_root(self, contents: Iterable[PathContent], root: int) -> Changes:
+        """Let a root that is set aside have its pairs again, where it is; how relations change."""
+        found = []
+        for relation in (self._held[content] for content in contents):
+            if relation.index.restore_root(root):
+                delta = _copy(relation.index.delta())
+                delta.orders[:] = 0  # no tuple comes with it
+                found.append((relation.number, delta))
+        return merged(found)
 
     def sweep(self) -> Changes:
         """Let go of everything that has left the windows, and of roots that nobody needs; how relations change."""

@@ -224,6 +224,14 @@ class PatternHost:
             time = int(self.store.relations.state[tables.STREAM_TIME])
             self._aside(lambda: self._live.advance(time, changes))
 
+    def restore_root(self, contents: Collection[PathContent], root: int) -> list[tuple[str, Delta]]:
+        """Let a root that is set aside have its pairs in derived relations again; the rows by the name of the query."""
+        changes = self.paths.restore_root(contents, root)
+        if not len(changes.order):
+            return []
+        time = int(self.store.relations.state[tables.STREAM_TIME])
+        return self._deltas_of(self._aside(lambda: self._live.advance(time, changes)))
+
     # --- as a job of the crew --------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
@@ -272,11 +280,15 @@ class PatternHost:
 
     def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
         """The rows of the last chunk by the name of the query, or those `before` a tuple of it; once a chunk."""
+        deltas = self._deltas_of(self._delivered, before=before)
+        self._delivered.clear()
+        return deltas
+
+    def _deltas_of(self, delivered: Delivered, *, before: int | None = None) -> list[tuple[str, Delta]]:
         found: dict[str, dict[Place, PartRows]] = {}
-        for number, rows in self._delivered.by_part().items():
+        for number, rows in delivered.by_part().items():
             name, place = self._parts[number]
             found.setdefault(name, {})[place] = rows if before is None else rows.before(2 * before)
-        self._delivered.clear()
         deltas = [(name, self.members[name].delta(parts)) for name, parts in found.items()]
         return [(name, delta) for name, delta in deltas if len(delta)]
 

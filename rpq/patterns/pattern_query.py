@@ -17,7 +17,7 @@ from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
-from rpq.patterns.chains import atoms_to_evaluate
+from rpq.patterns.chains import chains_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
 from rpq.patterns.directed_atoms import Neighbours, PathRead, Roots, directed
 from rpq.patterns.explained import Explanation
@@ -34,7 +34,6 @@ from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
 from rpq.queries.label_set import LabelSet
-from rpq.queries.pattern_text import Atom
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
@@ -70,14 +69,14 @@ class RunningPattern(RunningQuery):
         self.question = question
         self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        atoms = directed(_atoms_of(question, witness=resources.witness))
+        self._chains = chains_to_evaluate(question)
+        atoms = directed([chain.atom for chain in self._chains])
         self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
-        if len(atoms) < len(question.pattern.atoms):
-            self.has_witnesses = False  # nothing is told of the atoms of a chain that is one path
+        self._reads = [atom.reads for atom in atoms]
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
         self._is_counted = question.window.kind == "count"
         self._repeats = False  # whether two bindings may give the same row
@@ -437,7 +436,11 @@ class RunningPattern(RunningQuery):
         meanings = [(meaning, self._parts.get(number)) for number, meaning in enumerate(self._meanings)]
         contents: dict[str, Content | PathContent] = {content.label: content for content in self._joined}
         contents |= {derived.read.expression: derived.content for derived in self._derived}
-        return explain_running(self.question, self._host, meanings, contents)
+        of_reads: dict[str | PathRead, Content | PathContent] = {content.label: content for content in self._joined}
+        of_reads |= {derived.read: derived.content for derived in self._derived}
+        is_each_alone = len(self._chains) == len(self.question.pattern.atoms)
+        of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
+        return explain_running(self.question, self._host, meanings, contents, of_atoms)
 
     def witness(
         self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
@@ -450,6 +453,7 @@ class RunningPattern(RunningQuery):
             [(self._meanings[number], [part for _, part in parts]) for number, parts in self._parts.items()],
             known,
             question=self.question,
+            chains=self._chains,
             host=self._host,
             relation_of=relation.__getitem__,
             index_of={derived.read: self._host.paths[derived.content].index for derived in self._derived}.__getitem__,
@@ -524,6 +528,9 @@ class RunningPattern(RunningQuery):
     def set_aside(self) -> list[int]:
         return sorted({root for relation in self._path_relations for root in relation.index.aside})
 
+    def restore_root(self, root: int) -> list[tuple[str, Delta]]:
+        return self._host.restore_root({derived.content for derived in self._derived}, root)
+
     # --- to go on later --------------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
@@ -572,13 +579,6 @@ class RunningPattern(RunningQuery):
         if not self._is_direct:
             rows = {meaning: self._rows_of_parts(meaning) for meaning in self._parts}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
-
-
-def _atoms_of(question: PatternQuery, *, witness: bool) -> Sequence[Atom]:
-    """What is evaluated: the atoms, with chains of paths merged, behind whose atoms nothing is told."""
-    if witness or not question.pattern.path_expressions:
-        return question.pattern.atoms
-    return atoms_to_evaluate(question)
 
 
 KIND = Kind(

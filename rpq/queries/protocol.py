@@ -303,8 +303,8 @@ class RunningQuery(ABC):
         """The roots that are set aside now."""
         return []
 
-    def restore_root(self, root: int) -> list[Delta]:
-        """Let a root that was set aside answer again; the rows."""
+    def restore_root(self, root: int) -> list[tuple[str, Delta]]:
+        """Let a root that was set aside answer again; the rows by the name of the query, others than this one too."""
         return []
 
     # --- to go on later --------------------------------------------------------------------------------------
