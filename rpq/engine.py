@@ -413,8 +413,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
         """Let a root answer again that was set aside because its simple paths took more than the budget.
 
-        Its answers come as rows with the present stream time, those of patterns that read the same paths as well. If they take more than the budget again, it stays set aside,
-        as the error or `set_aside` of the changes says. A root that is not set aside changes nothing.
+        Its answers come as rows with the present stream time, for other patterns that read the same paths too.
+        If they take more than the budget again, it stays set aside, as the error or `set_aside` of the changes says. A root
+        that is not set aside changes nothing.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.patterns.chains import atoms_to_evaluate
+from rpq.patterns.chains import chains_to_evaluate
 from tests.pattern_twins import PatternTwins, long_streams, streams
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.test_engine_properties import same_moments
@@ -73,7 +73,7 @@ WINDOW = rpq.Window(size=10, slide=2)
 def test_a_chain_has_the_rows_of_its_path(tuples: list, semantics: str) -> None:
     options = {"window": WINDOW, "semantics": semantics, "name": "q"}
     chain = rpq.Query("?x a* ?m . ?n b ?m . ?n (a|b)+ ?y", select=["x", "y"], distinct=True, **options)
-    assert [str(atom) for atom in atoms_to_evaluate(chain)] == ["?x a+/^b/(a|b)+ ?y"]
+    assert [str(atom) for atom, _ in chains_to_evaluate(chain)] == ["?x a+/^b/(a|b)+ ?y"]
     found = [tuple(row) for row in rpq.Engine(chain).push_rows(tuples)]
     path = [tuple(row) for row in rpq.Engine(rpq.Query("a+/^b/(a|b)+", **options)).push_rows(tuples)]
     assert same_moments(found, path)

@@ -1,13 +1,14 @@
 """The witness of a chain of atoms that is evaluated as one path: where its walk goes from one atom to the next.
 
-The walk spells a word of the concatenation of the atoms' non-empty words. Any place where it can be cut into such words gives
-a path for each atom, and the vertices between them as values of the variables that nobody asks for.
+The walk spells a word of the concatenation of the atoms' non-empty words. Wherever it can be cut into such words, there is a
+path for each atom, and the vertices between them are values of the variables that nobody asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from rpq import automata
 from rpq.automata.dfa import DFA
@@ -25,7 +26,7 @@ def cut(chain: Chain, walk: Sequence[Step]) -> list[tuple[Step, ...]]:
     """
     automatons = [automata.compile(automata.nonempty(link.expression) or link.expression) for link in chain.links]
     ends = [0, *_ends(automatons, walk)]
-    pieces = [walk[begin:end] for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+    pieces = [walk[begin:end] for begin, end in pairwise(ends)]
     return [
         tuple(replace(step, against=not step.against) for step in reversed(piece)) if link.is_backwards else tuple(piece)
         for link, piece in zip(chain.links, pieces, strict=True)

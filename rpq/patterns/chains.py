@@ -60,10 +60,15 @@ class Chain(NamedTuple):
 def chains_to_evaluate(query: PatternQuery) -> tuple[Chain, ...]:
     """The atoms of a query, with its chains merged where its options let a chain mean what its atoms mean."""
     pattern = query.pattern
-    chains = _alone(pattern.atoms)
-    if query.distinct and query.paths == "walk" and query.matching == "homomorphism" and pattern.path_expressions:
-        chains = _merge_chains(chains, pattern.columns)
-    return tuple(chains)
+    chains = alone(pattern.atoms)
+    if query.distinct and query.paths == "walk" and query.matching == "homomorphism":
+        return _merge_chains(chains, pattern.columns)
+    return chains
+
+
+def alone(atoms: Sequence[Atom]) -> tuple[Chain, ...]:
+    """Atoms each of which is evaluated as it stands."""
+    return tuple(Chain(atom, (Link(place, atom.expression),)) for place, atom in enumerate(atoms))
 
 
 def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:
@@ -78,19 +83,15 @@ def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple
     ?x a+/^c+/(b|d) ?y
     ?y d ?x
     """
-    return tuple(chain.atom for chain in _merge_chains(_alone(atoms), columns))
+    return tuple(chain.atom for chain in _merge_chains(alone(atoms), columns))
 
 
-def _alone(atoms: Sequence[Atom]) -> list[Chain]:
-    return [Chain(atom, (Link(place, atom.expression),)) for place, atom in enumerate(atoms)]
-
-
-def _merge_chains(atoms: Sequence[Chain], columns: Collection[str]) -> list[Chain]:
+def _merge_chains(atoms: Sequence[Chain], columns: Collection[str]) -> tuple[Chain, ...]:
     found: list[Chain] = []
     for part in _parts(atoms):
         short = _shortened(part, columns, edges_too=True)
         found += short if len(short) == 1 else _shortened(part, columns, edges_too=False)
-    return sorted(found, key=lambda chain: chain.place)
+    return tuple(sorted(found, key=lambda chain: chain.place))
 
 
 def _parts(atoms: Sequence[Chain]) -> list[list[Chain]]:

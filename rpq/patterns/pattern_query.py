@@ -17,7 +17,7 @@ from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
-from rpq.patterns.chains import chains_to_evaluate
+from rpq.patterns.chains import alone, chains_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
 from rpq.patterns.directed_atoms import Neighbours, PathRead, Roots, directed
 from rpq.patterns.explained import Explanation
@@ -69,7 +69,9 @@ class RunningPattern(RunningQuery):
         self.question = question
         self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        self._chains = chains_to_evaluate(question)
+        # A join of edges alone needs no index, and what it holds is no more than they are.
+        has_paths = bool(question.pattern.path_expressions)
+        self._chains = chains_to_evaluate(question) if has_paths else alone(question.pattern.atoms)
         atoms = directed([chain.atom for chain in self._chains])
         self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
