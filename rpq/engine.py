@@ -428,8 +428,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         vertex = self._evaluation.vertices.id_of(root)
         before = self._evaluation.running.rows()
         self._evaluation.midway = True
-        restored = running.restore_root(vertex) if vertex >= 0 else []
-        rows = self._evaluation.rows_of(self._evaluation.running.numbered(restored))
+        rows = self._evaluation.restore_root(running, vertex) if vertex >= 0 else []
         self._evaluation.midway = False
         self._evaluation.note_overruns(None)
         changes = self._changes([rows], self._evaluation.running.rows() - before)

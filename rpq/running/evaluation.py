@@ -293,6 +293,13 @@ class Evaluation:
         self.midway = False
         return rows
 
+    def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
+        """Let a root of a query that was set aside answer again; the rows."""
+        deltas = self.running.numbered(running.restore_root(root))
+        if deltas and self.running.reports:
+            deltas = self._reported(deltas, np.array([self.graph.time]))
+        return self.rows_of(deltas)
+
     def _make_room(self, count: int, fresh: np.ndarray) -> None:
         """Let `count` more tuples be applied; `fresh` vertex ids are those of new names."""
         self.graph.make_room(count, self.vertices.count)
