@@ -116,15 +116,19 @@ class _Builder:
         return start, end
 
     def _repetition(self, node: Repetition, inverted: bool) -> tuple[int, int]:
-        """`minimum` copies in a row, then a loop, or copies each of which may be the last."""
+        """`minimum` copies in a row, then others each of which may be the last; without a maximum the last one is a loop.
+
+        So the copy of `+` is the one that loops: were it written again behind a first one, nested ones would double.
+        """
         start = end = self._state()
-        for _ in range(node.minimum):
+        for _ in range(node.minimum - (node.maximum is None and node.minimum > 0)):
             end = self._append(end, node.inner, inverted)
         if node.maximum is None:
             loop, after = self._state(), self._state()
             self._link(end, loop)
-            self._link(self._append(loop, node.inner, inverted), loop)
-            self._link(loop, after)
+            last = self._append(loop, node.inner, inverted)
+            self._link(last, loop)
+            self._link(last if node.minimum else loop, after)
             return start, after
         after = self._state()
         for _ in range(node.maximum - node.minimum):

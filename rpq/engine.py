@@ -413,8 +413,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
         """Let a root answer again that was set aside because its simple paths took more than the budget.
 
-        Its answers come as rows with the present stream time. If they take more than the budget again, it stays set aside,
-        as the error or `set_aside` of the changes says. A root that is not set aside changes nothing.
+        Its answers come as rows with the present stream time, for other patterns that read the same paths too.
+        If they take more than the budget again, it stays set aside, as the error or `set_aside` of the changes says. A root
+        that is not set aside changes nothing.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -424,12 +425,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         self._usable()
         running = self._evaluation.running.named(query)
-        number = self._evaluation.running.number_of(running)
         vertex = self._evaluation.vertices.id_of(root)
         before = self._evaluation.running.rows()
         self._evaluation.midway = True
-        restored = running.restore_root(vertex) if vertex >= 0 else []
-        rows = self._evaluation.rows_of([(number, delta) for delta in restored])
+        rows = self._evaluation.restore_root(running, vertex) if vertex >= 0 else []
         self._evaluation.midway = False
         self._evaluation.note_overruns(None)
         changes = self._changes([rows], self._evaluation.running.rows() - before)

@@ -33,6 +33,7 @@ from rpq.automata import (
 )
 from rpq.automata.hopcroft import equivalent_blocks
 from rpq.automata.subsets import Table
+from rpq.automata.thompson import thompson
 from tests.real import SHARED
 from tests.reference import is_relevant
 from tests.test_expression_words import STEPS, all_words, expressions, words
@@ -328,6 +329,15 @@ def test_the_largest_repetition_compiles() -> None:
     assert len(dfa.accepting) == 1001
     assert dfa.contains[0].sum() == 501  # the shorter ones that begin with a
     assert not dfa.simple_equals_walk
+
+
+@pytest.mark.parametrize("quantifier", ["+", "*", "{1,}", "{0,}"])
+def test_nested_loops_are_written_once(quantifier: str) -> None:
+    text = "a"
+    for _ in range(40):
+        text = f"({text}){quantifier}"
+    assert len(thompson(automata.parse(text)).moves) < 40 * 6
+    assert automata.compile(text) == automata.compile(f"a{quantifier}")
 
 
 def test_typical_expressions_compile_in_five_milliseconds() -> None:

@@ -86,15 +86,16 @@ def test_rows_are_those_of_the_oracle(rpq, edges, text, columns, arguments, opti
     assert rows == expected(text, **options) and len(rows) > 5
 
 
+@pytest.mark.parametrize("text", [CHAIN, "?x a/b* ?y . ?y c ?z"])
 @pytest.mark.parametrize("window", ["count 7", "count 12/5", "unbounded"])
-def test_windows_of_count_and_without_bounds(rpq, edges, window):
+def test_windows_of_count_and_without_bounds(rpq, edges, window, text):
     kind, _, extent = window.partition(" ")
     size, _, step = extent.partition("/")
     arguments = ["--window", f"count:{size}" if kind == "count" else kind, *(("--slide", step) if step else ())]
-    status, out, err = rpq("run", CHAIN, "--input", edges, *arguments, "--output", "-", "--semantics", "explicit")
-    assert status == 0 and rows_of(out)[1] == expected(CHAIN, window, semantics="explicit")
+    status, out, err = rpq("run", text, "--input", edges, *arguments, "--output", "-", "--semantics", "explicit")
+    assert status == 0 and rows_of(out)[1] == expected(text, window, semantics="explicit")
     told = {"count 7": "window count:7, step 1,", "count 12/5": "window count:12, step 5,", "unbounded": "window unbounded,"}
-    assert f"query     {CHAIN}   {told[window]}" in err
+    assert f"query     {text}   {told[window]}" in err
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.jsonl", "rows.jsonl.zst", "rows.parquet"])
@@ -424,8 +425,8 @@ def test_the_library_reads_patterns_from_a_file(edges):
 # --- edges without time -----------------------------------------------------------------------------------------
 
 
-def test_edges_without_time_are_there_from_the_beginning(rpq, edges):
-    text = "?x role boss . ?x a ?y . ?y b ?z"
+@pytest.mark.parametrize("text", ["?x role boss . ?x a ?y . ?y b ?z", "?x role boss . ?x a/b* ?y . ?y c ?z"])
+def test_edges_without_time_are_there_from_the_beginning(rpq, edges, text):
     static = [("s", "role", "boss"), ("u", "role", "boss"), ("v", "b", "w")]
     Path("roles.txt").write_text("s boss role\n")
     Path("more.csv").write_text("label,timestamp,target,source\nrole,17,boss,u\nb,,w,v\n")

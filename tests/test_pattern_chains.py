@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq import automata
-from rpq.patterns.chains import atoms_to_evaluate, with_chains_merged
+from rpq.patterns.chains import chains_to_evaluate, with_chains_merged
 from rpq.queries import pattern_text
 from rpq.queries.pattern_text import parse_pattern
 from tests import reference_patterns as oracle
@@ -89,13 +89,13 @@ WINDOW = rpq.Window(size=10, slide=1)
 
 def test_chains_are_merged_under_distinct_with_walks_and_homomorphism() -> None:
     def atoms(**options) -> int:
-        return len(atoms_to_evaluate(rpq.Query("?x a ?m . ?m b ?y", window=WINDOW, select=["x", "y"], **options)))
+        return len(chains_to_evaluate(rpq.Query("?x a ?m . ?m b ?y", window=WINDOW, select=["x", "y"], **options)))
 
     assert atoms(distinct=True) == 1
     assert atoms() == 2
     assert atoms(distinct=True, paths="simple") == 2
     assert atoms(distinct=True, matching="isomorphism") == 2
-    assert len(atoms_to_evaluate(rpq.Query("?x a ?m . ?m b ?y", window=WINDOW, distinct=True))) == 2
+    assert len(chains_to_evaluate(rpq.Query("?x a ?m . ?m b ?y", window=WINDOW, distinct=True))) == 2
 
 
 def to_oracle(atoms: tuple[pattern_text.Atom, ...], columns: tuple[str, ...]) -> oracle.Pattern:

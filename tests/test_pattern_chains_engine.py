@@ -11,30 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.patterns.chains import atoms_to_evaluate
+from rpq.patterns.chains import chains_to_evaluate
 from tests.pattern_twins import PatternTwins, long_streams, streams
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.test_engine_properties import same_moments
 from tests.test_pattern_chains import patterns, to_oracle
+from tests.test_windows_random import KINDS, statics, windows
 from tests.twins import examples
+
+long_windows = st.builds(Window, size=st.integers(12, 60), slide=st.integers(1, 5))
 
 
 @st.composite
 def questions(draw: st.DrawFn, name: str = "q") -> PatternQuestion:
-    """Distinct solutions of atoms that often are chains, over a time window."""
+    """Distinct solutions of atoms that often are chains, over a window of any kind, mostly of time."""
     atoms, columns = draw(patterns())
     return PatternQuestion(
         name=name,
         pattern=replace(to_oracle(atoms, columns), distinct=draw(st.sampled_from((True, True, True, False)))),
-        window=Window(size=draw(st.integers(1, 12) | st.integers(12, 60)), slide=draw(st.integers(1, 5))),
+        window=draw(st.sampled_from(("time", "time", *KINDS)).flatmap(windows) | long_windows),
         semantics=draw(st.sampled_from(["implicit", "explicit"])),
     )
 
 
 @examples(80)
-@given(questions(), streams, st.integers(1, 6), st.integers(1, 20))
-def test_rows_answers_and_counts(question: PatternQuestion, tuples: list, size: int, ahead: int) -> None:
-    twins = PatternTwins(question)
+@given(questions(), streams, statics, st.integers(1, 6), st.integers(1, 20))
+def test_rows_answers_and_counts(question: PatternQuestion, tuples: list, static: list, size: int, ahead: int) -> None:
+    twins = PatternTwins(question, static=static)
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
     twins.advance(twins.engine.time + ahead)
@@ -70,7 +73,7 @@ WINDOW = rpq.Window(size=10, slide=2)
 def test_a_chain_has_the_rows_of_its_path(tuples: list, semantics: str) -> None:
     options = {"window": WINDOW, "semantics": semantics, "name": "q"}
     chain = rpq.Query("?x a* ?m . ?n b ?m . ?n (a|b)+ ?y", select=["x", "y"], distinct=True, **options)
-    assert [str(atom) for atom in atoms_to_evaluate(chain)] == ["?x a+/^b/(a|b)+ ?y"]
+    assert [str(atom) for atom, _ in chains_to_evaluate(chain)] == ["?x a+/^b/(a|b)+ ?y"]
     found = [tuple(row) for row in rpq.Engine(chain).push_rows(tuples)]
     path = [tuple(row) for row in rpq.Engine(rpq.Query("a+/^b/(a|b)+", **options)).push_rows(tuples)]
     assert same_moments(found, path)

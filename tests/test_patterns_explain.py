@@ -55,6 +55,23 @@ def test_errors_point_to_the_column(rpq):
     assert status == 2 and "has no variable" in err
 
 
+def test_what_paths_took():
+    query = library.Query("?x role boss . ?x a* ?y . ?z (b|c)+ 9", window=W, name="q")
+    engine = library.Engine(query, library.Query("?x a+ ?y", window=W, name="other"))
+    edges = [(f"{n}", f"{n + 1}", "a", 1) for n in range(6)]
+    engine.push_rows([*edges, ("1", "boss", "role", 2), ("5", "8", "b", 2), ("8", "9", "c", 3)])
+    lines = str(engine.explain("q")).splitlines()
+    assert "  role: read by atom 1, 1 edge" in lines
+    assert "  a*: read by atom 2, 21 pairs found by 6 trees of 21 cells, shared with other" in lines
+    assert "  (b|c)+: read by atom 3, 2 pairs found by 1 tree of 2 cells" in lines
+    chain = library.Query("?x a+ ?m . ?m b+ ?y", window=W, name="chain", select=["x", "y"], distinct=True)
+    engine.register(chain)
+    lines = str(engine.explain("chain")).splitlines()
+    assert "  a+: read by atom 1" in lines
+    assert any(line.startswith("  a+/b+: a chain of atoms, read as one path, 5 pairs found by ") for line in lines)
+    assert engine.explain("q").to_dict()["relations"][1]["trees"] == 6
+
+
 def test_dot_goes_to_a_file_or_alone_to_standard_output(rpq, tmp_path):
     dot = library.explain(library.Query(CHAIN, window=W)).to_dot()
     assert rpq("explain", CHAIN, "--dot", "-")[1] == dot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.paths.index import layout
+from rpq.patterns.directed_atoms import Neighbours, directed
+from rpq.queries.pattern_text import parse_pattern
 from tests import pattern_strategies
 from tests.pattern_twins import PatternTwins, by_event, long_streams, query_of, rows_of, streams
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.reference_patterns import Atom, Constant, Pattern, Variable
+from tests.test_windows_random import KINDS, statics, windows
 from tests.twins import examples, tiny
 
 W = rpq.Window(size=10, slide=1)
@@ -97,6 +101,87 @@ def test_simple_paths():
     assert sorted(engine.answers("walk")) == [("x", "z", "z")] and sorted(engine.answers("simple")) == []
 
 
+# --- windows of count, unbounded ones, and static edges ---------------------------------------------------------------
+
+
+def test_one_numbering_serves_paths_and_edges():
+    #   number  1        2        3        4 (z q d)         5
+    #           x a y    y b z    z c w    (d is not read)   y b q: x a y leaves at the fourth insert that is read
+    engine = tiny(2)(rpq.Query("?x a/b* ?y . ?y c ?z", window=rpq.CountWindow(size=3), semantics="explicit"))
+    tuples = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "c", 3), ("z", "q", "d", 9), ("y", "q", "b", 4)]
+    assert [short(engine.push_rows([one])) for one in tuples] == [
+        [], [], [("x", "z", "w", 3, "+")], [], [("x", "z", "w", 9, "-")]
+    ]  # fmt: skip
+    engine._check()
+    assert engine.statistics().edges_live == 3 and engine.statistics().irrelevant == 1
+
+
+def test_an_eviction_and_its_insert_are_one_event_of_paths():
+    count = rpq.CountWindow(size=2)
+    engine = tiny(2)(rpq.Query("?x (a|b)+ ?y . ?x a|b ?y", window=count, semantics="explicit"))
+    assert short(engine.push_rows([("x", "y", "a", 1), ("z", "y", "a", 2)])) == [("x", "y", 1, "+"), ("z", "y", 2, "+")]
+    # By another edge the pair goes on: no rows; refreshed, the edge evicts the older one.
+    assert short(engine.insert("x", "y", "b", 3)) == []
+    assert short(engine.insert("x", "y", "b", 4)) == [("z", "y", 4, "-")]
+    assert short(engine.insert("x", "y", "b", 5)) == []
+    implicit = tiny(2)(rpq.Query("?x (a|b)+ ?y . ?x a|b ?y", window=count))
+    assert implicit.push_rows([("x", "y", "a", 1), ("z", "y", "a", 2), ("q", "q", "b", 3)]).removed == 0
+    assert short(implicit.delete("q", "q", "b", 4)) == [("q", "q", 4, "-")]
+
+
+def test_a_path_in_an_unbounded_window_goes_by_a_delete_alone():
+    engine = tiny(2)(rpq.Query("?x a/b* ?y . ?y c ?z", window=rpq.UnboundedWindow()))
+    engine.push_rows([("x", "y", "a", 10**9), ("z", "w", "c", 1)])
+    assert short(engine.insert("y", "z", "b", -5)) == [("x", "z", "w", 10**9, "+")]
+    assert short(engine.advance(10**12)) == []
+    assert short(engine.delete("x", "y", "a", 7)) == [("x", "z", "w", 10**12, "-")]
+
+
+@pytest.mark.parametrize("window", [W, rpq.CountWindow(size=1), rpq.UnboundedWindow()], ids=lambda window: window.kind)
+def test_paths_run_across_the_window_and_static_edges(window):
+    engine = tiny(2)(rpq.Query("?x a/b* ?y . ?y c ?z", window=window, semantics="explicit"))
+    engine.load_static([("x", "y", "a"), ("y", "v", "b"), ("v", "w", "c"), ("z", "w", "c")])
+    rows = short(engine.insert("y", "z", "b", 2))
+    assert rows == [("x", "v", "w", 2, "+"), ("x", "z", "w", 2, "+")]
+    witness = engine.witness("x", "z", "w")
+    assert str(witness.atoms[0]) == "?x a/b* ?y: x -a-> y -b-> z @2" and witness.atoms[1].steps[0].timestamp is None
+    assert engine.statistics().edges_live == 1
+    # What is static and in the window stays when the window lets go of it.
+    assert short(engine.insert("x", "y", "a", 3)) == ([("x", "z", "w", 3, "-")] if window.kind == "count" else [])
+    assert engine.witness("x", "v", "w").atoms[0].steps[0].timestamp == 3
+    assert short(engine.delete("x", "y", "a", 4)) == [] and min(engine.answers()) == ("x", "v", "w")
+    assert engine.witness("x", "v", "w").atoms[0].steps[0].timestamp is None
+    engine._check()
+
+
+def test_static_edges_bind_where_paths_begin():
+    engine = tiny(2)(rpq.Query("?x role boss . ?x a+ ?y", window=W, semantics="explicit"))
+    engine.load_static([("3", "boss", "role"), ("3", "4", "a")])
+    assert Counter(short(engine.push_rows([(f"{n}", f"{n + 1}", "a", 1) for n in range(3, 6)]))) == Counter(
+        ("3", f"{n}", 1, "+") for n in range(4, 7)
+    )
+    assert roots_of(engine) == [{"3"}]
+    assert short(engine.advance(20)) == [("3", "5", 11, "-"), ("3", "6", 11, "-")]
+
+
+def test_registered_in_mid_stream_over_a_count_window_and_static_edges():
+    count = rpq.CountWindow(size=3)
+    first = rpq.Query("?x a+ ?y . ?y b ?z", window=count, name="first")
+    engine = tiny(2)(first)
+    engine.load_static([("0", "1", "a")])
+    engine.push_rows([("1", "2", "a", 1), ("2", "3", "b", 1), ("2", "4", "b", 1), ("2", "5", "b", 1)])
+    like = engine.register(replace(first, name="like"))
+    assert short(like) == []  # the first edge was evicted
+    engine.insert("1", "2", "a", 2)
+    assert len(engine.answers("like")) == len(engine.answers("first")) == 4
+    with pytest.raises(rpq.RegistrationError, match="counts the same labels"):
+        engine.register(replace(rpq.Query("?x a+ ?y . ?y a ?z", window=count), name="other"))
+    empty = rpq.Query("?x a+ ?y . ?y a ?z", window=count, name="empty")
+    assert engine.register(empty, start="empty").rows() == []
+    assert [row[:3] for row in short(engine.insert("1", "5", "a", 3)) if row[2] == "5"] == [("0", "1", "5")]
+    engine._check()
+
+
 # --- which trees are grown --------------------------------------------------------------------------------------------
 
 
@@ -124,6 +209,26 @@ def test_a_variable_that_an_edge_binds_to_few_vertices():
     assert roots_of(engine) == [set()]
     engine._check()
     assert len(short(engine.insert("5", "boss", "role", 6))) == 2
+
+
+def test_a_variable_that_an_edge_binds_without_a_constant():
+    engine = tiny(2)(rpq.Query("?x role ?what . ?x a+ ?y", window=W, semantics="explicit"))
+    engine.load_static([("4", "guard", "role")])
+    engine.push_rows([(f"{n}", f"{n + 1}", "a", 3) for n in range(6)])
+    assert roots_of(engine) == [{"4"}]
+    assert Counter(short(engine.insert("2", "boss", "role", 1))) == Counter(
+        ("2", "boss", f"{n}", 3, "+") for n in range(3, 7)
+    )
+    assert roots_of(engine) == [{"2", "4"}]
+    engine.advance(12)
+    engine._evaluation.collect()
+    assert roots_of(engine) == [{"4"}]
+    engine._check()
+    # By edges with which the path begins every vertex is bound: these are not asked for.
+    (first, second) = directed(parse_pattern("?x a ?z . ?x a+ ?y"))
+    assert first.reads == "a" and second.reads.roots is None
+    for text, inward in [("?z a ?x . ?x a+ ?y", True), ("?x a ?z . ?x ^a/b+ ?y", False), ("?x c ?z . ?x a+ ?y", False)]:
+        assert directed(parse_pattern(text))[1].reads.roots == Neighbours(text.split()[1], None, inward=inward)
 
 
 def test_atoms_with_the_same_words_share_an_index_and_its_roots():
@@ -303,6 +408,7 @@ def test_keeping_supports_for_deletes_is_done_once_for_all_who_share():
 
 PATHS = st.sampled_from([text for text in pattern_strategies.PATH_EXPRESSIONS if text != "b{1,2}"])
 X, Y, Z = map(Variable, "xyz")
+long_windows = st.builds(Window, size=st.integers(12, 60), slide=st.integers(1, 5))
 CONSTANTS = st.sampled_from([Constant("0"), Constant("1"), Constant('"0"')])
 
 
@@ -317,15 +423,15 @@ def restricted(draw: st.DrawFn, name: str = "q") -> PatternQuestion:
     return PatternQuestion(
         name=name,
         pattern=Pattern(atoms=tuple(atoms), paths=draw(st.sampled_from(["walk", "walk", "simple"]))),
-        window=Window(size=draw(st.integers(1, 12) | st.integers(12, 60)), slide=draw(st.integers(1, 5))),
+        window=draw(st.sampled_from(("time", *KINDS)).flatmap(windows) | long_windows),
         semantics=draw(st.sampled_from(["implicit", "explicit"])),
     )
 
 
 @examples(150)
-@given(restricted(), streams, st.integers(1, 6), st.integers(1, 20), st.sampled_from((2, 16)))
-def test_restricted_roots(question, tuples, size, ahead, capacity):
-    twins = PatternTwins(question, capacity=capacity)
+@given(restricted(), streams, statics, st.integers(1, 6), st.integers(1, 20), st.sampled_from((2, 16)))
+def test_restricted_roots(question, tuples, static, size, ahead, capacity):
+    twins = PatternTwins(question, capacity=capacity, static=static)
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
         twins.collect()
@@ -334,12 +440,12 @@ def test_restricted_roots(question, tuples, size, ahead, capacity):
 
 
 @examples(100)
-@given(st.data(), restricted("one"), streams)
-def test_queries_that_share_an_index_come_and_go(data, question, tuples):
+@given(st.data(), restricted("one"), streams, statics)
+def test_queries_that_share_an_index_come_and_go(data, question, tuples, static):
     """All read the same paths over one window, from other roots."""
     path = next(atom for atom in question.pattern.atoms if atom.expression in pattern_strategies.PATH_EXPRESSIONS)
     others = [(X, Y), (Constant("0"), Y), (Constant("1"), X), (X, Constant('"0"'))]
-    twins = PatternTwins(question)
+    twins = PatternTwins(question, static=static)
     waiting = list(tuples)
     for number in range(data.draw(st.integers(3, 8))):
         match data.draw(st.sampled_from(["push", "register", "register", "leave", "restore", "collect", "advance"])):
@@ -370,3 +476,83 @@ def test_sharing_is_not_seen(one, two, tuples):
     for query in (query_of(one), query_of(two)):
         alone = tiny(2)(query).push_rows(tuples)
         assert by_event(alone.rows()) == by_event([row for row in together if row.query == query.name])
+
+
+# --- roots that are set aside, against a path query -------------------------------------------------------------------
+
+
+def calmly(change):
+    """What a change tells, also where a root goes over its budget."""
+    try:
+        return change()
+    except rpq.ConflictBudgetError as error:
+        return error.changes
+
+
+def told_of(name: str, changes: rpq.Changes) -> Counter:
+    return Counter((tuple(row)[1:-2], row.timestamp, row.op) for row in changes.rows() if row.query == name)
+
+
+@pytest.mark.parametrize("window", [rpq.Window(size=6, slide=1), rpq.CountWindow(size=14)], ids=lambda window: window.kind)
+def test_a_root_that_is_restored_has_the_rows_that_a_path_query_has(window):
+    options = {"window": window, "semantics": "explicit", "paths": "simple", "simple_budget": 3}
+    path = rpq.Query("a/b*/c", name="pairs", **options)
+    happened: Counter = Counter()
+    for seed in range(12):
+        draw = random.Random(seed)
+        joined = rpq.Query("?x a/b*/c ?y . ?y b ?z", name="joined", **options)
+        edges = rpq.Query("?y b ?z", name="edges", **options)
+        alone, engine = tiny(2)(path), tiny(2)(rpq.Query("?x a/b*/c ?y", name="pairs", **options), joined, edges)
+        total: Counter = Counter()
+        time = 0
+        for _ in range(60):
+            time += draw.choice((0, 0, 0, 0, 1, 1, 2))
+            aside = engine.set_aside("pairs")
+            is_restored = bool(aside) and draw.random() < 0.2
+            if is_restored:
+                change = lambda one, aside=aside: one.restore_root(min(aside), "pairs")  # noqa: E731
+            else:
+                step = (draw.randrange(5), draw.randrange(5), draw.choice("aabbc"), time, draw.choice("+++++-"))
+                change = lambda one, step=step: one.push_rows([step])  # noqa: E731
+            wanted, found = (calmly(lambda one=one, change=change: change(one)) for one in (alone, engine))
+            assert told_of("pairs", found) == told_of("pairs", wanted)
+            assert {*engine.set_aside("pairs")} == {*engine.set_aside("joined")} == {*alone.set_aside()}
+            for values, _, op in told_of("joined", found).elements():
+                total[values] += 1 if op == "+" else -1
+            assert +total == Counter(engine.answers("joined")) and min(total.values(), default=0) >= 0
+            pairs, targets = set(engine.answers("pairs")), list(engine.answers("edges"))
+            assert pairs == set(alone.answers())
+            if window.kind == "time":  # the edges alone are not the inserts that the others number
+                wanted_rows = [(x, y, z) for x, y in pairs for v, z in targets if v == y]
+                assert Counter(engine.answers("joined")) == Counter(wanted_rows)
+                happened["joined"] += len(pairs)
+            engine._check()
+            happened["restored"] += is_restored and found.added > 0
+            happened["set aside"] += len(engine.set_aside("pairs")) > len(aside)
+    assert happened["restored"] and happened["set aside"] and (happened["joined"] or window.kind != "time")
+
+
+def test_what_a_restored_root_brings_waits_for_a_report():
+    options = {"window": rpq.Window(size=6, slide=2), "paths": "simple", "simple_budget": 3}
+    restored = 0
+    for seed in range(12):
+        draw = random.Random(seed)
+        slide = rpq.Query("?x a/b*/c ?y", name="slide", report="slide", **options)
+        engine = tiny(2)(slide, rpq.Query("?x a/b*/c ?y", name="change", semantics="explicit", **options))
+        total: Counter = Counter()
+        for time in range(0, 80, 2):
+            found = []
+            for _ in range(3):
+                step = (draw.randrange(5), draw.randrange(5), draw.choice("aabbc"), time, draw.choice("+++++-"))
+                found.append(calmly(lambda step=step: engine.push_rows([step])))
+            for root in engine.set_aside("slide"):
+                back = calmly(lambda root=root: engine.restore_root(root, "slide"))
+                assert not told_of("slide", back)
+                restored += sum(told_of("change", back).values())
+            wanted = Counter(engine.answers("slide"))
+            # The report of this boundary comes once the time is past it.
+            found.append(calmly(lambda time=time: engine.advance(time + 1)))
+            for values, _, op in (row for changes in found for row in told_of("slide", changes).elements()):
+                total[values] += 1 if op == "+" else -1
+            assert +total == wanted
+    assert restored

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from time import process_time
 
 import numpy as np
 import pyarrow as pa
@@ -99,3 +100,26 @@ def snapshot(tuples, labels, end: int, window: rpq.Window, time: int) -> set[tup
     inside = np.flatnonzero(tuples.timestamp[:end] > window.lower_bound(time))
     columns = (column[inside].tolist() for column in (tuples.source, tuples.label, tuples.target))
     return {(u, labels[label], v) for u, label, v in zip(*columns, strict=True)}
+
+
+def test_five_moderators_cost_at_most_twice_what_five_sources_do():
+    tuples, labels = mathoverflow()
+    columns = {name: getattr(tuples, name) for name in ("source", "target", "timestamp")}
+    stream = pa.table({**columns, "label": pa.DictionaryArray.from_arrays(tuples.label, labels)})
+    five = [int(vertex) for vertex in np.argsort(-np.bincount(tuples.source))[:5]]
+    path = rpq.Query("a/b*", window=MONTH, sources=five)
+    pattern = rpq.Query("?x role '-7' . ?x a/b* ?y", window=MONTH)
+
+    def run(query: rpq.Query) -> tuple[float, int, int]:
+        engine = rpq.Engine(query)
+        if query is pattern:
+            engine.load_static([(moderator, -7, "role") for moderator in five])
+        begin = process_time()
+        rows = engine.push(stream, collect=False)
+        seconds = process_time() - begin
+        return seconds, rows.added, engine.statistics().index_cells
+
+    found = [(run(path), run(pattern)) for _ in range(4)]
+    assert all(one[1:] == other[1:] for one, other in found) and found[0][0][1] > 50_000
+    # The least of several, as other processes take their share; the first compile what is missing.
+    assert min(other[0] for _, other in found) <= 2 * min(one[0] for one, _ in found)

@@ -16,6 +16,7 @@ from tests import reference_patterns
 from tests.pattern_twins import PatternTwins, long_streams, query_of, questions, streams
 from tests.reference_pattern_stream import Window
 from tests.reference_patterns import witness_fault
+from tests.test_pattern_chains_engine import questions as chains
 from tests.test_windows_random import statics
 from tests.twins import examples, tiny
 
@@ -57,6 +58,30 @@ def test_variables_that_are_no_columns_have_some_value():
     assert [str(atom) for atom in witness.atoms] == atoms
     assert engine.witness("x", "w") is None
     assert engine.insert("x", "z", "a", 4).rows() == [] and engine._check() is None
+
+
+def test_the_atoms_of_a_chain_that_is_one_path():
+    text = "?x a+ ?m . _:n ^b ?m . _:n (a|c)+ ?y"
+    engine = rpq.Engine(rpq.Query(text, window=W, select=["x", "y"], distinct=True))
+    stream = [("x", "m", "a", 1), ("m", "m", "a", 2), ("m", "n", "b", 3), ("n", "o", "a", 4), ("o", "y", "c", 5)]
+    engine.push_rows(stream)
+    (host,) = engine._evaluation.running.hosts
+    assert len(host.paths) == 1
+    assert str(engine.witness("x", "y")).splitlines() == [
+        "?x = x, ?y = y, ?m = m, _:n = n",
+        "?x a+ ?m: x -a-> m @1",
+        "_:n ^b ?m: n <-b- m @3",
+        "_:n (a|c)+ ?y: n -a-> o @4 -c-> y @5",
+    ]
+    assert engine.witness("x", "m") is None
+    # Read from its other end, which is a constant, it is told from subject to object all the same.
+    engine = rpq.Engine(rpq.Query("?x a+ ?m . ?m b/c* y . ?x d ?z", window=W, select=["x"], distinct=True))
+    engine.push_rows([("x", "m", "a", 1), ("m", "n", "b", 2), ("n", "y", "c", 3), ("x", "z", "d", 4)])
+    assert [str(atom) for atom in engine.witness("x").atoms] == [
+        "?x a+ ?m: x -a-> m @1",
+        "?m b/c* y: m -b-> n @2 -c-> y @3",
+        "?x d ?z: x -d-> z @4",
+    ]
 
 
 def test_times_are_told_as_they_came():
@@ -121,7 +146,9 @@ WINDOWS = [Window(size=60, slide=2), Window(kind="count", size=25, slide=2), Win
 
 
 @examples(120)
-@given(questions(most=5), st.sampled_from(WINDOWS), long_streams, statics, st.booleans(), st.sampled_from((2, 16)))
+@given(
+    questions(most=5) | chains(), st.sampled_from(WINDOWS), long_streams, statics, st.booleans(), st.sampled_from((2, 16))
+)
 def test_every_answer_has_one(question, window, tuples, static, restored, capacity):
     twins = PatternTwins(replace(question, window=window), capacity=capacity, static=static)
     twins.push(tuples)
@@ -144,7 +171,7 @@ def test_every_answer_has_one(question, window, tuples, static, restored, capaci
 
 
 @examples(40)
-@given(questions(), streams)
+@given(questions() | chains(), streams)
 def test_every_row_that_enters_has_one(question, tuples):
     query = query_of(question)
     engine, plain = tiny(2)(query, witness=True), tiny(2)(query)

@@ -33,7 +33,7 @@ def windows(draw: st.DrawFn, kind: str) -> Window:
 
 @st.composite
 def patterns(draw: st.DrawFn, kind: str, name: str = "q") -> PatternQuestion:
-    """Patterns of edge atoms."""
+    """Patterns, some with path atoms."""
     return replace(draw(questions(name, most=3)), window=draw(windows(kind)))
 
 

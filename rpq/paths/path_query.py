@@ -168,8 +168,8 @@ class PathQuery(RunningQuery):
     def set_aside(self) -> list[int]:
         return [root for index in self.workers for root in index.aside]
 
-    def restore_root(self, root: int) -> list[Delta]:
-        return [index.delta() for index in self.workers if index.restore_root(root)]
+    def restore_root(self, root: int) -> list[tuple[str, Delta]]:
+        return [(self.question.name, index.delta()) for index in self.workers if index.restore_root(root)]
 
     # --- to go on later --------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ have to be found to see which of them are of the form (x, x).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple, Self
 
 from rpq import automata
 from rpq.automata import Concatenation, Expression, ExpressionError
@@ -30,12 +31,44 @@ _LARGER = 2
 """How many times as many states as both automata together that of a chain may have."""
 
 
-def atoms_to_evaluate(query: PatternQuery) -> tuple[Atom, ...]:
+class Link(NamedTuple):
+    """An atom of a chain: its place in the pattern, and its expression as the chain walks it, perhaps backwards."""
+
+    place: int
+    expression: Expression
+    is_backwards: bool = False
+
+
+class Chain(NamedTuple):
+    """An atom that is evaluated, and the atoms of the pattern that it stands for, in the order of its walks."""
+
+    atom: Atom
+    links: tuple[Link, ...]
+
+    @property
+    def place(self) -> int:
+        """Where it stands: where the first of its atoms did."""
+        return min(link.place for link in self.links)
+
+    def backwards(self) -> Self:
+        """The same, walked from its object to its subject. Raises `SizeError`."""
+        links = [Link(place, automata.reversal(walked), not turned) for place, walked, turned in reversed(self.links)]
+        atom = Atom(self.atom.object, automata.reversal(self.atom.expression), self.atom.subject)
+        return self._replace(atom=atom, links=tuple(links))
+
+
+def chains_to_evaluate(query: PatternQuery) -> tuple[Chain, ...]:
     """The atoms of a query, with its chains merged where its options let a chain mean what its atoms mean."""
     pattern = query.pattern
+    chains = alone(pattern.atoms)
     if query.distinct and query.paths == "walk" and query.matching == "homomorphism":
-        return with_chains_merged(pattern.atoms, pattern.columns)
-    return pattern.atoms
+        return _merge_chains(chains, pattern.columns)
+    return chains
+
+
+def alone(atoms: Sequence[Atom]) -> tuple[Chain, ...]:
+    """Atoms each of which is evaluated as it stands."""
+    return tuple(Chain(atom, (Link(place, atom.expression),)) for place, atom in enumerate(atoms))
 
 
 def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:
@@ -50,39 +83,42 @@ def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple
     ?x a+/^c+/(b|d) ?y
     ?y d ?x
     """
-    found: list[tuple[int, Atom]] = []
+    return tuple(chain.atom for chain in _merge_chains(alone(atoms), columns))
+
+
+def _merge_chains(atoms: Sequence[Chain], columns: Collection[str]) -> tuple[Chain, ...]:
+    found: list[Chain] = []
     for part in _parts(atoms):
         short = _shortened(part, columns, edges_too=True)
         found += short if len(short) == 1 else _shortened(part, columns, edges_too=False)
-    return tuple(atom for _, atom in sorted(found, key=lambda placed: placed[0]))
+    return tuple(sorted(found, key=lambda chain: chain.place))
 
 
-def _parts(atoms: Sequence[Atom]) -> list[list[tuple[int, Atom]]]:
-    """The atoms, with their places, by the parts of the pattern that have no variable in common."""
-    parts: list[tuple[set[Term], list[tuple[int, Atom]]]] = []
-    for placed in enumerate(atoms):
-        terms: set[Term] = {term for term in (placed[1].subject, placed[1].object) if not isinstance(term, Constant)}
+def _parts(atoms: Sequence[Chain]) -> list[list[Chain]]:
+    """The atoms by the parts of the pattern that have no variable in common."""
+    parts: list[tuple[set[Term], list[Chain]]] = []
+    for placed in atoms:
+        ends = placed.atom.subject, placed.atom.object
+        terms: set[Term] = {term for term in ends if not isinstance(term, Constant)}
         touched = [part for part in parts if part[0] & terms]
         parts = [part for part in parts if not part[0] & terms]
         held = [one for _, members in touched for one in members]
         parts.append((terms.union(*(names for names, _ in touched)), [*held, placed]))
-    return [sorted(members, key=lambda one: one[0]) for _, members in parts]
+    return [sorted(members, key=lambda one: one.place) for _, members in parts]
 
 
-def _shortened(
-    atoms: Sequence[tuple[int, Atom]], columns: Collection[str], *, edges_too: bool
-) -> list[tuple[int, Atom]]:
+def _shortened(atoms: Sequence[Chain], columns: Collection[str], *, edges_too: bool) -> list[Chain]:
     """One part of a pattern with its chains merged; with those of path atoms alone unless `edges_too`."""
     found = list(atoms)
-    few = _few([atom for _, atom in atoms])
+    few = _few([chain.atom for chain in atoms])
     refused: set[Term] = set()
     while (joint := _joint(found, columns, refused, few, edges_too)) is not None:
         middle, first, second = joint
-        merged = _merged(found[first][1], found[second][1], middle)
+        merged = _merged(found[first], found[second], middle)
         if merged is None:
             refused.add(middle)
         else:
-            found[first] = found[first][0], merged
+            found[first] = merged
             del found[second]
     return found
 
@@ -95,7 +131,7 @@ def _few(atoms: Sequence[Atom]) -> set[Term]:
 
 
 def _joint(
-    atoms: Sequence[tuple[int, Atom]],
+    atoms: Sequence[Chain],
     columns: Collection[str],
     refused: Collection[Term],
     few: Collection[Term],
@@ -103,30 +139,31 @@ def _joint(
 ) -> tuple[Term, int, int] | None:
     """A variable that only joins two atoms, none of those that were refused, and where these are."""
     uses: dict[Term, list[int]] = {}
-    for place, (_, atom) in enumerate(atoms):
-        for term in (atom.subject, atom.object):
+    for place, chain in enumerate(atoms):
+        for term in (chain.atom.subject, chain.atom.object):
             uses.setdefault(term, []).append(place)
     for term, places in uses.items():
         hidden = isinstance(term, Blank) or (isinstance(term, Variable) and term.name not in columns)
         if not hidden or term in refused or len(places) != 2 or places[0] == places[1]:
             continue
-        joined = [atoms[place][1] for place in places]
+        joined = [atoms[place].atom for place in places]
         edges = [atom for atom in joined if atom.edge is not None]
         if edges_too or not edges or (len(edges) == 1 and {edges[0].subject, edges[0].object} & {*few} - {term}):
             return term, places[0], places[1]
     return None
 
 
-def _merged(first: Atom, second: Atom, middle: Term) -> Atom | None:
-    """The atom that says what two atoms at a variable say, or None where it would cost more than they do."""
-    if first.subject == middle == second.object:
+def _merged(first: Chain, second: Chain, middle: Term) -> Chain | None:
+    """The chain that says what two of them say at a variable, or None where it would cost more than they do."""
+    if first.atom.subject == middle == second.atom.object:
         first, second = second, first  # ?m R ?y . ?x S ?m reads better as ?x S/R ?y than with two inverses
     try:
-        begin, before = _read_towards(first, middle)
-        end, after = _read_from(second, middle)
+        first = first if first.atom.object == middle else first.backwards()
+        second = second if second.atom.subject == middle else second.backwards()
+        begin, end = first.atom.subject, second.atom.object
         if begin == end and not isinstance(begin, Constant):
             return None
-        walks = automata.nonempty(before), automata.nonempty(after)
+        walks = automata.nonempty(first.atom.expression), automata.nonempty(second.atom.expression)
         if walks[0] is None or walks[1] is None:
             return None
         whole = Concatenation((walks[0], walks[1]))
@@ -135,18 +172,4 @@ def _merged(first: Atom, second: Atom, middle: Term) -> Atom | None:
             return None
     except (ExpressionError, SizeError):
         return None
-    return Atom(begin, whole, end)
-
-
-def _read_towards(atom: Atom, term: Term) -> tuple[Term, Expression]:
-    """The other end of an atom, and its expression from there to the term."""
-    if atom.object == term:
-        return atom.subject, atom.expression
-    return atom.object, automata.reversal(atom.expression)
-
-
-def _read_from(atom: Atom, term: Term) -> tuple[Term, Expression]:
-    """The other end of an atom, and its expression from the term to there."""
-    if atom.subject == term:
-        return atom.object, atom.expression
-    return atom.subject, automata.reversal(atom.expression)
+    return Chain(Atom(begin, whole, end), (*first.links, *second.links))

@@ -14,8 +14,8 @@ from rpq.patterns.tables import Changes
 def merged(found: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> Changes:
     """The rows of indexes, each with the number of its relation, in order; those `before` a place in it.
 
-    Rows of one event of several relations come one relation after the other. O(rows), and O(events log events) where there
-    are several indexes.
+    Of one event of several relations come what leaves, then what enters, one relation after the other. O(rows), and
+    O(events log events) where there are several indexes.
     """
     found = [(number, delta) for number, delta in found if len(delta.ends)]
     if not found:
@@ -56,6 +56,7 @@ def _joined(parts: Sequence[Changes]) -> Changes:
         part._replace(first=part.first + begin, end=part.end + begin) for part, begin in zip(parts, begins, strict=False)
     ]
     order, time, sign, relation, first, end, pairs = (np.concatenate(columns) for columns in zip(*moved, strict=True))
-    # An index brings what it grows at the beginning before everything else, and nothing leaves before what it had.
-    rank = np.lexsort((time, order))
+    # An index brings what it grows at the beginning before everything else, and nothing leaves before what it had. Of one
+    # event what leaves is first.
+    rank = np.lexsort((sign, time, order))
     return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs)

@@ -48,6 +48,7 @@ from rpq.patterns.tables import (
     INSERTED,
     KIND,
     LATE,
+    LEAVING,
     LOOPLESS,
     LOW,
     NEXT_BOUNDARY,
@@ -397,13 +398,18 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
             state[EVENT_TIME] = relations.state[STREAM_TIME]
             state[PHASE] = EVICTING
         now = np.int64(0)
+        if is_read and state[PHASE] == EVICTING:
+            if relations.state[COUNT_WINDOWS] != 0 and tuples.delete[i] == 0:
+                code = _evict(relations, plans, output, tuples, i)
+                if code != DONE:
+                    return code
+            state[PHASE] = LEAVING
+        while state[PHASE] != CHANGING and state[CHANGE_ORDER] <= 2 * i + 1 and changes.sign[state[CHANGE]] < 0:
+            code = change_derived(relations, plans, output, changes)
+            if code != DONE:
+                return code
+        state[PHASE] = CHANGING
         if is_read:
-            if state[PHASE] == EVICTING:
-                if relations.state[COUNT_WINDOWS] != 0 and tuples.delete[i] == 0:
-                    code = _evict(relations, plans, output, tuples, i)
-                    if code != DONE:
-                        return code
-                state[PHASE] = CHANGING
             source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
             while relations.reader_first[label] + state[READ] < relations.reader_first[label + 1]:
                 relation = np.int64(relations.reader[relations.reader_first[label] + state[READ]])

@@ -10,9 +10,12 @@ from rpq.patterns import tables
 from rpq.patterns.relation import RelationStore
 
 
-def neighbours(store: RelationStore, relation: int, vertices: Sequence[int], *, inward: bool) -> np.ndarray:
-    """The sources of edges into some vertices, or (`inward`) the targets of those from them. O(edges of all relations)."""
-    edges = store.relations.edge.reshape(-1, tables.EDGE)[: store.relations.state[tables.EDGES]]
+def neighbours(store: RelationStore, relation: int, vertices: Sequence[int] | None, *, inward: bool) -> np.ndarray:
+    """The sources of edges into some vertices, or (`inward`) the targets of those from them; None: into or from any.
+
+    O(edges of all relations).
+    """
+    edges = store.relations.edge.reshape(-1, tables.EDGE)[1 : store.relations.state[tables.EDGES]]
     near, far = (tables.SOURCE, tables.TARGET) if inward else (tables.TARGET, tables.SOURCE)
     mine = edges[edges[:, tables.RELATION] == relation]
-    return np.unique(mine[np.isin(mine[:, near], vertices), far])
+    return np.unique(mine[:, far] if vertices is None else mine[np.isin(mine[:, near], vertices), far])

@@ -34,12 +34,18 @@ class ExplainedAtom:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedRelation:
-    """What atoms read, of a running pattern with its size, and which other queries read it too."""
+    """What atoms read, of a running pattern with its size, and which other queries read it too.
+
+    Of a path the `edges` are its pairs, which are found by `trees` of so many `cells`: a cell is a vertex of a tree, in a
+    state of the expression.
+    """
 
     name: str
     atoms: tuple[int, ...]
-    """Numbers of the atoms, from 1."""
+    """Numbers of the atoms, from 1; none for a path that several atoms are evaluated as."""
     edges: int | None = None
+    trees: int | None = None
+    cells: int | None = None
     shared_with: tuple[str, ...] = ()
 
 
@@ -116,7 +122,7 @@ class Explanation:
 
         >>> from rpq import Query, Window
         >>> explain(Query("?x a ?y", window=Window(size=10, slide=1))).to_dict()["relations"]
-        [{'name': 'a', 'atoms': [1], 'edges': None, 'shared_with': []}]
+        [{'name': 'a', 'atoms': [1], 'edges': None, 'trees': None, 'cells': None, 'shared_with': []}]
         """
         plain: dict[str, Any] = _plain(asdict(self))
         return plain
@@ -221,8 +227,9 @@ def explanation_of(
     matching: str,
     meanings: Sequence[ExplainedMeaning],
     relation: Callable[[str, tuple[int, ...]], ExplainedRelation] | None = None,
+    further: Sequence[ExplainedRelation] = (),
 ) -> Explanation:
-    """Put together; `relation` says what is known of the one with a name, which these atoms read."""
+    """Put together; `relation` says what is known of the one with a name, which these atoms read; `further` ones follow."""
     atoms = tuple(_explained_atom(atom) for atom in pattern.atoms)
     reading: dict[str, list[int]] = {}
     for number, atom in enumerate(atoms, 1):
@@ -234,7 +241,7 @@ def explanation_of(
         matching=matching,
         distinct=distinct,
         atoms=atoms,
-        relations=tuple(made(name, tuple(numbers)) for name, numbers in reading.items()),
+        relations=(*(made(name, tuple(numbers)) for name, numbers in reading.items()), *further),
         meanings=tuple(meanings),
     )
 
@@ -318,9 +325,16 @@ def _node(term: Term) -> str:
 
 def _relation_line(relation: ExplainedRelation) -> str:
     atoms = ", ".join(map(str, relation.atoms))
-    held = "" if relation.edges is None else f", {relation.edges:,} edge{'s' * (relation.edges != 1)}"
+    held = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
+    if relation.trees is not None and relation.cells is not None:
+        held += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
     shared = f", shared with {', '.join(relation.shared_with)}" if relation.shared_with else ""
-    return f"{relation.name}: read by atom{'s' * (len(relation.atoms) > 1)} {atoms}{held}{shared}"
+    read = f"read by atom{'s' * (len(relation.atoms) > 1)} {atoms}" if atoms else "a chain of atoms, read as one path"
+    return f"{relation.name}: {read}{held}{shared}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _meaning_lines(meaning: ExplainedMeaning, *, several: bool) -> list[str]:

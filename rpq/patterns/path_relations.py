@@ -21,7 +21,8 @@ import numpy as np
 from rpq.errors import MemoryLimitError
 from rpq.files.described import Damage
 from rpq.paths.index import layout
-from rpq.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.paths.index.delta_index import PathDelta
+from rpq.paths.index.numbered_index import NumberedIndex, index_over
 from rpq.paths.program import Compiled
 from rpq.paths.which_judge import judge_for
 from rpq.patterns.changes_of_chunks import merged
@@ -32,11 +33,12 @@ from rpq.patterns.relation import RelationStore
 from rpq.patterns.shared_relations import Content, SharedRelations
 from rpq.patterns.tables import Changes
 from rpq.patterns.wheel import NEVER
+from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import Guard, Overrun
 from rpq.queries.query import PatternQuery, compiled
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow
 
 _BYTES_A_PAIR = 100
 """About what a pair takes in a relation: its record, its entries in the hash table and in two lists."""
@@ -47,7 +49,9 @@ class PathContent(NamedTuple):
 
     words: tuple[Any, ...]
     """The minimal automaton."""
-    window: Window
+    window: AnyWindow
+    numbered: LabelSet | None = None
+    """Of a count window: the labels whose inserts it numbers."""
     origin: int = 0
     """0: all that its window does; others: what came since some query began with an empty one."""
     budget: int | None = None
@@ -55,9 +59,12 @@ class PathContent(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Which roots an atom needs: vertices with these names, or their neighbours in a relation."""
+    """Which roots an atom needs: vertices with these names, or their neighbours in a relation.
 
-    names: frozenset[str]
+    Without names it is all vertices that have a neighbour there.
+    """
+
+    names: frozenset[str] | None
     relation: Content | None = None
     inward: bool = False
 
@@ -68,7 +75,8 @@ def content_of(expression: str, question: PatternQuery, origin: int) -> PathCont
     columns = [(*symbol, *dfa.transitions[:, column].tolist()) for column, symbol in enumerate(dfa.symbols)]
     words = tuple(sorted(columns, key=repr)), tuple(dfa.accepting[1:].tolist())
     budget = question.simple_budget if question.paths == "simple" else None
-    return PathContent(words, question.window, origin, budget)
+    numbered = question.label_set if question.window.kind == "count" else None
+    return PathContent(words, question.window, numbered, origin, budget)
 
 
 class PathRelation:
@@ -82,7 +90,10 @@ class PathRelation:
         self._compiled = Compiled(compiled(expression))
         program = self._compiled.program
         judge = judge_for(question, program, room=capacity)
-        self.index = DeltaIndex(program, question.window, explicit=True, judge=judge, capacity=capacity, guard=guard)
+        self.index = index_over(
+            question.window, program, explicit=True, judge=judge, capacity=capacity, guard=guard
+        )
+        self._numbered = question.label_set if question.window.kind == "count" else None
         self.needs: Counter[Need | None] = Counter()
         """By how many atoms; None is every vertex."""
         self.is_loaded = False
@@ -93,6 +104,7 @@ class PathRelation:
         """Of each query that uses it, what it was not told of."""
         self._forward = np.full(0, -1, np.int16)
         self._inverse = np.full(0, -1, np.int16)
+        self._is_numbered = np.zeros(0, np.uint8)
         self._is_root = np.zeros(0, np.uint8)
         self._is_target = np.zeros(0, np.uint8)
         self._measured: tuple[Any, int] = (None, 0)
@@ -116,9 +128,14 @@ class PathRelation:
             self._forward = np.concatenate([self._forward, more])
             self._inverse = np.concatenate([self._inverse, more])
             self.index.set_labels(self._forward, self._inverse)
+            if self._numbered is not None and isinstance(self.index, NumberedIndex):
+                self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
+                self.index.numbers_of(self._is_numbered)
         self._forward[labels], self._inverse[labels] = np.array(
             [self._compiled.classes_of(name) for name in names], np.int16
         ).T
+        if self._numbered is not None:
+            self._is_numbered[labels] = [self._numbered.has(name) for name in names]
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         """Which labels steps of its paths can have (boolean)."""
@@ -136,9 +153,9 @@ class PathRelation:
 
     # --- roots -----------------------------------------------------------------------------------------------
 
-    def missing(self, wanted: Iterable[int]) -> np.ndarray:
+    def missing(self, wanted: np.ndarray | Iterable[int]) -> np.ndarray:
         """Those of some vertices that are no roots yet."""
-        found = np.fromiter(wanted, np.int64)
+        found = wanted if isinstance(wanted, np.ndarray) else np.fromiter(wanted, np.int64)
         return np.unique(found[self._is_root[found] == 0])
 
     def surplus(self, wanted: Iterable[int]) -> np.ndarray:
@@ -151,6 +168,11 @@ class PathRelation:
     def no_roots(self) -> np.ndarray:
         """All vertices that are none. O(vertices)."""
         return np.flatnonzero(self._is_root == 0)
+
+    @property
+    def trees(self) -> int:
+        """How many roots have a tree that is not empty. O(vertices)."""
+        return int((self.index.index.table.slot_of >= 0).sum())
 
     def take_overruns(self, query: str) -> list[Overrun]:
         """The roots that went over their budget since this was last asked for a query."""
@@ -275,8 +297,9 @@ class PathRelations:
         """The vertices that are needed as roots, where not all are."""
         for need in relation.needs:
             assert need is not None
-            ids = [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
+            ids = self._ids(need)
             if need.relation is None:
+                assert ids is not None
                 yield from ids
             else:
                 yield from neighbours(self._store, self._relations[need.relation], ids, inward=need.inward).tolist()
@@ -293,9 +316,16 @@ class PathRelations:
             if not of_label.any():
                 continue
             near, far = (chunk.source, chunk.target) if need.inward else (chunk.target, chunk.source)
-            ids = [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
-            found.append(relation.missing(far[of_label & np.isin(near, ids)].tolist()))
+            if (ids := self._ids(need)) is not None:
+                of_label &= np.isin(near, ids)
+            found.append(relation.missing(far[of_label]))
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def _ids(self, need: Need) -> list[int] | None:
+        """The vertices that a need names, those that there are; None where it names none."""
+        if need.names is None:
+            return None
+        return [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
 
     def _grown(self, relation: PathRelation, roots: np.ndarray) -> list[tuple[int, PathDelta]]:
         """Let vertices be roots; how the relation changes."""
@@ -308,6 +338,16 @@ class PathRelations:
         missing = relation.no_roots if None in relation.needs else relation.missing(self._wanted(relation))
         return merged(self._grown(relation, missing))
 
+    def restore_root(self, contents: Iterable[PathContent], root: int) -> Changes:
+        """Let a root that is set aside have its pairs again, where it is; how relations change."""
+        found = []
+        for relation in (self._held[content] for content in contents):
+            if relation.index.restore_root(root):
+                delta = _copy(relation.index.delta())
+                delta.orders[:] = 0  # no tuple comes with it
+                found.append((relation.number, delta))
+        return merged(found)
+
     def sweep(self) -> Changes:
         """Let go of everything that has left the windows, and of roots that nobody needs; how relations change."""
         found = []
@@ -319,7 +359,7 @@ class PathRelations:
             gone = index.answers()
             gone = gone[np.isin(gone >> 32, roots)]
             index.drop(roots)
-            time = np.array([index.state[layout.TIME]])
+            time = np.array([index.time])
             event: dict[str, Any] = {"times": time, "kinds": np.array([-1], np.int8), "orders": np.array([0])}
             nothing = np.zeros(0, np.int64)
             if len(gone):
@@ -337,7 +377,7 @@ class PathRelations:
         relation = self._held[content]
         index = relation.index
         mine = relation.reads(chunk.label)
-        mine &= slides > self._now(index)
+        mine &= slides > index.current
         own, expires = Chunk(*(column[mine] for column in chunk)), slides[mine]
         if not relation.is_loaded:
             relation.is_loaded = True
@@ -353,12 +393,21 @@ class PathRelations:
         elif is_checked and (index.live()[2] != len(own.edge) or (index.slides(own.edge) != expires).any()):
             raise Damage("a query holds other edges than one that has the same path")
 
+    def count_from(self, content: PathContent, number: int) -> None:
+        """Let the count window of an index that is empty have numbered so many inserts."""
+        relation = self._held[content]
+        if not relation.is_loaded and isinstance(relation.index, NumberedIndex):
+            relation.index.count_from(number)
+
+    def load_static(self, content: PathContent, chunk: Chunk) -> None:
+        """Let an index that is empty have edges that never leave: the next `load` enters them."""
+        relation = self._held[content]
+        if not relation.is_loaded:
+            mine = relation.reads(chunk.label)
+            relation.index.load_static(Chunk(*(column[mine] for column in chunk)))
+
     def _ask_for(self, size: int) -> None:
         self._guard(5 * size, 0)
-
-    @staticmethod
-    def _now(index: DeltaIndex) -> int:
-        return int(index.state[layout.BASE] + index.state[layout.NOW])
 
     # --- figures ---------------------------------------------------------------------------------------------
 

@@ -21,12 +21,13 @@ from rpq.patterns.shared_relations import Content, SharedRelations
 from rpq.patterns.tables import Changes
 from rpq.patterns.tally import Tally
 from rpq.queries.division import Division
+from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import Resources
 from rpq.results.delta import Delta
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import Window
+from rpq.stream.window import AnyWindow
 
 
 class Place(NamedTuple):
@@ -83,7 +84,8 @@ class PatternHost:
         self.paths = PathRelations(
             self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard
         )
-        self._tallies: dict[tuple[Window, int], Tally] = {}  # by window and origin
+        # By window, the labels that one of count numbers, and origin.
+        self._tallies: dict[tuple[AnyWindow, LabelSet | None, int], Tally] = {}
         self._graph: SnapshotGraph | None = None
         self._delivered = Delivered()
         self._sink = self._delivered
@@ -119,11 +121,11 @@ class PatternHost:
         """That number was given in a saved engine."""
         self._origins = max(self._origins, origin)
 
-    def tally(self, window: Window, origin: int) -> Tally:
-        """What counts for the patterns with path atoms over a window."""
-        tally = self._tallies.get((window, origin))
+    def tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int) -> Tally:
+        """What counts for the patterns with path atoms over a window, of count over the labels that it numbers."""
+        tally = self._tallies.get((window, numbered, origin))
         if tally is None:
-            tally = self._tallies[window, origin] = Tally(window)
+            tally = self._tallies[window, numbered, origin] = Tally(window)
             if self._graph is not None:
                 tally.make_room(self._graph.capacity)
         return tally
@@ -222,6 +224,14 @@ class PatternHost:
             time = int(self.store.relations.state[tables.STREAM_TIME])
             self._aside(lambda: self._live.advance(time, changes))
 
+    def restore_root(self, contents: Collection[PathContent], root: int) -> list[tuple[str, Delta]]:
+        """Let a root that is set aside have its pairs in derived relations again; the rows by the name of the query."""
+        changes = self.paths.restore_root(contents, root)
+        if not len(changes.order):
+            return []
+        time = int(self.store.relations.state[tables.STREAM_TIME])
+        return self._deltas_of(self._aside(lambda: self._live.advance(time, changes)))
+
     # --- as a job of the crew --------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
@@ -270,11 +280,15 @@ class PatternHost:
 
     def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
         """The rows of the last chunk by the name of the query, or those `before` a tuple of it; once a chunk."""
+        deltas = self._deltas_of(self._delivered, before=before)
+        self._delivered.clear()
+        return deltas
+
+    def _deltas_of(self, delivered: Delivered, *, before: int | None = None) -> list[tuple[str, Delta]]:
         found: dict[str, dict[Place, PartRows]] = {}
-        for number, rows in self._delivered.by_part().items():
+        for number, rows in delivered.by_part().items():
             name, place = self._parts[number]
             found.setdefault(name, {})[place] = rows if before is None else rows.before(2 * before)
-        self._delivered.clear()
         deltas = [(name, self.members[name].delta(parts)) for name, parts in found.items()]
         return [(name, delta) for name, delta in deltas if len(delta)]
 

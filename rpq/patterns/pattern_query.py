@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.errors import ConflictBudgetError, QueryError
+from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
-from rpq.patterns.chains import atoms_to_evaluate
+from rpq.patterns.chains import alone, chains_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
 from rpq.patterns.directed_atoms import Neighbours, PathRead, Roots, directed
 from rpq.patterns.explained import Explanation
@@ -33,7 +33,7 @@ from rpq.patterns.tally import Tally
 from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
-from rpq.queries.pattern_text import Atom
+from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
@@ -69,14 +69,16 @@ class RunningPattern(RunningQuery):
         self.question = question
         self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        atoms = directed(_atoms_of(question, witness=resources.witness))
+        # A join of edges alone needs no index, and what it holds is no more than they are.
+        has_paths = bool(question.pattern.path_expressions)
+        self._chains = chains_to_evaluate(question) if has_paths else alone(question.pattern.atoms)
+        atoms = directed([chain.atom for chain in self._chains])
         self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
-        if len(atoms) < len(question.pattern.atoms):
-            self.has_witnesses = False  # nothing is told of the atoms of a chain that is one path
+        self._reads = [atom.reads for atom in atoms]
         self._names = sorted({name for meaning in self._meanings for name in meaning.names})
         self._is_counted = question.window.kind == "count"
         self._repeats = False  # whether two bindings may give the same row
@@ -94,21 +96,17 @@ class RunningPattern(RunningQuery):
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
         self._origin = self._host.new_origin() if resources.is_late else 0
-        if self._paths and question.window.kind != "time":
-            raise QueryError(
-                f"query {question.name!r}: paths inside patterns are evaluated over windows of time alone so far, "
-                f"rpq.Window(size=…, slide=…), not over {question.window!r}"
-            )
-        if resources.has_static:
-            self.see_that_static_fits()
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
         self._enter()
 
     @property
     def _is_netted(self) -> bool:
-        """Whether a solution may leave and come back in one event: of a count window that an insert moves."""
-        return self._is_counted and (self._repeats or not self._is_direct)
+        """Whether a solution may leave and come back in one event: of a count window that an insert moves.
+
+        Where there are paths it is the rows that are told whether what they lose is lost by an eviction alone.
+        """
+        return self._is_counted and (self._repeats or not self._is_direct or bool(self._paths))
 
     @property
     def _is_isomorphism(self) -> bool:
@@ -139,8 +137,12 @@ class RunningPattern(RunningQuery):
 
     def _content(self, label: str, *, loopless: bool) -> Content:
         question = self.question
-        numbered = question.label_set if question.window.kind == "count" else None
-        return Content(label, question.window, numbered, self._origin, loopless)
+        return Content(label, question.window, self._numbered, self._origin, loopless)
+
+    @property
+    def _numbered(self) -> LabelSet | None:
+        """Of a count window: the labels whose inserts it numbers."""
+        return self.question.label_set if self._is_counted else None
 
     @property
     def _held(self) -> list[Content]:
@@ -180,7 +182,7 @@ class RunningPattern(RunningQuery):
     @property
     def _tally(self) -> Tally:
         """What counts where there are path atoms."""
-        return self._host.tally(self.question.window, self._origin)
+        return self._host.tally(self.question.window, self._numbered, self._origin)
 
     @property
     def _reader(self) -> tuple[object, ...]:
@@ -296,19 +298,18 @@ class RunningPattern(RunningQuery):
         if self._is_counted:
             for content in self._edge_contents:
                 self._host.relations.set_number(content, numbers[0])
-
-    def see_that_static_fits(self) -> None:
-        if self._paths:
-            raise QueryError(
-                f"query {self.question.name!r}: paths inside patterns do not run across static edges yet: "
-                "push these with a timestamp, or ask for the path in a query of its own"
-            )
+            for derived in self._derived:
+                self._host.paths.count_from(derived.content, numbers[0])
+            if self._paths:
+                self._tally.count_from(numbers[0])
 
     def load_static(self, chunk: Chunk) -> None:
         self._host.ask_for(_BYTES_AN_EDGE * len(chunk.edge))
         for content in self._edge_contents:
             mine = chunk.label == self._host.relations.label_id(content.label)
             self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
+        for derived in self._derived:
+            self._host.paths.load_static(derived.content, chunk)
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
@@ -437,7 +438,11 @@ class RunningPattern(RunningQuery):
         meanings = [(meaning, self._parts.get(number)) for number, meaning in enumerate(self._meanings)]
         contents: dict[str, Content | PathContent] = {content.label: content for content in self._joined}
         contents |= {derived.read.expression: derived.content for derived in self._derived}
-        return explain_running(self.question, self._host, meanings, contents)
+        of_reads: dict[str | PathRead, Content | PathContent] = {content.label: content for content in self._joined}
+        of_reads |= {derived.read: derived.content for derived in self._derived}
+        is_each_alone = len(self._chains) == len(self.question.pattern.atoms)
+        of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
+        return explain_running(self.question, self._host, meanings, contents, of_atoms)
 
     def witness(
         self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
@@ -450,10 +455,11 @@ class RunningPattern(RunningQuery):
             [(self._meanings[number], [part for _, part in parts]) for number, parts in self._parts.items()],
             known,
             question=self.question,
+            chains=self._chains,
             host=self._host,
             relation_of=relation.__getitem__,
             index_of={derived.read: self._host.paths[derived.content].index for derived in self._derived}.__getitem__,
-            graph=Held(edges, vertices, labels),
+            graph=Held(edges, vertices, labels, lambda edge: self._tally.time_of(edge, int(edges.timestamp[edge]))),
         )
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
@@ -524,6 +530,9 @@ class RunningPattern(RunningQuery):
     def set_aside(self) -> list[int]:
         return sorted({root for relation in self._path_relations for root in relation.index.aside})
 
+    def restore_root(self, root: int) -> list[tuple[str, Delta]]:
+        return self._host.restore_root({derived.content for derived in self._derived}, root)
+
     # --- to go on later --------------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
@@ -572,13 +581,6 @@ class RunningPattern(RunningQuery):
         if not self._is_direct:
             rows = {meaning: self._rows_of_parts(meaning) for meaning in self._parts}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
-
-
-def _atoms_of(question: PatternQuery, *, witness: bool) -> Sequence[Atom]:
-    """What is evaluated: the atoms, with chains of paths merged, behind whose atoms nothing is told."""
-    if witness or not question.pattern.path_expressions:
-        return question.pattern.atoms
-    return atoms_to_evaluate(question)
 
 
 KIND = Kind(

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from rpq.automata.expressions import Inverse
 from rpq.paths.index.delta_index import DeltaIndex
 from rpq.patterns.binding_search import Binding, find_binding
+from rpq.patterns.chain_witness import cut
+from rpq.patterns.chains import Chain
 from rpq.patterns.directed_atoms import PathRead
 from rpq.patterns.meanings import Meaning, Named
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.plan import Part
 from rpq.patterns.witnessed import AtomWitness, Step, Witness
-from rpq.queries.pattern_text import Atom
+from rpq.queries.pattern_text import Atom, Constant
 from rpq.queries.query import PatternQuery
 from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary
@@ -24,6 +26,7 @@ def witness_of(
     known: Binding,
     *,
     question: PatternQuery,
+    chains: Sequence[Chain],
     host: PatternHost,
     relation_of: Callable[[str], int],
     index_of: Callable[[PathRead], DeltaIndex],
@@ -31,20 +34,26 @@ def witness_of(
 ) -> Witness | None:
     """Why the values of the columns are an answer, None if they are none.
 
-    `meanings` come with the parts of their plans, one edge an atom of the question. O(atoms), and
-    O(edges) where the columns leave variables out.
+    `meanings` come with the parts of their plans, one edge for each of the `chains` of atoms of the question that are
+    evaluated. O(atoms), and O(edges) where the columns leave variables out.
     """
     held = _Held(host)
     for meaning, parts in meanings:
         binding = find_binding(held, parts, known, differ=question.matching == "isomorphism")
         if binding is not None:
-            atoms = zip(question.pattern.atoms, meaning.edges, strict=True)
+            values = {_written(name): graph.vertices.name_of(value) for name, value in binding.items()}
+            steps: dict[int, tuple[Step, ...]] = {}
+            for chain, edge in zip(chains, meaning.edges, strict=True):
+                walk = _steps(chain.atom, edge, binding, host, relation_of, index_of, graph)
+                for link, piece in zip(chain.links, cut(chain, walk) if len(chain.links) > 1 else [walk], strict=True):
+                    steps[link.place] = piece
+                    atom = question.pattern.atoms[link.place]
+                    ends = (atom.subject, piece[0].ends[0]), (atom.object, piece[-1].ends[1])
+                    values |= {str(term): value for term, value in ends if not isinstance(term, Constant)}
+            atoms = enumerate(question.pattern.atoms)
             return Witness(
-                binding=tuple((_written(name), graph.vertices.name_of(value)) for name, value in binding.items()),
-                atoms=tuple(
-                    AtomWitness(atom=str(atom), steps=_steps(atom, edge, binding, host, relation_of, index_of, graph))
-                    for atom, edge in atoms
-                ),
+                binding=tuple(values.items()),
+                atoms=tuple(AtomWitness(atom=str(atom), steps=steps[place]) for place, atom in atoms),
             )
     return None
 
@@ -92,7 +101,7 @@ def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool
             source=graph.vertices.name_of(int(edges.source[step >> 1])),
             label=graph.labels[int(edges.label[step >> 1])],
             target=graph.vertices.name_of(int(edges.target[step >> 1])),
-            timestamp=int(edges.timestamp[step >> 1]),
+            timestamp=graph.time_of(step >> 1),
             against=bool(step & 1),
         )
         for step in steps.tolist()
@@ -101,11 +110,12 @@ def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool
 
 @dataclass(frozen=True)
 class Held:
-    """The edges of the window by id, and the names of what they join."""
+    """The edges of the window by id, the names of what they join, and the times of those behind paths."""
 
     edges: Edges
     vertices: VertexDictionary
     labels: list[str]
+    time_of: Callable[[int], int | None]
 
 
 @dataclass(frozen=True)

@@ -27,22 +27,30 @@ def explain_running(
     host: PatternHost,
     meanings: Sequence[tuple[Meaning, Sequence[tuple[int, Part]] | None]],
     contents: Mapping[str, Content | PathContent],
+    of_atoms: Sequence[Content | PathContent],
 ) -> Explanation:
     """`meanings` come with their parts and the numbers that the host gave these; None while a constant has no vertex.
 
-    `contents` are what is read, by its name.
+    `contents` are what is read, by its name; `of_atoms` what each atom of the question reads, nothing where some of them
+    are evaluated as one path.
     """
+    read_by_atoms = {str(atom.expression) if atom.edge is None else atom.edge[1] for atom in question.pattern.atoms}
     names = {host.number_of(content): name for name, content in contents.items()}
 
     def told(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
-        content = contents.get(name)
-        if content is None:  # of a path that is read the other way, or as one with others
-            return ExplainedRelation(name=name, atoms=atoms)
+        content = of_atoms[atoms[0] - 1] if of_atoms else contents.get(name)
+        return ExplainedRelation(name=name, atoms=atoms) if content is None else measured(name, atoms, content)
+
+    def measured(name: str, atoms: tuple[int, ...], content: Content | PathContent) -> ExplainedRelation:
         others = tuple(
             other for other, member in host.members.items() if other != question.name and content in member.contents
         )
-        edges = host.store.edges_held(host.number_of(content))
-        return ExplainedRelation(name=name, atoms=atoms, edges=edges, shared_with=others)
+        found = ExplainedRelation(
+            name=name, atoms=atoms, edges=host.store.edges_held(host.number_of(content)), shared_with=others
+        )
+        if isinstance(content, PathContent):
+            return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])
+        return found
 
     return explanation_of(
         question.pattern,
@@ -51,6 +59,9 @@ def explain_running(
         matching=question.matching,
         meanings=[_meaning(host, meaning, parts, names) for meaning, parts in meanings],
         relation=told,
+        further=[] if of_atoms else [
+            measured(name, (), content) for name, content in contents.items() if name not in read_by_atoms
+        ],
     )
 
 

@@ -233,7 +233,7 @@ STARTED = 23  # the cycle counter when the current tuple began; 0 it has not, or
 PLAN_STATE = 24
 
 # Values of `Plans.state[PHASE]`.
-CROSSING, EVICTING, CHANGING = range(3)
+CROSSING, EVICTING, LEAVING, CHANGING = range(4)
 # Values of `Plans.state[STAGE]`: the insert waits for its number; it has it, and what it evicts leaves.
 UNNUMBERED, NUMBERED = range(2)
 

@@ -3,6 +3,9 @@
 The relation of an edge atom counts for itself. A path atom reads several labels, which other atoms of its pattern may
 read too, and may not know them in advance. So here is, of one window, for every edge of the snapshot graph when it
 leaves: that decides what becomes of a tuple, whatever its label is. *Readers* are sets of labels that patterns read.
+
+A window of count goes by the numbers of inserts in place of time: all its readers read the labels that it numbers. One
+that is unbounded lets go of an edge when it is deleted alone.
 """
 
 from __future__ import annotations
@@ -17,17 +20,22 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.files.described import Damage
 from rpq.stream.chunk import Chunk
-from rpq.stream.window import Window
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 NOT_HELD = int(np.iinfo(np.int64).min)
+_NEVER = INT64_MAX
 
 # Fields of `Tallied.state`.
 _SIZE = 0
 _SLIDE = 1
-_NOW = 2  # the current slide, if _HAS_TIME
+_NOW = 2  # the current slide, if _HAS_TIME; of an unbounded window it is before all others
 _HAS_TIME = 3
 _READERS = 4
-_STATE = 5
+_KIND = 5
+_NUMBER = 6  # of a count window: of the last insert
+_STATE = 7
+
+_TIME, _COUNT, _UNBOUNDED = range(3)
 
 # Of a reader, in `Tallied.counts`: the order of `rpq.queries.protocol.COUNTS`, but for the last.
 _INSERTED, _REFRESHED, _DELETED, _ABSENT, _LATE = range(5)
@@ -38,6 +46,7 @@ class Tallied(NamedTuple):
     """The arrays of a tally."""
 
     expiry: np.ndarray  # int64 an edge: the slide at which it leaves the window; the smallest int64 where it was deleted
+    time: np.ndarray  # int64 an edge of a count window: its largest timestamp since it came in; none for other windows
     is_read: np.ndarray  # uint8, labels × readers
     counts: np.ndarray  # int64, readers × 5
     state: np.ndarray  # int64[_STATE]
@@ -46,11 +55,22 @@ class Tallied(NamedTuple):
 class Tally:
     """Counts for the readers of one window. An edge whose slide has come counts as one that is not there."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: AnyWindow) -> None:
         self.window = window
         state = np.zeros(_STATE, np.int64)
-        state[_SIZE], state[_SLIDE] = window.size, window.slide
-        self._arrays = Tallied(np.full(0, NOT_HELD, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64), state)
+        if isinstance(window, Window):
+            state[_SIZE], state[_SLIDE], state[_KIND] = window.size, window.slide, _TIME
+        elif isinstance(window, CountWindow):
+            state[_SIZE], state[_SLIDE], state[_KIND] = window.size, window.step, _COUNT
+        else:
+            state[_NOW], state[_KIND] = NOT_HELD, _UNBOUNDED
+        self._arrays = Tallied(
+            expiry=np.zeros(0, np.int64),
+            time=np.zeros(0, np.int64),
+            is_read=np.zeros(0, np.uint8),
+            counts=np.zeros(0, np.int64),
+            state=state,
+        )
         self._view: Any = None
         self._readers: list[Hashable] = []
         self._users: Counter[Hashable] = Counter()
@@ -112,6 +132,15 @@ class Tally:
         more = edges - len(self._arrays.expiry)
         if more > 0:
             self._replace(expiry=np.concatenate([self._arrays.expiry, np.full(more, NOT_HELD, np.int64)]))
+            if self._arrays.state[_KIND] == _COUNT:
+                self._replace(time=np.concatenate([self._arrays.time, np.zeros(more, np.int64)]))
+
+    def count_from(self, number: int) -> None:
+        """Let a count window have numbered so many inserts."""
+        state = self._arrays.state
+        if state[_KIND] == _COUNT:
+            state[_NUMBER] = number
+            state[_NOW] = number // state[_SLIDE]
 
     # --- the stream ------------------------------------------------------------------------------------------
 
@@ -123,6 +152,8 @@ class Tally:
 
     def advance(self, time: int) -> None:
         """Move the stream time without a tuple."""
+        if not isinstance(self.window, Window):
+            return
         state = self._arrays.state
         slide = time // self.window.slide
         state[_NOW] = max(slide, int(state[_NOW])) if state[_HAS_TIME] else slide
@@ -137,6 +168,8 @@ class Tally:
         if is_checked and ((held > now) & (held != expires)).any():
             raise Damage("a query holds other edges than one that reads the same labels")
         expiry[edges] = expires
+        if len(self._arrays.time):
+            self._arrays.time[edges] = chunk.timestamp[mine]
 
     def _reads(self, reader: Hashable, labels: np.ndarray) -> np.ndarray:
         readers = len(self._readers)
@@ -160,6 +193,12 @@ class Tally:
         """The slides at which edges with these labels leave the window; the smallest int64 for those not read."""
         return np.where(self._reads(reader, labels), self._arrays.expiry[edges], NOT_HELD)
 
+    def time_of(self, edge: int, latest: int) -> int | None:
+        """The timestamp of an edge, of which the graph has the `latest`; None where the window does not hold it."""
+        if self._arrays.expiry[edge] <= self._arrays.state[_NOW]:
+            return None
+        return int(self._arrays.time[edge]) if len(self._arrays.time) else latest
+
     def edges_live(self, reader: Hashable, label_of: np.ndarray) -> int:
         """Edges of its labels in the window; `label_of` is that of every edge. O(edges)."""
         live = np.flatnonzero(self._arrays.expiry > self._arrays.state[_NOW])
@@ -174,31 +213,43 @@ class Tally:
 @njit(cache=True, nogil=True)
 def count_tuples(tally, tuples, count):
     """Say of each tuple what becomes of it in the window, and count that for the readers of its label."""
-    state, expiry = tally.state, tally.expiry
-    size, slide, readers = state[_SIZE], state[_SLIDE], state[_READERS]
+    state = tally.state
+    slide, readers, kind = state[_SLIDE], state[_READERS], state[_KIND]
     for i in range(count):
-        time = tuples.timestamp[i]
-        crossed = time // slide
-        if state[_HAS_TIME] == 0 or crossed > state[_NOW]:
-            state[_HAS_TIME] = 1
-            state[_NOW] = crossed
+        if kind == _TIME:
+            crossed = tuples.timestamp[i] // slide
+            if state[_HAS_TIME] == 0 or crossed > state[_NOW]:
+                state[_HAS_TIME] = 1
+                state[_NOW] = crossed
         first = np.int64(tuples.label[i]) * readers
         outcome = np.int64(-1)
         for reader in range(readers):
             if tally.is_read[first + reader] == 0:
                 continue
             if outcome < 0:
-                edge = np.int64(tuples.edge[i])
-                is_held = edge >= 0 and expiry[edge] > state[_NOW]
-                if tuples.delete[i] != 0:
-                    outcome = np.int64(_DELETED if is_held else _ABSENT)
-                    if is_held:
-                        expiry[edge] = NOT_HELD
-                else:
-                    expires = (time + size - 1) // slide + 1
-                    if edge < 0 or expires <= state[_NOW]:
-                        outcome = np.int64(_LATE)
-                    else:
-                        outcome = np.int64(_REFRESHED if is_held else _INSERTED)
-                        expiry[edge] = max(expiry[edge], expires) if is_held else expires
+                outcome = _outcome(tally, tuples, i)
             tally.counts[reader * _COUNTS + outcome] += 1
+
+
+@njit(cache=True, nogil=True)
+def _outcome(tally, tuples, i):
+    """What becomes of a tuple whose label is read, once it has become that."""
+    state, expiry = tally.state, tally.expiry
+    edge, time, kind = np.int64(tuples.edge[i]), tuples.timestamp[i], state[_KIND]
+    is_held = edge >= 0 and expiry[edge] > state[_NOW]
+    if tuples.delete[i] != 0:
+        if is_held:
+            expiry[edge] = NOT_HELD
+        return np.int64(_DELETED if is_held else _ABSENT)
+    expires = np.int64(_NEVER)
+    if kind == _TIME:
+        expires = (time + state[_SIZE] - 1) // state[_SLIDE] + 1
+        if edge < 0 or expires <= state[_NOW]:
+            return np.int64(_LATE)
+    elif kind == _COUNT:
+        state[_NUMBER] += 1
+        state[_NOW] = state[_NUMBER] // state[_SLIDE]
+        expires = (state[_NUMBER] + state[_SIZE] - 1) // state[_SLIDE] + 1
+        tally.time[edge] = max(tally.time[edge], time) if is_held else time
+    expiry[edge] = max(expiry[edge], expires) if is_held else expires
+    return np.int64(_REFRESHED if is_held else _INSERTED)

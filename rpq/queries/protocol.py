@@ -82,7 +82,6 @@ class Resources:
     guard: Guard
     rows: RowGuard = field(default_factory=lambda: RowGuard(None))
     host: Any = None  # what the kind's `host` made, for all its queries in the engine
-    has_static: bool = False  # whether there are static edges
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
 
 
@@ -227,10 +226,6 @@ class RunningQuery(ABC):
         if any(window.kind == "count" for window in self.windows):
             raise NotImplementedError("queries of this kind have no windows of count")
 
-    def see_that_static_fits(self) -> None:
-        """Raise `QueryError` if it cannot be evaluated beside static edges."""
-        return
-
     def load_static(self, chunk: Chunk) -> None:
         """Let edges be there that never leave, whatever the windows hold; the next `load` tells what they bring as well."""
         for worker in self.workers:
@@ -308,8 +303,8 @@ class RunningQuery(ABC):
         """The roots that are set aside now."""
         return []
 
-    def restore_root(self, root: int) -> list[Delta]:
-        """Let a root that was set aside answer again; the rows."""
+    def restore_root(self, root: int) -> list[tuple[str, Delta]]:
+        """Let a root that was set aside answer again; the rows by the name of the query, others than this one too."""
         return []
 
     # --- to go on later --------------------------------------------------------------------------------------

@@ -216,8 +216,6 @@ class Evaluation:
         """Let edges be there for ever; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
-        for running in self.running:
-            running.see_that_static_fits()
         chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8))
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         self.awaits_first = bool(self.graph.statics)
@@ -295,6 +293,13 @@ class Evaluation:
         self.midway = False
         return rows
 
+    def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
+        """Let a root of a query that was set aside answer again; the rows."""
+        deltas = self.running.numbered(running.restore_root(root))
+        if deltas and self.running.reports:
+            deltas = self._reported(deltas, np.array([self.graph.time]))
+        return self.rows_of(deltas)
+
     def _make_room(self, count: int, fresh: np.ndarray) -> None:
         """Let `count` more tuples be applied; `fresh` vertex ids are those of new names."""
         self.graph.make_room(count, self.vertices.count)
@@ -348,7 +353,6 @@ class Evaluation:
             guard=self.guard.of(lambda: question.name, lambda: running.workers),
             rows=self.row_guard,
             is_late=is_late,
-            has_static=bool(self.graph.statics),
         )
         running = self.running.start(question, resources, self.labels, self.guard.of)
         return running

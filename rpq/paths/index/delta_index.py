@@ -152,6 +152,16 @@ class DeltaIndex:
         return self.index.state
 
     @property
+    def time(self) -> int:
+        """The stream time."""
+        return int(self.state[layout.TIME])
+
+    @property
+    def current(self) -> int:
+        """The slide up to which edges have left the window."""
+        return int(self.state[layout.BASE] + self.state[layout.NOW])
+
+    @property
     def keeps_supports(self) -> bool:
         """Whether hop counts and in-edges are kept."""
         return len(self.index.table.hops) > 0

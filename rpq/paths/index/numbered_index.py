@@ -4,6 +4,9 @@ A count window is a window of time over the numbers of inserts. So this is a Δ 
 goes in with the number of the last insert in place of each tuple's time, and what comes out gets the time of its tuple back.
 What the index reports at a boundary, before the insert that crosses it, belongs to the event of that insert here: the rows
 of both are netted. An unbounded window is one whose inserts all have the number 0, so that no boundary is ever crossed.
+
+The inserts that are numbered are those with labels of the expression, unless it is one of several that are evaluated over
+one window (`numbers_of`).
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ _SIZE = 0
 _STEP = 1  # 0: the window is unbounded
 _NUMBER = 2  # of the last insert
 _TIME = 3  # the stream time
-_VERDICTS = 4  # inserted, refreshed
+_OWN_LABELS = 4  # 0: `numbered` says which labels are numbered; 1: those of the expression are
+_VERDICTS = 5  # inserted, refreshed; the last
 _VERDICT_FIELDS = np.array([layout.INSERTED, layout.REFRESHED])
 
 
@@ -43,7 +47,8 @@ class _Numbering(NamedTuple):
     """What the index knows of numbers."""
 
     leaves: np.ndarray  # int64 an edge: the slide at which it leaves, in numbers
-    progress: np.ndarray  # int64[6]
+    numbered: np.ndarray  # uint8 a label
+    progress: np.ndarray  # int64[7]
 
 
 def index_over(
@@ -78,7 +83,8 @@ class NumberedIndex(DeltaIndex):
         self._is_silent = counts and not explicit
         self._numbering = _Numbering(
             leaves=np.full(0, _ABSENT, np.int64),
-            progress=np.array([numbers.size, numbers.slide if counts else 0, 0, _ABSENT, 0, 0], np.int64),
+            numbered=np.zeros(0, np.uint8),
+            progress=np.array([numbers.size, numbers.slide if counts else 0, 0, _ABSENT, 1, 0, 0], np.int64),
         )
         self._numbering_view: Any = view(self._numbering)
         self._times = np.zeros(0, np.int64)  # of each tuple of the chunk, the stream time with it
@@ -95,7 +101,7 @@ class NumberedIndex(DeltaIndex):
     def live(self) -> tuple[int, int, int]:
         """Cells, answers and edges that are alive now. O(size of the index)."""
         cells, answers, _ = super().live()
-        return cells, answers, int((self._numbering.leaves > self._current).sum())
+        return cells, answers, int((self._numbering.leaves > self.current).sum())
 
     @property
     def number(self) -> int:
@@ -103,13 +109,22 @@ class NumberedIndex(DeltaIndex):
         return int(self._numbering.progress[_NUMBER])
 
     @property
-    def _current(self) -> int:
-        """The slide up to which edges have left."""
+    def current(self) -> int:
+        """The slide up to which edges have left the window, in numbers."""
         return self.number // self.window.slide if self._counts else _ABSENT
 
     def count_from(self, number: int) -> None:
         """Go on from that insert; the index is empty."""
         self._numbering.progress[_NUMBER] = number
+
+    def numbers_of(self, numbered: np.ndarray) -> None:
+        """Let the inserts of these label ids (uint8, a flag each) be numbered, as one window serves several expressions.
+
+        It is the caller's own array, which it goes on filling, and as long as the other arrays of labels.
+        """
+        self._numbering.progress[_OWN_LABELS] = 0
+        self._numbering = self._numbering._replace(numbered=numbered)
+        self._numbering_view = view(self._numbering)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
         """Let vertex and edge ids up to these numbers be used; the flags are the engine's own arrays."""
@@ -145,7 +160,7 @@ class NumberedIndex(DeltaIndex):
 
     def advance(self, time: int) -> PathDelta:
         """Move the stream time without a tuple: nothing leaves."""
-        self._numbering.progress[_TIME] = max(time, self._time)
+        self._numbering.progress[_TIME] = max(time, self.time)
         self._times = np.zeros(0, np.int64)
         super().advance(self.number)
         return self.delta()
@@ -155,7 +170,7 @@ class NumberedIndex(DeltaIndex):
         (mine,) = slides
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
-        is_inside = is_read & (mine > self._current)
+        is_inside = is_read & (mine > self.current)
         self._numbering.leaves[chunk.edge[is_inside]] = mine[is_inside]
         self._times = np.zeros(0, np.int64)
         inner = mine if self._counts else np.where(mine == _NEVER, 1, 0)
@@ -165,6 +180,13 @@ class NumberedIndex(DeltaIndex):
         """The slides at which edges leave, in numbers; at or below the current one where the window does not hold them."""
         found: np.ndarray = self._numbering.leaves[edges]
         return found
+
+    def grow(self, roots: np.ndarray) -> PathDelta:
+        """Let vertices, which were none, be roots from now on; the answers of theirs are one event, now."""
+        self._times = np.zeros(0, np.int64)
+        grown = super().grow(roots)
+        grown.orders = np.zeros_like(grown.orders)  # what is there already comes before any tuple
+        return grown
 
     def restore_root(self, root: int) -> bool:
         """Let a root that is set aside answer again; `delta` has its answers. Whether it was; it may go over again."""
@@ -200,12 +222,12 @@ class NumberedIndex(DeltaIndex):
         ]
 
     @property
-    def _time(self) -> int:
+    def time(self) -> int:
         """The stream time."""
         return int(self._numbering.progress[_TIME])
 
     def _time_of(self, place: int) -> int:
-        return int(self._times[place]) if 0 <= place < len(self._times) else self._time
+        return int(self._times[place]) if 0 <= place < len(self._times) else self.time
 
     def _netted(self, raw: PathDelta) -> PathDelta:
         """Rows with the times of their tuples; those that an eviction takes and its insert brings are none."""
@@ -213,7 +235,7 @@ class NumberedIndex(DeltaIndex):
             return raw
         is_eviction = (raw.orders % 2 == 0) & (len(self._times) > 0)
         orders = raw.orders | 1
-        times = self._times[orders // 2] if len(self._times) else np.full(len(orders), self._time, np.int64)
+        times = self._times[orders // 2] if len(self._times) else np.full(len(orders), self.time, np.int64)
         parts: dict[str, Any] = {"pairs": raw.pairs, "ends": raw.ends, "kinds": raw.kinds}
         parts |= {"paths": raw.paths, "path_ends": raw.path_ends, "turned": raw.turned}
         if not is_eviction.any():
@@ -263,23 +285,23 @@ def _number(index, chunk, numbered, numbering, times, count):
     forward, inverse = index.program.forward, index.program.inverse
     progress, leaves = numbering.progress, numbering.leaves
     size, step, number, time = progress[_SIZE], progress[_STEP], progress[_NUMBER], progress[_TIME]
+    own = progress[_OWN_LABELS] != 0
     for i in range(count):
         time = max(time, chunk.timestamp[i])
         times[i] = time
         label = np.int64(chunk.label[i])
-        if forward[label] >= 0 or inverse[label] >= 0:
+        is_read = forward[label] >= 0 or inverse[label] >= 0
+        if is_read if own else numbering.numbered[label] != 0:
             edge = np.int64(chunk.edge[i])
             if chunk.delete[i] != 0:
-                if edge >= 0:
+                if edge >= 0 and is_read:
                     leaves[edge] = _ABSENT
             else:
                 current = number // step if step > 0 else np.int64(_ABSENT)
-                progress[_VERDICTS + (1 if leaves[edge] > current else 0)] += 1
-                if step > 0:
-                    number += 1
-                    leaves[edge] = (number + size - 1) // step + 1
-                else:
-                    leaves[edge] = _NEVER
+                number += 1 if step > 0 else 0
+                if is_read:
+                    progress[_VERDICTS + (1 if leaves[edge] > current else 0)] += 1
+                    leaves[edge] = (number + size - 1) // step + 1 if step > 0 else np.int64(_NEVER)
         numbered.timestamp[i] = number
     progress[_NUMBER] = number
     progress[_TIME] = time
