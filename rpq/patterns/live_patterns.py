@@ -47,7 +47,7 @@ class LivePatterns:
     """The relations of a store under the plans of tables.
 
     `deliver` is called with each piece of the output. With `chooses` queries get support lists where they are worth it.
-    `guard` is called before more memory is taken, and may raise.
+    `guard` is called before more memory is taken, with what for (a `NEED_` code), and may raise.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class LivePatterns:
         values: int = 1 << 20,
         runs: int = 1 << 14,
         chooses: bool = True,
-        guard: Callable[[], None] | None = None,
+        guard: Callable[[int], None] | None = None,
     ) -> None:
         values = max(values, 2 * tables.SLOTS)  # a row fits in any case
         self.store = store
@@ -135,7 +135,7 @@ class LivePatterns:
         while (code := ready(*self._views(), *arguments)) != DONE:
             if self.guard is not None:
                 try:
-                    self.guard()
+                    self.guard(int(code))
                 except BaseException:
                     self._hand_over()  # the rows of tuples before
                     raise

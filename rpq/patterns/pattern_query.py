@@ -245,7 +245,7 @@ class RunningPattern(RunningQuery):
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
         # What expires silently has to be known where it is counted, or may come back in the same event.
         explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
-        is_told = self._is_direct and not self._is_netted and self._most_rows is not None
+        is_told = self._is_direct and not self._is_netted and self.question.report == "change"
         name = self.question.name
         self._parts[number] = [
             (self._host.add_part(name, Place(number, place), part, explicit=explicit, told=is_told), part)
@@ -353,6 +353,8 @@ class RunningPattern(RunningQuery):
             return self._delta_of_solutions(found)
         ((runs, values),) = found.values()
         last, ends = events_of(runs)
+        if not len(values):
+            return self._counted_alone(last, ends)
         ids = values.reshape(-1, len(self.question.columns))
         if not self._host.division.is_whole:
             ids, ends, some = self._own_of(ids, ends)
@@ -393,9 +395,20 @@ class RunningPattern(RunningQuery):
         return ids[own], ends[some], some
 
     def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
-        delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True)
-        if len(ends) == 1:
-            self._rows[0 if kinds[0] > 0 else 1] += ends[0]
+        return self._note(
+            Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True)
+        )
+
+    def _counted_alone(self, last: np.ndarray, ends: np.ndarray) -> Delta:
+        """As many rows as runs say, which nobody wants to see; `last` is the last run of each event."""
+        kinds = last[:, tables.RUN_SIGN].astype(np.int8)
+        orders = last[:, tables.RUN_ORDER]
+        return self._note(Delta(ids=None, times=last[:, tables.RUN_TIME], ends=ends, kinds=kinds, orders=orders))
+
+    def _note(self, delta: Delta) -> Delta:
+        """A delta that is told, its rows counted."""
+        if len(delta.ends) == 1:
+            self._rows[0 if delta.kinds[0] > 0 else 1] += delta.ends[0]
         else:
             self._rows += delta.counts()
         return delta

@@ -151,6 +151,8 @@ class Host(Protocol):
 
     vertex_room: int
     """Vertex ids below can be used."""
+    keeps_rows: bool
+    """Whether rows are told. Where not, deltas may lack them, and only say how many there are."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
         """Take in label ids with their names, before the queries do. O(labels)."""
