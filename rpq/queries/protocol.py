@@ -146,6 +146,9 @@ class Worker(Protocol):
         """Assert the invariants."""
 
 
+_NO_VERTICES = np.zeros(0, np.int32)
+
+
 class Host(Protocol):
     """What all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
 
@@ -249,7 +252,7 @@ class RunningQuery(ABC):
 
     def held_vertices(self) -> np.ndarray:
         """The ids of vertices that it names though no edge of the graph may: nobody else is given them."""
-        return np.zeros(0, np.int32)
+        return _NO_VERTICES
 
     def leave(self) -> None:
         """Let go of what is held for this query alone, also by the host."""
