@@ -370,3 +370,12 @@ def test_sharing_is_not_seen(one, two, tuples):
     for query in (query_of(one), query_of(two)):
         alone = tiny(2)(query).push_rows(tuples)
         assert by_event(alone.rows()) == by_event([row for row in together if row.query == query.name])
+
+
+def test_tuples_that_only_paths_read_are_timed():
+    engine = rpq.Engine(rpq.Query("?x a+ ?y . ?y b+ ?z . ?z c ?u", window=W, name="q"))
+    for first in range(0, 60, 10):
+        engine.push_rows([(n, n + 1, "abd"[n % 3], 1) for n in range(first, first + 10)], collect=False)
+    figures = engine._evaluation.running.named("q").figures()
+    assert figures.latency.sum() == 40  # and none of those that nobody reads
+    assert 0 < engine.statistics("q").latency_p50_us <= engine.statistics("q").latency_p99_us

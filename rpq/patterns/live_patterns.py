@@ -25,6 +25,7 @@ NO_CHANGES = Changes(
     first=_NO_EVENTS,
     end=_NO_EVENTS,
     pairs=_NO_EVENTS,
+    spent=_NO_EVENTS,
 )
 """Derived relations stay as they are."""
 _NO_CHANGES = view(NO_CHANGES)
@@ -104,7 +105,8 @@ class LivePatterns:
         state[[tables.CHANGE, tables.CHANGES]] = 0, count
         state[tables.CHANGE_ORDER] = changes.order[0] if count else NEVER
         state[tables.CHANGE_PAIR] = changes.first[0] if count else 0
-        return view(changes) if count else _NO_CHANGES
+        state[tables.TIMED] = len(changes.spent)
+        return view(changes) if count or len(changes.spent) else _NO_CHANGES
 
     def answers(self, query: int) -> None:
         """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and what joining them costs).

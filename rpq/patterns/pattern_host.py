@@ -28,7 +28,6 @@ from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import Window
 
-
 _PIECES = 4
 """For so many pieces of rows memory is asked for at once."""
 
@@ -112,7 +111,10 @@ class PatternHost:
 
     @property
     def latency(self) -> np.ndarray:
-        """Tuples that some pattern reads, by the ticks that they took all patterns together: int64[LATENCY_BUCKETS]."""
+        """Tuples that some pattern reads, by the ticks that they took all patterns together: int64[LATENCY_BUCKETS].
+
+        Those that they took in the indexes of paths included.
+        """
         return self.tables.plans.latency
 
     # --- queries ---------------------------------------------------------------------------------------------
@@ -264,7 +266,7 @@ class PatternHost:
         count = len(chunk.timestamp)
         if self.paths:
             changes, failure, place = self.paths.apply(chunk, tuples, edges)
-            self._live.apply_view(tuples, place, changes)
+            self._live.apply_view(tuples, place, changes._replace(spent=self.paths.spent[:place]))
             if failure is not None:
                 raise failure
             for tally in self._tallies.values():

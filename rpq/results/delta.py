@@ -30,7 +30,8 @@ class Delta:
     the order of the chunk: twice the number of its tuple, plus one unless it is a boundary that this tuple crosses. The
     arrays may be a worker's own, which its next call overwrites; with `is_lasting` the rows are not.
 
-    Without `ids` the rows are only counted. `times`, `ends` and `orders` are int64, `kinds` int8. One is made for nearly every single tuple, so it is a plain class.
+    Without `ids` the rows are only counted. `times`, `ends` and `orders` are int64, `kinds` int8. One is made for nearly
+    every single tuple, so it is a plain class.
     """
 
     __slots__ = ("_ids", "ends", "is_lasting", "kinds", "orders", "times")

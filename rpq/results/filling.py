@@ -2,8 +2,9 @@
 
 Arrow's own way, to take from the names by an index, copies text by text and needs the ids of a column side by side. Here
 names lie in slots of as many times sixteen bytes as the longest needs, with their lengths, and one of up to sixteen is one
-load and one store, what is too much being overwritten by the next. Columns are made a piece of rows at a time, whose ids stay in the cache for all of them, and the pieces
-lie in one region: new memory costs more than writing to it, least where much is asked for at once.
+load and one store, what is too much being overwritten by the next. Columns are made a piece of rows at a time, whose ids
+stay in the cache for all of them, and the pieces lie in regions that are used again (`rpq/arrays/reserve.py`): new memory
+costs more than writing to it.
 """
 
 from __future__ import annotations

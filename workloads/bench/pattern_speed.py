@@ -38,14 +38,15 @@ MIXED = (
 
 HOW = (
     "CPU seconds of one thread, the fastest of several runs in fresh engines, kernels warm, reading apart; explicit "
-    "windows, every row written, pushes of 16,384 tuples, fewer where these bring more than half a million rows. Kernels: from ids to rows of ids. To rows: from columns of names "
-    "to tables of Arrow with the names. Before: columns taken in, names to ids, the snapshot graph, a tuple, from text "
-    "and from the same vertices as integers. Bound: the kernels, 0.4 µs a tuple and 5 ns a value of a row. Latencies: of "
-    "tuples that an atom reads, timed in the kernels. Memory: peak resident of a process that reads the stream batch by "
-    "batch from a file, minus that of one that has only loaded its kernels; the dictionary of names is part of it and "
-    "told beside it, as is the buffer for rows. The sketch runs in turns with the engine: the better of its two variants, "
-    "rows into a buffer. The seconds of other engines are quoted, from another machine. Patterns with paths: seconds and "
-    "those of the path query alone, rows counted, and what is beyond, a row."
+    "windows, every row written, pushes of 16,384 tuples, fewer where these bring more than half a million rows. Kernels: "
+    "from ids to rows of ids. To rows: from columns of names to tables of Arrow with the names. Before: columns taken in, "
+    "names to ids, the snapshot graph, a tuple, from text and from the same vertices as integers. Bound: the kernels, "
+    "0.4 µs a tuple and 5 ns a value of a row. Latencies: of tuples that an atom reads, timed in the kernels, those of "
+    "paths included. Memory: peak resident of a process that reads the stream batch by batch from a file, minus that of "
+    "one that has only loaded its kernels; the dictionary of names is part of it and told beside it, as is the buffer for "
+    "rows. The sketch runs in turns with the engine: the better of its two variants, rows into a buffer. The seconds of "
+    "other engines are quoted, from another machine. Patterns with paths: seconds and those of the path query alone, rows "
+    "counted, and what is beyond, a row."
 )
 
 COLUMNS = (
