@@ -46,7 +46,7 @@ HOW = (
     "one that has only loaded its kernels; the dictionary of names is part of it and told beside it, as is the buffer for "
     "rows. The sketch runs in turns with the engine: the better of its two variants, rows into a buffer. The seconds of "
     "other engines are quoted, from another machine. Patterns with paths: seconds and those of the path query alone, rows "
-    "counted, and what is beyond, a row."
+    "counted, and what is beyond, a row and a tuple."
 )
 
 COLUMNS = (
@@ -72,7 +72,9 @@ COLUMNS = (
     Column(key="sketch_mb", heading="sketch, MB", format=".0f"),
     Column(key="engine_seconds", heading="engine, s", format=".3f"),
     Column(key="path_seconds", heading="path alone, s", format=".3f"),
-    Column(key="beyond_path_ns_a_row", heading="beyond, ns a row", format=".1f"),
+    Column(key="path_rows", heading="its rows", format=","),
+    Column(key="beyond_path_ns_a_row", heading="beyond, ns a row", format=",.1f"),
+    Column(key="beyond_path_us_a_tuple", heading="beyond, µs a tuple", format=".2f"),
 )
 
 
@@ -129,6 +131,7 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
         "query": known["name"],
         "pattern": known["pattern"],
         "data": known["data"],
+        "kind": "edges",
         "rows": run.rows_added + run.rows_removed,
         "rows_added": run.rows_added,
         "rows_removed": run.rows_removed,
@@ -193,6 +196,7 @@ def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings)
         "query": known["name"],
         "pattern": text,
         "data": known["data"],
+        "kind": "paths",
         "rows": rows,
         "rows_added": runs[0].rows_added,
         "rows_removed": runs[0].rows_removed,
@@ -200,6 +204,7 @@ def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings)
         "path_seconds": path_seconds,
         "path_rows": alone[0].rows_added + alone[0].rows_removed,
         "beyond_path_ns_a_row": (seconds - path_seconds) / rows * 1e9 if rows else None,
+        "beyond_path_us_a_tuple": (seconds - path_seconds) / stream.table.num_rows / MICROSECOND,
         "latency_p50_us": min(run.latency_p50_us for run in runs),
         "latency_p99_us": min(run.latency_p99_us for run in runs),
     }
