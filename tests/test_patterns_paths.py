@@ -556,3 +556,12 @@ def test_what_a_restored_root_brings_waits_for_a_report():
                 total[values] += 1 if op == "+" else -1
             assert +total == wanted
     assert restored
+
+
+def test_tuples_that_only_paths_read_are_timed():
+    engine = rpq.Engine(rpq.Query("?x a+ ?y . ?y b+ ?z . ?z c ?u", window=W, name="q"))
+    for first in range(0, 60, 10):
+        engine.push_rows([(n, n + 1, "abd"[n % 3], 1) for n in range(first, first + 10)], collect=False)
+    figures = engine._evaluation.running.named("q").figures()
+    assert figures.latency.sum() == 40  # and none of those that nobody reads
+    assert 0 < engine.statistics("q").latency_p50_us <= engine.statistics("q").latency_p99_us

@@ -139,6 +139,27 @@ def test_the_product_of_parts_stops_early():
         assert caught.value.changes.rows() == []
 
 
+def test_a_distinct_product_is_not_counted_to_its_end_when_it_is_registered():
+    """Eight thousand million solutions: it is refused after hardly more than the limit, and the engine goes on."""
+    count = 2_000
+    engine = rpq.Engine(rpq.Query("b|c|d", window=W, name="first"), max_rows=10_000)
+    for label in "bcd":
+        names = [f"{label}{n}" for n in range(count)]
+        engine.push(source=["hub"] * count, target=names, label=[label] * count, timestamp=[1] * count, collect=False)
+    for distinct in (True, False):
+        late = rpq.Query("?u b ?z . ?y c ?w . ?p d ?q", window=W, name="late", distinct=distinct)
+        with pytest.raises(rpq.RowLimitError, match="registering it would bring") as caught:
+            engine.register(late)
+        assert 10_000 < caught.value.number < 11_000
+        # Of two meanings, too.
+        engine.push_rows([("hub", "30", "d", 1), ("hub", '"30"', "d", 1)], collect=False)
+        with pytest.raises(rpq.RowLimitError):
+            engine.register(rpq.Query('?u b ?z . ?y c ?w . ?p d \'"30"\'', window=W, name="late", distinct=distinct))
+    few = rpq.Query("?u b ?z . ?y c c1 . hub d ?q", window=W, name="few", select=["u", "y"], distinct=True)
+    assert short(engine.register(few)) == [("few", "hub", "hub", 1, "+")]
+    engine._check()
+
+
 @pytest.mark.parametrize("distinct", [False, True])
 def test_as_many_rows_of_a_product_as_are_allowed_are_told(distinct):
     query = rpq.Query("?u b ?z . ?y c ?w", window=W, name="q", select=["z", "w"], distinct=distinct)

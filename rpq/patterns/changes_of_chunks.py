@@ -32,6 +32,7 @@ def merged(found: Sequence[tuple[int, PathDelta]], *, before: int | None = None)
             first=changes.first[:kept],
             end=changes.end[:kept],
             pairs=changes.pairs,
+            spent=changes.spent,
         )
     return changes
 
@@ -47,6 +48,7 @@ def _changes(number: int, delta: PathDelta) -> Changes:
         first=first,
         end=delta.ends,
         pairs=delta.pairs,
+        spent=NO_CHANGES.spent,
     )
 
 
@@ -55,8 +57,8 @@ def _joined(parts: Sequence[Changes]) -> Changes:
     moved = [
         part._replace(first=part.first + begin, end=part.end + begin) for part, begin in zip(parts, begins, strict=False)
     ]
-    order, time, sign, relation, first, end, pairs = (np.concatenate(columns) for columns in zip(*moved, strict=True))
+    order, time, sign, relation, first, end, pairs, spent = (np.concatenate(columns) for columns in zip(*moved, strict=True))
     # An index brings what it grows at the beginning before everything else, and nothing leaves before what it had. Of one
     # event what leaves is first.
     rank = np.lexsort((sign, time, order))
-    return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs)
+    return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, spent)

@@ -6,18 +6,20 @@ last of a chunk. Here they become, for each part, runs one after the other with 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from rpq.arrays import reserve
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns import tables
 from rpq.patterns.tables import RUN, RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, RUN_TIME, RUN_VALUES, Output
 
 
 class PartRows(NamedTuple):
-    """The rows of one part: `runs` of them in order, and their `values`, row by row."""
+    """The rows of one part: `runs` of them in order, and their `values`, row by row; none where they were only counted."""
 
     runs: np.ndarray  # int64 (run, RUN)
     values: np.ndarray  # int32
@@ -43,6 +45,7 @@ class Delivered:
         self._count = 0
         self._expected = 0  # values, as of the last chunk whose memory was given away
         self._runs: list[np.ndarray] = []
+        self._bytes_of_runs = 0
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -50,7 +53,7 @@ class Delivered:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self._values.nbytes + sum(runs.nbytes for runs in self._runs)
+        return self._values.nbytes + self._bytes_of_runs
 
     @property
     def row_count(self) -> int:
@@ -60,23 +63,28 @@ class Delivered:
     def clear(self) -> None:
         """Forget all of them."""
         self._runs.clear()
-        self._count = 0
+        self._count = self._bytes_of_runs = 0
 
-    def take(self, output: Output) -> None:
-        """Keep a copy of what is in the output."""
+    def take(self, output: Output, *, kept: Collection[int] | None = None) -> None:
+        """Keep a copy of what is in the output; with `kept` of these parts alone, and of others how many rows there are."""
         runs = output.runs[: output.state[tables.RUNS] * RUN].reshape(-1, RUN).copy()
         if runs[-1, RUN_ROWS] == 0:  # the last one may have come to nothing
             runs = runs[:-1]
         if not len(runs):
             return
-        end = self._count + int(output.state[tables.VALUES])
+        found = output.values[: output.state[tables.VALUES]]
+        if kept is not None:
+            found = _of_parts(runs, found, kept)
+        end = self._count + len(found)
         if end > len(self._values):
-            values = np.empty(max(2 * end, self._expected), np.int32)
+            room = max(2 * end, self._expected)
+            values = reserve.rows.take(4 * room).view(np.int32)
             values[: self._count] = self._values[: self._count]
             self._values = values
-        self._values[self._count : end] = output.values[: output.state[tables.VALUES]]
+        self._values[self._count : end] = found
         runs[:, RUN_VALUES] += self._count
         self._runs.append(runs)
+        self._bytes_of_runs += runs.nbytes
         self._count = end
 
     def rows_of_event(self, order: int, time: int, is_own: np.ndarray | None) -> dict[int, int]:
@@ -124,6 +132,19 @@ class Delivered:
             int(runs[begin, RUN_QUERY]): PartRows(runs[begin:end], values[at:until])
             for (begin, end), (at, until) in zip(pairwise(cuts), pairwise(places), strict=True)
         }
+
+
+def _of_parts(runs: np.ndarray, values: np.ndarray, kept: Collection[int]) -> np.ndarray:
+    """The values of the runs of some parts; where those of all runs begin is changed to fit them."""
+    if not kept:
+        runs[:, RUN_VALUES] = 0
+        return values[:0]
+    begins, ends = runs[:, RUN_VALUES].copy(), np.append(runs[1:, RUN_VALUES], len(values))
+    is_left_out = np.isin(runs[:, RUN_QUERY], [*kept], invert=True)
+    ends[is_left_out] = begins[is_left_out]
+    lengths = ends - begins
+    runs[:, RUN_VALUES] = np.cumsum(lengths) - lengths
+    return _gathered(values, begins, ends)[: lengths.sum()]
 
 
 def events_of(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

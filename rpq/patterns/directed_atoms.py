@@ -72,6 +72,8 @@ def directed(atoms: Sequence[Atom]) -> list[DirectedAtom]:
 
 def _edge(atom: Atom) -> DirectedAtom | None:
     """An atom that reads the edges of one label; None for others. The empty path joins nothing, so `a?` is `a`."""
+    if atom.edge is not None:
+        return DirectedAtom(*atom.edge)
     expression = _without_empty_word(atom.expression)
     if isinstance(expression, Label):
         return DirectedAtom(atom.subject, expression.name, atom.object)

@@ -70,6 +70,7 @@ from rpq.patterns.tables import (
     STRIDE,
     SUPPORT,
     TIME_WINDOW,
+    TIMED,
     TUPLE,
     UNNUMBERED,
     WINDOW,
@@ -380,8 +381,10 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
             relations.reader_first[label] < relations.reader_first[label + 1]
             or relations.numbered_first[label] < relations.numbered_first[label + 1]
         )
+        spent = changes.spent[i] if i < state[TIMED] else np.int64(0)
+        is_timed = is_read or spent != 0
         if state[PHASE] == CROSSING:
-            if is_read and state[STARTED] == 0:
+            if is_timed and state[STARTED] == 0:
                 state[STARTED] = now if now != 0 else cycles()
             time = tuples.timestamp[i]
             if i + AHEAD < count:
@@ -429,9 +432,9 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
             code = change_derived(relations, plans, output, changes)
             if code != DONE:
                 return code
-        if is_read:
+        if is_timed:
             now = np.int64(cycles())
-            count_ticks(plans.latency, now - state[STARTED])
+            count_ticks(plans.latency, now - state[STARTED] + spent)
             state[STARTED] = 0
         state[READ] = 0
         state[PHASE] = CROSSING

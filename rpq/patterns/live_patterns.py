@@ -25,6 +25,7 @@ NO_CHANGES = Changes(
     first=_NO_EVENTS,
     end=_NO_EVENTS,
     pairs=_NO_EVENTS,
+    spent=_NO_EVENTS,
 )
 """Derived relations stay as they are."""
 _NO_CHANGES = view(NO_CHANGES)
@@ -47,7 +48,7 @@ class LivePatterns:
     """The relations of a store under the plans of tables.
 
     `deliver` is called with each piece of the output. With `chooses` queries get support lists where they are worth it.
-    `guard` is called before more memory is taken, and may raise.
+    `guard` is called before more memory is taken, with what for (a `NEED_` code), and may raise.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class LivePatterns:
         values: int = 1 << 20,
         runs: int = 1 << 14,
         chooses: bool = True,
-        guard: Callable[[], None] | None = None,
+        guard: Callable[[int], None] | None = None,
     ) -> None:
         values = max(values, 2 * tables.SLOTS)  # a row fits in any case
         self.store = store
@@ -104,7 +105,8 @@ class LivePatterns:
         state[[tables.CHANGE, tables.CHANGES]] = 0, count
         state[tables.CHANGE_ORDER] = changes.order[0] if count else NEVER
         state[tables.CHANGE_PAIR] = changes.first[0] if count else 0
-        return view(changes) if count else _NO_CHANGES
+        state[tables.TIMED] = len(changes.spent)
+        return view(changes) if count or len(changes.spent) else _NO_CHANGES
 
     def answers(self, query: int) -> None:
         """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and what joining them costs).
@@ -135,7 +137,7 @@ class LivePatterns:
         while (code := ready(*self._views(), *arguments)) != DONE:
             if self.guard is not None:
                 try:
-                    self.guard()
+                    self.guard(int(code))
                 except BaseException:
                     self._hand_over()  # the rows of tuples before
                     raise

@@ -200,6 +200,8 @@ class PathRelations:
         self._idle: list[int] = []
         self._vertices = 0
         self._graph: SnapshotGraph | None = None
+        self.spent = np.zeros(1, np.int64)
+        """Cycles that each tuple of the last chunk took in all indexes."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -276,8 +278,12 @@ class PathRelations:
         """Apply a chunk; what it changes, or with a failure what its tuples before a place of it do, and that place."""
         found: list[tuple[int, PathDelta]] = []
         failure, place = None, len(chunk.timestamp)
+        if place > len(self.spent):
+            self.spent = np.zeros(max(place, 2 * len(self.spent)), np.int64)
+        self.spent[:place] = 0
         for relation in self._held.values():
             relation.is_loaded = True
+            relation.index.add_cycles_to(self.spent, place)
             if None not in relation.needs:
                 try:
                     found += self._grown(relation, self._candidates(relation, chunk))

@@ -29,6 +29,9 @@ from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
 
+_PIECES = 4
+"""For so many pieces of rows memory is asked for at once."""
+
 
 class Place(NamedTuple):
     """Which part of which meaning of a pattern."""
@@ -77,6 +80,7 @@ class PatternHost:
         self.is_delete = np.zeros(0, np.uint8)
         """Of the last chunk, which tuples are deletes."""
         self.vertex_room = 0
+        self.keeps_rows = True
         self.division = Division(1, resources.share)  # threads do not divide it
         self.is_own = np.ones(0, bool)
         """Which vertices are this share's; the first column of a row decides."""
@@ -102,12 +106,17 @@ class PatternHost:
         self._most_answers: int | None = None
         self._parts: dict[int, tuple[str, Place]] = {}
         self._told: set[int] = set()  # parts whose rows are the rows of their query
+        self._untold: set[int] = set()  # the others
+        self._granted = 0  # bytes of what is delivered, of which the guard knows
         self._numbers = 0
         self._origins = 0
 
     @property
     def latency(self) -> np.ndarray:
-        """Tuples that some pattern reads, by the ticks that they took all patterns together: int64[LATENCY_BUCKETS]."""
+        """Tuples that some pattern reads, by the ticks that they took all patterns together: int64[LATENCY_BUCKETS].
+
+        Those that they took in the indexes of paths included.
+        """
         return self.tables.plans.latency
 
     # --- queries ---------------------------------------------------------------------------------------------
@@ -133,11 +142,11 @@ class PatternHost:
     def add_part(self, name: str, place: Place, part: Part, *, explicit: bool, told: bool) -> int:
         """Let changes of a part of a query's pattern be enumerated from now on; its number.
 
-        `told`: its rows are those that the query tells, so the guard on rows counts them as they are found.
+        `told`: its rows are those that the query tells, so the guard on rows counts them as they are found, and where no
+        rows are kept they are only counted.
         """
         self._numbers += 1
-        if told:
-            self._told.add(self._numbers)
+        (self._told if told else self._untold).add(self._numbers)
         self.tables.add(self._numbers, part, explicit=explicit)
         self._parts[self._numbers] = name, place
         return self._numbers
@@ -151,6 +160,7 @@ class PatternHost:
         self.tables.remove(number)
         del self._parts[number]
         self._told.discard(number)
+        self._untold.discard(number)
 
     def rows_of_part(self, number: int, *, most: int | None = None) -> PartRows:
         """All rows of a part that there are now; where they are more than `most`, only some more than that.
@@ -194,8 +204,11 @@ class PatternHost:
     def _take(self, live: LivePatterns) -> None:
         """Keep what was delivered. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
-        self._sink.take(output)
-        if self._sink is not self._delivered:
+        is_of_stream = self._sink is self._delivered
+        # Which rows are a share's own, their first values tell.
+        only_counts = is_of_stream and not self.keeps_rows and self.division.is_whole
+        self._sink.take(output, kept=self._untold if only_counts else None)
+        if not is_of_stream:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
             return
@@ -259,11 +272,11 @@ class PatternHost:
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `LimitError`."""
         self._delivered.clear()
-        self._most_rows = 0
+        self._most_rows = self._granted = 0
         count = len(chunk.timestamp)
         if self.paths:
             changes, failure, place = self.paths.apply(chunk, tuples, edges)
-            self._live.apply_view(tuples, place, changes)
+            self._live.apply_view(tuples, place, changes._replace(spent=self.paths.spent[:place]))
             if failure is not None:
                 raise failure
             for tally in self._tallies.values():
@@ -295,7 +308,7 @@ class PatternHost:
     def advance(self, time: int) -> list[tuple[str, Delta]]:
         """Move the stream time without a tuple; the rows. Raises `LimitError`."""
         self._delivered.clear()
-        self._most_rows = 0
+        self._most_rows = self._granted = 0
         self._live.advance(time, self.paths.advance(time))
         for tally in self._tallies.values():
             tally.advance(time)
@@ -320,10 +333,18 @@ class PatternHost:
         """Tell the guard that `size` bytes more are about to be taken, without a tuple; it may refuse."""
         self._guard(5 * size, 0)  # of what a guard is asked for, four fifths are thought to be there
 
-    def _ask_for_memory(self) -> None:
-        """Tell the guard that more memory is about to be taken; it may refuse."""
+    def _ask_for_memory(self, need: int) -> None:
+        """Tell the guard that more memory is about to be taken, where it does not know of it; it may refuse.
+
+        `need` is what a kernel returned.
+        """
+        delivered, piece = self._delivered.nbytes, self._live.nbytes
+        if need == tables.NEED_OUTPUT and delivered + piece <= self._granted:
+            return  # to add up what is held takes as long as some thousand rows
         held = self.nbytes
-        self._guard(held + held // 4, int(self.tables.plans.state[tables.TUPLE]))
+        more = max(held // 4, _PIECES * piece)
+        self._guard(held + more, int(self.tables.plans.state[tables.TUPLE]))
+        self._granted = delivered + more
 
     def _check(self) -> None:
         """Assert the structural invariants. O(everything)."""

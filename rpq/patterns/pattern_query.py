@@ -98,7 +98,8 @@ class RunningPattern(RunningQuery):
         self._origin = self._host.new_origin() if resources.is_late else 0
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
-        self._enter()
+        # Its windows are loaded next, and everything is counted then.
+        self._enter(most=0)
 
     @property
     def _is_netted(self) -> bool:
@@ -189,8 +190,8 @@ class RunningPattern(RunningQuery):
         """Its labels, to the tally."""
         return (*self._labels, *(derived.content.words for derived in self._derived))
 
-    def _enter(self) -> None:
-        """Take relations and put plans in."""
+    def _enter(self, *, most: int | None = None) -> None:
+        """Take relations and put plans in; `most` as `resolve`."""
         for content in self._edge_contents:
             self._host.relations.take(content)
         self._derived = self._what_paths_read()
@@ -201,7 +202,7 @@ class RunningPattern(RunningQuery):
             self.set_labels(*self._host.relations.labels())
         self._counted_before = self._counted()
         self._latency_before = self._host.latency.copy()
-        self.resolve()
+        self.resolve(most=most)
 
     def leave(self) -> None:
         """Let go of relations and plans."""
@@ -210,6 +211,7 @@ class RunningPattern(RunningQuery):
         del self._host.members[self.question.name]
 
     def _withdraw(self) -> None:
+        self._solutions.clear()
         for meaning in [*self._parts]:
             self._take_out(meaning)
         self._ids.clear()
@@ -220,10 +222,11 @@ class RunningPattern(RunningQuery):
         for content in self._edge_contents:
             self._host.relations.release(content)
 
-    def resolve(self) -> None:
+    def resolve(self, *, most: int | None = None) -> None:
         """Put in the plans of meanings all of whose constants are vertices now; take out those of others.
 
         A meaning of which a constant has no id or another one has no solutions: the vertex it was had no edge left.
+        Where there are more than `most` solutions not all are counted, and they have to be before anything changes.
         """
         for number, meaning in enumerate(self._meanings):
             ids = {name: self._host.constants.id_of(name) for name in meaning.names}
@@ -231,9 +234,9 @@ class RunningPattern(RunningQuery):
                 self._take_out(number)
                 self._ids[number] = ids
                 if None not in ids.values():
-                    self._put_in(number)
+                    self._put_in(number, most)
 
-    def _put_in(self, number: int) -> None:
+    def _put_in(self, number: int, most: int | None) -> None:
         relation: dict[str | PathRead, int] = {content.label: self._host.relations[content] for content in self._joined}
         relation |= {derived.read: self._host.paths[derived.content].number for derived in self._derived}
         ids = self._ids[number]
@@ -247,24 +250,24 @@ class RunningPattern(RunningQuery):
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
         # What expires silently has to be known where it is counted, or may come back in the same event.
         explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
-        is_told = self._is_direct and not self._is_netted and self._most_rows is not None
+        is_told = self._is_direct and not self._is_netted and self.question.report == "change"
         name = self.question.name
         self._parts[number] = [
             (self._host.add_part(name, Place(number, place), part, explicit=explicit, told=is_told), part)
             for place, part in enumerate(parts)
         ]
-        self._count_solutions(number)
+        self._count_solutions(number, most=most)
 
     def _take_out(self, number: int) -> None:
         for part, _ in self._parts.pop(number, []):
             self._host.remove_part(part)
         self._solutions.drop(number)
 
-    def _count_solutions(self, number: int) -> None:
-        """Have the solutions of a meaning as the relations have them now."""
+    def _count_solutions(self, number: int, *, most: int | None) -> None:
+        """Have the solutions of a meaning as the relations have them now; of more than `most` not all."""
         if self._is_direct:
             return
-        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number))
+        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number), most=most)
 
     def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
         return [part.columns for _, part in self._parts[meaning]]
@@ -315,11 +318,13 @@ class RunningPattern(RunningQuery):
         self._host.advance(time)
         if chunk is not None:
             self._fill(chunk, slides[0], is_checked=quiet)
+        # More than these will be refused.
+        most = None if quiet or chunk is None or not self._host.division.is_whole else self._most_rows
+        self._solutions.clear()
         for number in self._parts:
-            self._count_solutions(number)
+            self._count_solutions(number, most=most)
         if quiet or chunk is None:
             return []
-        most = self._most_rows if self._host.division.is_whole else None  # more than these will be refused
         ids = self._own(self._ids_of_answers(most=most))
         return [self._told(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
 
@@ -354,6 +359,8 @@ class RunningPattern(RunningQuery):
             return self._delta_of_solutions(found)
         ((runs, values),) = found.values()
         last, ends = events_of(runs)
+        if not len(values):
+            return self._counted_alone(last, ends)
         ids = values.reshape(-1, len(self.question.columns))
         if not self._host.division.is_whole:
             ids, ends, some = self._own_of(ids, ends)
@@ -394,9 +401,20 @@ class RunningPattern(RunningQuery):
         return ids[own], ends[some], some
 
     def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
-        delta = Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True)
-        if len(ends) == 1:
-            self._rows[0 if kinds[0] > 0 else 1] += ends[0]
+        return self._note(
+            Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True)
+        )
+
+    def _counted_alone(self, last: np.ndarray, ends: np.ndarray) -> Delta:
+        """As many rows as runs say, which nobody wants to see; `last` is the last run of each event."""
+        kinds = last[:, tables.RUN_SIGN].astype(np.int8)
+        orders = last[:, tables.RUN_ORDER]
+        return self._note(Delta(ids=None, times=last[:, tables.RUN_TIME], ends=ends, kinds=kinds, orders=orders))
+
+    def _note(self, delta: Delta) -> Delta:
+        """A delta that is told, its rows counted."""
+        if len(delta.ends) == 1:
+            self._rows[0 if delta.kinds[0] > 0 else 1] += delta.ends[0]
         else:
             self._rows += delta.counts()
         return delta

@@ -110,6 +110,12 @@ def _is_apart(bags, products, meaning):
     return True
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _is_limited(state, is_told):
+    """Whether more than `MOST` solutions are too many: not of those that go in silence while others are told."""
+    return state[MOST] >= 0 and (is_told or state[TELLS] == 0)
+
+
 @njit(cache=True, nogil=True)
 def _combine(bags, products, told, meaning, part, amount, is_told):
     """Make all combinations with the entry `at[part]` (of no part: all there are), each `amount` times its count."""
@@ -131,7 +137,7 @@ def _combine(bags, products, told, meaning, part, amount, is_told):
                 products.solution[column] = bags.rows[entry * stride + products.select[2 * column + 1]]
             if state[DISTINCT] != 0:
                 state[TURNED] += add_in_event(bags, 0, products.solution, 0, times)
-                if is_told and state[MOST] >= 0 and state[TURNED] > state[MOST]:
+                if _is_limited(state, is_told) and state[TURNED] > state[MOST]:
                     state[STOPPED] = 1
                     return
             elif is_told:
@@ -217,7 +223,7 @@ def change_parts(bags, products, told, runs, count, values, room):
         while state[AT_ROW] < runs[run + ROWS] and state[STOPPED] == 0:
             needed = _combinations(bags, products, meaning, part)
             if state[DISTINCT] != 0 or not is_told:
-                if is_told and state[MOST] >= 0:
+                if _is_limited(state, is_told):
                     needed = min(needed, state[MOST] + 1 - state[TURNED])  # an entry that is new is a solution that is
                 state[NEEDED] = 1 + (needed if state[DISTINCT] != 0 else 0)
             else:

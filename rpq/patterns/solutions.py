@@ -79,8 +79,14 @@ class Solutions:
 
     # --- meanings --------------------------------------------------------------------------------------------
 
-    def put(self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray]) -> None:
-        """Have a meaning, with the rows that its parts have: (row, column) of int32 for each."""
+    def put(
+        self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], *, most: int | None = None
+    ) -> None:
+        """Have a meaning, with the rows that its parts have: (row, column) of int32 for each.
+
+        Where these make more than `most` solutions, under DISTINCT only some more than that are counted, and what is held is
+        of no use but to tell `answers` that there are so many, and for `clear`.
+        """
         self.drop(meaning)
         self._have_parts(columns)
         self._products.parts[meaning] = len(columns)
@@ -89,14 +95,20 @@ class Solutions:
             values = np.ascontiguousarray(some).reshape(-1)
             while not self._call(add_all, self._bag(meaning, part), values, at, len(some)):
                 self._bags.have_room(1)
-        self._change_silently(meaning, len(columns) - 1, rows[-1], 1)
+        self._change_silently(meaning, len(columns) - 1, rows[-1], 1, most=most)
+
+    def clear(self) -> None:
+        """Have no meaning any more. O(1)."""
+        if self._held is not None:
+            self._held = None
+            self._products.parts[:] = 0
 
     def drop(self, meaning: int) -> None:
         """Have it no more."""
         if self._held is None or not self._products.parts[meaning]:
             return
         if np.count_nonzero(self._products.parts) == 1:
-            self._held = None
+            self.clear()
             return
         last = int(self._products.parts[meaning]) - 1
         rows, counts = self._bags.rows(self._bag(meaning, last))
@@ -137,9 +149,11 @@ class Solutions:
         rows = told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
         return rows, told.events.reshape(-1, products.EVENT)[: state[products.EVENTS_TOLD]]
 
-    def _change_silently(self, meaning: int, part: int, rows: np.ndarray, sign: int) -> None:
+    def _change_silently(
+        self, meaning: int, part: int, rows: np.ndarray, sign: int, *, most: int | None = None
+    ) -> None:
         """Let rows of a part come, which are there already, or go with their meaning."""
-        self._products.state[products.MOST] = -1
+        self._products.state[products.MOST] = -1 if most is None else most
         run = np.array([[1, 0, sign, meaning, part, 0, len(rows)]], np.int64)
         self._change(run, np.ascontiguousarray(rows).reshape(-1), tells=False, explicit=True)
 

@@ -4,7 +4,8 @@ What the join costs beyond its rows is the values that it looks at; what support
 add and take out. Both are counted, over as many changes of edges as making the lists costs, so that a wrong guess
 costs a part of what has been done anyway. A query that looks at many more values than it has changes and rows gets
 them on trial; it keeps them where they at least halve its work. A trial that failed is repeated after twice as many
-changes, so trials cost less and less: a stream may change.
+periods, so trials cost less and less; and at once where a change has come to cost twice what it did before that trial,
+since what a hub costs grows with the stream and what its lists cost does not.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ class _Record:
     """What was measured of a query when its period began."""
 
     changes: int
-    periods: int = 1
-    """How many it lasts."""
+    failures: int = 0
+    """Trials that came to nothing."""
+    rest: int = 0
+    """Periods until the next one."""
+    cost_of_failure: float = 0.0
+    """What a change cost before the last one."""
     cost_before: float | None = None
     """Work a change without support lists, while they are on trial."""
     kept_cost: float = 0.0
@@ -58,9 +63,8 @@ class SupportChoice:
         self._records = {query: record for query, record in self._records.items() if query in queries}
         for query in queries:
             record = self._records.setdefault(query, _Record(changes - period))
-            if changes - record.changes >= period * record.periods:
-                self._decide(query, record, changes - record.changes)
-                record.changes = changes
+            self._decide(query, record, changes - record.changes)
+            record.changes = changes
 
     def _changes(self) -> int:
         """Changes of edges so far."""
@@ -79,7 +83,7 @@ class SupportChoice:
             if record.cost_before is not None:
                 return f"on trial, because without them it took {record.cost_before:,.1f} a change"
             return f"kept, because they at least halve the work, which was {record.kept_cost:,.1f} a change: {kept}"
-        if record.periods > 1:
+        if record.failures:
             return f"tried, and given up: they did not halve the work; tried again when that may have changed: {cost}"
         return f"none: {cost}, so there is nothing to gain"
 
@@ -88,12 +92,16 @@ class SupportChoice:
         cost = (work.looks + ENTRY * work.entries) / changes
         record.measured = work.looks / changes, work.rows / changes, work.entries / changes
         if not self.tables.has_supports(query):
-            if work.looks > LOOKS_A_CHANGE * changes + LOOKS_A_ROW * work.rows and self.tables.support(query, True):
+            record.rest -= 1
+            is_due = record.rest <= 0 or cost > 2 * record.cost_of_failure
+            is_worth_it = work.looks > LOOKS_A_CHANGE * changes + LOOKS_A_ROW * work.rows
+            if is_due and is_worth_it and self.tables.support(query, True):
                 record.cost_before = cost
         elif record.cost_before is not None:
             if cost > record.cost_before / 2:
                 self.tables.support(query, False)
-                record.periods *= 2
+                record.failures += 1
+                record.rest, record.cost_of_failure = 1 << min(record.failures, 32), record.cost_before
             record.kept_cost = record.cost_before
             record.cost_before = None
         elif cost > 2 * record.kept_cost:

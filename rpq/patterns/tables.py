@@ -230,7 +230,8 @@ CHANGE_ORDER = 20  # the order of the next one, no tuple's if there is none
 CHANGE_PAIR = 21  # which of its pairs is next
 DERIVING = 22  # 1: the changing edge is one of these pairs
 STARTED = 23  # the cycle counter when the current tuple began; 0 it has not, or no relation reads it
-PLAN_STATE = 24
+TIMED = 24  # tuples of which `Changes.spent` tells how long they took already
+PLAN_STATE = 25
 
 # Values of `Plans.state[PHASE]`.
 CROSSING, EVICTING, LEAVING, CHANGING = range(4)
@@ -312,6 +313,7 @@ class Changes(NamedTuple):
     first: np.ndarray  # int64: of its edges, in `pairs`
     end: np.ndarray  # int64
     pairs: np.ndarray  # int64: source << 32 | target
+    spent: np.ndarray  # int64 a tuple: ticks that it took in the indexes of paths
 
 
 class Tuples(NamedTuple):

@@ -145,11 +145,16 @@ class Worker(Protocol):
         """Assert the invariants."""
 
 
+_NO_VERTICES = np.zeros(0, np.int32)
+
+
 class Host(Protocol):
     """What all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
 
     vertex_room: int
     """Vertex ids below can be used."""
+    keeps_rows: bool
+    """Whether rows are told. Where not, deltas may lack them, and only say how many there are."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
         """Take in label ids with their names, before the queries do. O(labels)."""
@@ -242,7 +247,7 @@ class RunningQuery(ABC):
 
     def held_vertices(self) -> np.ndarray:
         """The ids of vertices that it names though no edge of the graph may: nobody else is given them."""
-        return np.zeros(0, np.int32)
+        return _NO_VERTICES
 
     def leave(self) -> None:
         """Let go of what is held for this query alone, also by the host."""

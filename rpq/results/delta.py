@@ -30,7 +30,8 @@ class Delta:
     the order of the chunk: twice the number of its tuple, plus one unless it is a boundary that this tuple crosses. The
     arrays may be a worker's own, which its next call overwrites; with `is_lasting` the rows are not.
 
-    `times`, `ends` and `orders` are int64, `kinds` int8. One is made for nearly every single tuple, so it is a plain class.
+    Without `ids` the rows are only counted. `times`, `ends` and `orders` are int64, `kinds` int8. One is made for nearly
+    every single tuple, so it is a plain class.
     """
 
     __slots__ = ("_ids", "ends", "is_lasting", "kinds", "orders", "times")
@@ -59,7 +60,9 @@ class Delta:
         return self._ids
 
     def __len__(self) -> int:
-        return len(self.ids.values)
+        if self._ids is None:
+            return int(self.ends[-1]) if len(self.ends) else 0
+        return len(self._ids.values)
 
     def as_lists(self) -> list[tuple[int, ...]]:
         """The rows, each with its ids in the order of the columns: where there are few."""

@@ -1,9 +1,10 @@
 """Columns of Arrow, filled by kernels: a name for each id of a row, and for each row what its event has.
 
-Arrow's own way, to take from the names by an index, copies text by text and needs the ids of a column side by side. Here a
-short name lies in a slot of sixteen bytes with its length, and is one load and one store, what is too much being overwritten
-by the next. Columns are made a piece of rows at a time, whose ids stay in the cache for all of them, and the pieces
-lie in one region: new memory costs more than writing to it, least where much is asked for at once.
+Arrow's own way, to take from the names by an index, copies text by text and needs the ids of a column side by side. Here
+names lie in slots of as many times sixteen bytes as the longest needs, with their lengths, and one of up to sixteen is one
+load and one store, what is too much being overwritten by the next. Columns are made a piece of rows at a time, whose ids
+stay in the cache for all of them, and the pieces lie in regions that are used again (`rpq/arrays/reserve.py`): new memory
+costs more than writing to it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
+from rpq.arrays import reserve
 from rpq.compiled.kernel_cache import njit
 
 PIECE = 1 << 16
 """Rows of a batch, at most."""
-_SLOT = 16
-"""Bytes of a slot; the last one is the length of the text in those before."""
+_VECTOR = 16
+"""Bytes that are copied at once; the last one of a slot is the length of the text in those before."""
+_LARGEST_SLOT = 64
 _ALIGNED = 64
 _OFFSETS = np.iinfo(np.int32).max
 _MOST_TEXT = np.iinfo(np.int32).max
@@ -34,7 +37,7 @@ class Region:
     """Memory for columns, which take theirs one after the other."""
 
     def __init__(self, size: int) -> None:
-        self._memory = np.empty(size, np.uint8)
+        self._memory = reserve.rows.take(size)
         self._buffer = pa.py_buffer(self._memory)
         self._taken = 0
 
@@ -74,9 +77,10 @@ class Names:
             self._ends = _read_only(ends, np.int32)[names.offset : names.offset + len(names) + 1]
             self._data = _read_only(data if data is not None and data.size else b"\0", np.uint8)
             longest = int(np.diff(self._ends).max(initial=0))
-            if longest < _SLOT:
-                self._slots = np.empty(len(names) * _SLOT, np.uint8)
-                _fill_slots(self._ends, self._data, self._slots)
+            if longest < _LARGEST_SLOT:
+                self._slot = (longest // _VECTOR + 1) * _VECTOR
+                self._slots = np.empty(len(names) * self._slot, np.uint8)
+                _fill_slots(self._ends, self._data, self._slots, self._slot)
                 self.bytes_a_row = 4 + longest
 
     def column(self, values: np.ndarray, place: int, first: int, count: int, region: Region) -> pa.Array:
@@ -90,8 +94,8 @@ class Names:
         if self._slots is not None and count * (self.bytes_a_row - 4) <= _MOST_TEXT:
             ends = region.room(count + 1, np.int32)
             held_ends = region.taken(ends)
-            texts = region.room(count * (self.bytes_a_row - 4) + _SLOT, np.uint8)
-            total = _copy_slots(rows, at, width, count, self._slots, ends, texts)
+            texts = region.room(count * (self.bytes_a_row - 4) + _LARGEST_SLOT, np.uint8)
+            total = _copy_slots(rows, at, width, count, self._slots, self._slot, ends, texts)
             return pa.StringArray.from_buffers(count, held_ends, region.taken(texts[:total]))
         if self._ends is not None:
             ends = np.empty(count + 1, np.int32)
@@ -143,11 +147,11 @@ def _read_only(data: pa.Buffer | bytes, kind: type) -> np.ndarray:
 
 @intrinsic
 def _vector_copy(typingctx, target, at, source, start):
-    """Copy the bytes of a slot."""
+    """Copy the bytes of a vector."""
 
     def codegen(context, builder, signature, args):
         to, origin = (context.make_array(signature.args[i])(context, builder, args[i]).data for i in (0, 2))
-        vector = ir.VectorType(ir.IntType(8), _SLOT).as_pointer()
+        vector = ir.VectorType(ir.IntType(8), _VECTOR).as_pointer()
         slot = builder.load(builder.bitcast(builder.gep(origin, [args[3]]), vector))
         slot.align = 1
         builder.store(slot, builder.bitcast(builder.gep(to, [args[1]]), vector)).align = 1
@@ -157,32 +161,43 @@ def _vector_copy(typingctx, target, at, source, start):
 
 
 def _python_copy(target, at, source, start):
-    target[at : at + _SLOT] = source[start : start + _SLOT]
+    target[at : at + _VECTOR] = source[start : start + _VECTOR]
 
 
-_copy_slot = _python_copy if config.DISABLE_JIT else _vector_copy
+_copy = _python_copy if config.DISABLE_JIT else _vector_copy
 
 
 @njit(cache=True, nogil=True)
-def _fill_slots(ends, data, slots):
+def _fill_slots(ends, data, slots, size):
     for name in range(len(ends) - 1):
-        start, length = ends[name], ends[name + 1] - ends[name]
-        for i in range(length):
-            slots[name * _SLOT + i] = data[start + i]
-        slots[name * _SLOT + _SLOT - 1] = length
+        start, length = np.int64(ends[name]), np.int64(ends[name + 1]) - np.int64(ends[name])
+        slot = np.int64(name) * size
+        if start + size <= len(data):
+            for i in range(0, size, _VECTOR):  # with some of the names behind
+                _copy(slots, np.uint64(slot + i), data, np.uint64(start + i))
+        else:
+            for i in range(length):
+                slots[slot + i] = data[start + i]
+        slots[slot + size - 1] = length
 
 
 @njit(cache=True, nogil=True)
-def _copy_slots(rows, at, width, count, slots, ends, texts):
+def _copy_slots(rows, at, width, count, slots, size, ends, texts):
     """Write the names of rows, and where they end; their bytes in all."""
     place, step = np.uint64(at), np.uint64(width)  # unsigned: an index with a sign could count from the end
+    room, vector = np.uint64(size), np.uint64(_VECTOR)
     written = np.uint64(0)
     ends[0] = 0
     for i in range(count):
-        slot = np.uint64(rows[place]) * np.uint64(_SLOT)
+        slot = np.uint64(rows[place]) * room
         place += step
-        _copy_slot(texts, written, slots, slot)
-        written += np.uint64(slots[slot + np.uint64(_SLOT - 1)])
+        length = np.uint64(slots[slot + room - np.uint64(1)])
+        _copy(texts, written, slots, slot)
+        copied = vector
+        while copied < length:
+            _copy(texts, written + copied, slots, slot + copied)
+            copied += vector
+        written += length
         ends[i + 1] = written
     return np.int64(written)
 

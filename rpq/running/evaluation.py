@@ -112,9 +112,13 @@ class Evaluation:
         self.midway = True
         outcome = self.graph.resolve(view_of_chunk, count)
         running = self.running
+        for host in running.hosts:
+            host.keeps_rows = collect
         failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first)
         before = None if failure is None or failure.row is None else failure.row - first
         deltas = self._deltas(before)
+        for host in running.hosts:
+            host.keeps_rows = True
         if running.reports:
             try:
                 deltas = self._reported(deltas, np.maximum.accumulate(chunk.timestamp[:before]))

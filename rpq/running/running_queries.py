@@ -248,7 +248,7 @@ class RunningQueries:
     def held_vertices(self) -> np.ndarray:
         """The ids of vertices that queries name though no edge of the graph may."""
         held = [*(running.held_vertices() for running in self), *(reports.vertices() for reports in self.reports.values())]
-        return np.concatenate([np.zeros(0, np.int32), *held])
+        return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in held if len(vertices))])
 
 
 def refuse_if_lost(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ import rpq
 from rpq.compiled.cycle_counter import ticks_per_second
 from rpq.running.statistics import latency_quantile
 
+FIRST_TUPLES, MOST_TUPLES, FEWEST_TUPLES, MANY_ROWS = 4_096, 16_384, 64, 1 << 19
+"""How a stream is cut, as the command cuts it: what it brings is to be written before it is too much to be held."""
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "maximum": 1.0}
 
 
@@ -57,8 +59,11 @@ class _Watch:
         return watched
 
 
-def run_in_stages(query: rpq.Query, batches: Iterable[pa.RecordBatch], *, to_arrow: bool) -> Stages:
-    """Push batches through a fresh engine; with `to_arrow` the rows of each become a table, which is let go."""
+def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stages:
+    """Push a stream through a fresh engine, `MOST_TUPLES` at a time, fewer where these bring more than `MANY_ROWS` rows.
+
+    With `to_arrow` the rows of each push become a table, which is let go before the next.
+    """
     engine = rpq.Engine(query)
     evaluation = engine._evaluation
     applying, delivering, telling = _Watch(), _Watch(), _Watch()
@@ -69,12 +74,17 @@ def run_in_stages(query: rpq.Query, batches: Iterable[pa.RecordBatch], *, to_arr
     arrow = values = 0
     pushed = 0.0
     started = time.process_time()
-    for batch in batches:
+    first, count = 0, FIRST_TUPLES
+    while first < len(table):
+        batch = table.slice(first, count)
         beginning = time.process_time()
         changes = engine.push(batch, collect=to_arrow)
         pushed += time.process_time() - beginning
         if to_arrow:
             arrow += changes.to_arrow().num_rows
+        first += count
+        count = max(FEWEST_TUPLES, min(MOST_TUPLES, 2 * count, count * MANY_ROWS // max(1, len(changes))))
+        del changes
     total = time.process_time() - started
     figures = engine.statistics()
     if to_arrow and arrow != figures.rows_added + figures.rows_removed:

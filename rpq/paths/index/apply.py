@@ -60,6 +60,7 @@ from rpq.paths.index.layout import (
     SUPPORTS,
     SWEPT,
     TIME,
+    TIMED,
     TUPLE,
     WITNESS,
     WITNESSING,
@@ -328,7 +329,10 @@ def apply_tuples(index, chunk, count):
             if code != DONE:
                 return code
             end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
-        count_ticks(index.latency, cycles() - fields[STARTED])
+        spent = cycles() - fields[STARTED]
+        count_ticks(index.latency, spent)
+        if i < fields[TIMED]:
+            index.spent[i] += spent
         fields[TUPLE] += 1
     return np.int64(DONE)
 

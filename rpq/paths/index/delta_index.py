@@ -228,6 +228,12 @@ class DeltaIndex:
             self.index = index
         self.judge.make_room(vertices, edges)
 
+    def add_cycles_to(self, spent: np.ndarray, count: int) -> None:
+        """Let so many tuples of the next chunks add the cycles that they take to their place in an array (int64)."""
+        self.state[layout.TIMED] = count
+        if self.index.spent is not spent:
+            self.index = self.index._replace(spent=spent)
+
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
         self._begin_output()

@@ -82,6 +82,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
         state=state,
         settings=settings,
         latency=np.zeros(LATENCY_BUCKETS, np.int64),
+        spent=np.zeros(0, np.int64),
     )
 
 

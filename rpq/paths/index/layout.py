@@ -106,7 +106,8 @@ CONFLICTS = 44  # simple paths: how often a root came to be one of them
 ENTERED = 45  # 1: the current insert brought an edge that was not in the window
 SWEPT_TUPLES = 46  # inserts when the last sweep was
 STATICS = 47  # 1: there are static edges, and `Graph.within`
-STATE_FIELDS = 48
+TIMED = 48  # tuples of a chunk whose cycles are added up in `spent`
+STATE_FIELDS = 49
 
 # Fields of `Index.settings`.
 SIZE = 0
@@ -213,6 +214,7 @@ class Index(NamedTuple):
     state: np.ndarray  # int64[STATE_FIELDS]
     settings: np.ndarray  # int64[SETTINGS_FIELDS]
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
+    spent: np.ndarray  # int64 a tuple of a chunk: cycles, to which are added those that it takes here
 
 
 def block_numbers(vertices: int) -> int:
