@@ -57,9 +57,16 @@ class RowsDifferError(Exception):
     """Two runs of the same query over the same stream gave different rows: no figure of theirs counts."""
 
 
-def run_once(query: rpq.Query, batches: Iterable[pa.RecordBatch], *, threads: int = 1) -> Run:
-    """Push batches through a fresh engine and count, as `rpq run` without an output does."""
+def run_once(
+    query: rpq.Query,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    threads: int = 1,
+    static: Sequence[tuple[str, str, str]] = (),
+) -> Run:
+    """Push batches through a fresh engine, which has static edges, and count, as `rpq run` without an output does."""
     engine = rpq.Engine(query, threads=threads)
+    engine.load_static(static)
     cpu = time.process_time()
     for batch in batches:
         engine.push(batch, collect=False)
