@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -87,6 +88,11 @@ def found_by_sparql(pattern: str, columns: tuple[str, ...], edges: set[tuple[int
     store.bulk_extend(pyoxigraph.Quad(node(f"v:{s}"), node(f"l:{label}"), node(f"v:{t}")) for s, label, t in edges)
     words = [atom.split() for atom in pattern.split(" . ")]
     body = " . ".join(f"{subject} <l:{label}> {target}" for subject, label, target in words)
+    return solutions(store, body, columns)
+
+
+def solutions(store: pyoxigraph.Store, body: str, columns: Sequence[str]) -> np.ndarray:
+    """The solutions of a body whose variables are vertices `v:NUMBER`."""
     results = store.query(f"SELECT {' '.join(f'?{name}' for name in columns)} {{ {body} }}")
     text = results.serialize(format=pyoxigraph.QueryResultsFormat.CSV)
     table = pyarrow.csv.read_csv(
@@ -94,6 +100,12 @@ def found_by_sparql(pattern: str, columns: tuple[str, ...], edges: set[tuple[int
     )
     numbers = [pc.utf8_slice_codeunits(table[name], 2).cast(pa.int64()).to_numpy() for name in columns]
     return np.column_stack(numbers) if len(table) else np.zeros((0, len(columns)), np.int64)
+
+
+def answers(engine: rpq.Engine, name: str) -> np.ndarray:
+    """What an engine answers now: a row each."""
+    found = engine.answers(name).to_arrow()
+    return np.column_stack([column.to_numpy() for column in found.columns])
 
 
 def in_order(rows: np.ndarray) -> np.ndarray:
@@ -124,8 +136,7 @@ def test_answers_are_what_sparql_finds_in_the_snapshot(read, patterns, days, day
         engine.push(part._asdict(), collect=False)
         begin, edges = end, snapshot.after(part)
         for query in asked:
-            found = engine.answers(query.name).to_arrow()
-            mine = np.column_stack([column.to_numpy() for column in found.columns])
+            mine = answers(engine, query.name)
             wanted = found_by_sparql(query.expression, query.columns, edges)
             assert np.array_equal(in_order(mine), in_order(wanted)), (query.name, end)
             solutions[query.name] += len(wanted)
