@@ -112,6 +112,16 @@ def test_what_is_known_of_labels_survives_a_restore(tmp_path) -> None:
     restored._check()
 
 
+def test_edges_are_counted_after_queries_over_several_windows_came_and_went() -> None:
+    moment = rpq.Window(size=1, slide=1)
+    engine = rpq.Engine(rpq.Query("a", window=moment), rpq.Query("a/b/c", window=moment))
+    engine.push_rows([("x", "x", "a", 0), ("x", "x", "b", 0)])
+    engine.push_rows([("x", "x", "c", 0)])
+    engine.register(rpq.Query("a", window=rpq.Window(size=1, slide=2), name="later"))
+    engine.unregister("a")
+    assert engine.statistics().edges_live == 3
+
+
 def test_a_large_dictionary_costs_a_chunk_nothing() -> None:
     names = pa.array([f"label {number}" for number in range(100_000)] + ["a"])
     label = pa.DictionaryArray.from_arrays(pa.array([100_000] * 5, pa.int32()), names)

@@ -171,6 +171,7 @@ class SnapshotGraph:
             member=np.zeros(0, np.uint8),
             horizon=np.zeros(0, np.int64),
         )
+        self.horizons.group[:] = 0  # what is beyond the labels given belongs to groups that there are no more
         self.edges.fields[WINDOWS] = len(windows)
         self.edges.fields[GROUPS] = 0
         self.set_labels(np.arange(len(read)), read)
