@@ -14,12 +14,15 @@ Labels are compared character by character: nothing is normalised.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"', "'": "'"}
 """What the character after a backslash stands for in a quoted name (`\\u` and `\\U` apart)."""
 
 _BACKSLASHED = {value: "\\" + key for key, value in ESCAPES.items() if key != "'"}
+_PLAIN = re.compile(r"[A-Za-z0-9_:.\-]*")
+"""What nearly all names are made of, found faster than character by character."""
 _JOINERS = "\u200c\u200d"  # invisible, but part of Persian and Indic words; SPARQL's PN_CHARS has them too
 
 
@@ -49,7 +52,7 @@ def bare_name_end(text: str, start: int) -> int:
     """
     if start >= len(text) or not starts_name(text[start]):
         return start
-    end = start + 1
+    end = _PLAIN.match(text, start + 1).end()  # type: ignore[union-attr]  # it matches nothing, too
     while end < len(text) and continues_name(text[end]):
         end += 1
     while text[end - 1] == ".":

@@ -38,7 +38,9 @@ FLOORS = (
     "rpq.warmup",
     "rpq",
     "rpq.readers",
+    "rpq.kafka",
     "rpq.cli",
+    "rpq.serve",
     "rpq.workloads",
     "rpq.spark",
 )

@@ -26,6 +26,7 @@ from rpq.errors import (
     RpqError,
     StateFormatError,
 )
+from rpq.queries import sparql_home
 from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
@@ -89,6 +90,14 @@ _LAZY = {
     "read_queries": "rpq.queries.query_file",
     "warm_up": "rpq.warmup",
 }
+
+
+def _sparql_query() -> type:
+    found: type = import_module("rpq.sparql.sparql_query").SparqlQuery
+    return found
+
+
+sparql_home.home = _sparql_query
 
 
 def __getattr__(name: str) -> Any:

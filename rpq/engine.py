@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ import numpy as np
 from rpq.compiled.stopwatch import Stopwatch
 from rpq.errors import InputError, LimitError, QueryError, RpqError
 from rpq.paths import path_query
+from rpq.paths.explained_path import PathExplanation
 from rpq.paths.path import Path
 from rpq.patterns import pattern_query
 from rpq.patterns.explained import Explanation
@@ -25,18 +27,26 @@ from rpq.results.answers import Answers
 from rpq.results.changes import Changes
 from rpq.results.naming import columns_of_names
 from rpq.running.evaluation import ChunkRows, Evaluation
+from rpq.running.event_clock import EventClock, over_one_event
+from rpq.running.handlers import Handler, Handlers
+from rpq.running.kept import kept
 from rpq.running.limits import default_limit
-from rpq.running.running_queries import refuse_if_lost
+from rpq.running.lost_edges import refuse_if_lost
 from rpq.running.statistics import Statistics, statistics_of
 from rpq.running.turns import alone
+from rpq.sparql import written_sparql
+from rpq.sparql.explained_sparql import SparqlExplanation
 from rpq.state.engine_state import read_state, write_state
-from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of
+from rpq.state.state_content import EventsState, KeptWindow
+from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of, with_event
+from rpq.stream.event_grouping import end_of_event, whole_events
 from rpq.stream.static_edges import static_columns
-from rpq.stream.stream_time import StreamTime
-from rpq.stream.window import INT64_MAX, AnyWindow
+from rpq.stream.stream_time import StreamTime, windows_of
+from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 kinds.register(path_query.KIND)
 kinds.register(pattern_query.KIND)
+kinds.register(written_sparql.KIND)
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 
@@ -45,7 +55,7 @@ class Engine:
     """Evaluates persistent path queries over one stream.
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` for edges without time
-    - Queries: `queries`, `register`, `unregister`
+    - Queries: `queries`, `register`, `unregister`; `on_change` for functions that are told their rows
     - What holds now: `time`, `answers`, `witness`, `statistics`
     - To go on later: `save`, `restore`
 
@@ -60,6 +70,9 @@ class Engine:
     their zone. `time_unit` (s, ms, us or ns) is the unit of plain numbers, which then go with durations, and of what is
     kept of dates and times: finer ones are floored. Without it these are kept to the nanosecond, which only the
     years 1677 to 2262 are, and a window in one of the two over timestamps of the other is an error.
+
+    `keep` is a window all edges of which are kept, so that any query over it or a smaller one can be registered at any time.
+    Without it an edge is kept while some query reads its label over a window that holds it.
 
     One thread at a time may call an engine; a call while another thread is in one is refused with an `RpqError`.
 
@@ -81,7 +94,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         witness: bool = False,
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         share: tuple[int, int] = (0, 1),
+        events: Literal["window", "alone"] | None = None,
+        keep: Window | None = None,
         _capacity: int = 256,
+        _sharing: Literal["auto", "always", "never"] = "auto",
     ) -> None:
         if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
             raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
@@ -89,7 +105,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {share}")
         if max_rows is not None and (isinstance(max_rows, bool) or not hasattr(max_rows, "__index__") or max_rows < 0):
             raise QueryError(f"max_rows is a whole number of rows, or None for no limit, not {max_rows!r}")
+        if events not in (None, "window", "alone"):
+            raise QueryError(f"events are 'window' or 'alone', or None where each tuple is one, not {events!r}")
+        if events is not None and witness:
+            raise QueryError("an engine whose events have several tuples has no witnesses: leave out witness, or events")
         self._turn = threading.Lock()
+        self._handlers = Handlers()
         self._evaluation = Evaluation(
             threads=int(threads),
             memory_limit=default_limit() if memory_limit is None else memory_limit,
@@ -97,6 +118,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             witness=witness,
             share=share,
             capacity=_capacity,
+            events=events,
+            sharing=_sharing,
         )
         self._times = StreamTime(unit=time_unit)
         self._stopwatch = Stopwatch()
@@ -104,11 +127,20 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self.extra: dict[str, str] = {}
         for query in queries:
             self._evaluation.running.refuse_if_unfit(query)
-        self._times = self._times.asked(queries)
-        self._evaluation.add(*map(self._times.resolved, queries))
+        _refuse_same_names(queries)
+        if keep is not None and events == "alone":
+            raise QueryError("where each event is answered by itself nothing is kept: leave out keep, or events")
+        self._keep = None if keep is None else kept(keep)
+        self._events = events
+        self._clock = EventClock() if events == "alone" else None
         # The queries as they were given: those that run have windows in integers.
         self._asked: dict[str, Query] = {query.name: query for query in queries}
-        self._by_window = _by_window(self._asked)
+        self._by_window = self._windows_asked()
+        self._users_of_windows = Counter(map(windows_of, queries))
+        self._times = self._times.asked(self._by_window.values())
+        if self._keep is not None:
+            self._evaluation.keep(self._times.resolved(self._keep).window)
+        self._evaluation.add(*(self._resolved(query, self._times) for query in queries))
 
     def __repr__(self) -> str:
         names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
@@ -123,15 +155,21 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     # --- tuples ----------------------------------------------------------------------------------------------
 
     @alone
-    def push(self, data: Any = None, *, collect: bool = True, stream: Any = None, **columns: Any) -> Changes:
+    def push(
+        self, data: Any = None, *, collect: bool = True, stream: Any = None, event: Any = None, **columns: Any
+    ) -> Changes:
         """Apply tuples in the order given; the answer changes.
 
         `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may
         also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and
-        stream, text or null. `stream` as one text says that all of these tuples are of that stream. All queries read the
-        merged stream, in which the names play no part: one edge, and a delete removes it, whichever stream brought it.
+        stream, text or null. `stream` as one text says that all of these tuples are of that stream. Paths and
+        patterns read the merged stream, in which the names play no part: one edge, and a delete removes it, whichever stream
+        brought it; a query that reads one ON a stream sees the tuples of that name alone, with their own deletes.
         With `collect=False` changes are counted and not kept. Raises `InputError` at the first tuple that is
         not well-formed, `MemoryLimitError` and `RowLimitError`; `changes` of the error are those of the tuples before it.
+
+        Of an engine with `events` a column event is looked at too: consecutive tuples with equal values in it are one event,
+        those without one an event each. `event=True` says that all of these tuples are one. An event ends with its push.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -144,6 +182,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             data = columns
         elif columns:
             raise InputError("tuples come as one table or as columns by keyword, not as both")
+        if event is not None:
+            if self._events is None:
+                raise InputError(
+                    'events of several tuples need an engine that knows of them: rpq.Engine(…, events="window"), or "alone"',
+                    column="event",
+                )
+            data = with_event(data, event)
         tuple_ = only_tuple(data) if stream is None else None
         if tuple_ is not None:
             return self._push_one(data, *tuple_, collect=collect)
@@ -152,6 +197,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _push(self, data: Any, *, collect: bool, stream: Any = None) -> Changes:
         started = self._stopwatch.start()
         self._usable()
+        has_rows = collect or bool(self._handlers)
         try:
             tuples = columns_of(
                 data,
@@ -159,12 +205,17 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 latest=self._evaluation.running.latest,
                 kind=self._evaluation.vertices.kind,
                 stream=stream,
+                events=self._events is not None,
             )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
         if len(tuples):
             self._times = tuples.times
+        if self._clock is not None and len(tuples):
+            tuples = self._clock.numbered(tuples)
+            self._clock.went_by(tuples)
+            self._evaluation.told_time = int(tuples.told[0])  # type: ignore[index]
         rows: list[ChunkRows] = []
         late = [np.zeros(0, np.int64)]
         counts = np.zeros(2, np.int64)
@@ -180,15 +231,22 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             counts += begun.counts
         while row < len(tuples) and failure is None:
             count = min(len(tuples) - row, self._evaluation.chunk_size)
-            applied = self._evaluation.apply(tuples, row, count, collect=collect)
+            if tuples.first is not None:
+                count = end_of_event(tuples.first, row + count - 1) - row
+            applied = self._evaluation.apply(tuples, row, count, collect=has_rows)
             rows.append(applied.rows)
             counts += applied.counts
             late.append(applied.late_rows)
             failure = applied.failure
             row += count
-        if failure is not None and failure.row == 0:
+        if failure is None and self._clock is not None and len(tuples):
+            self._evaluation.told_time = self._clock.time
+            self._evaluation.empty_windows(self._clock.number + 1)
+        failed = None if failure is None else failure.row
+        if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
             rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
         changes = self._changes(rows, counts, np.concatenate(late))
+        changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
         if failure is not None:
             failure.changes = changes
@@ -248,15 +306,17 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable()
         evaluation = self._evaluation
-        plain = self._times.is_of_numbers and not evaluation.awaits_first and is_plain(
+        plain = self._times.is_of_numbers and not evaluation.awaits_first and self._clock is None and is_plain(
             source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=evaluation.running.latest
         )
         if not plain:
             if data is None:
                 data = {"source": [source], "target": [target], "label": [label], "timestamp": [timestamp], "op": [op]}
             return self._push(data, collect=collect)
-        applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=collect)
+        has_rows = collect or bool(self._handlers)
+        applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=has_rows)
         changes = self._changes([applied.rows], applied.counts, applied.late_rows)
+        changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
         if applied.failure is not None:
             applied.failure.changes = changes
@@ -268,6 +328,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def run(self, reader: Iterable[Any], *, collect: bool = True) -> Iterator[Changes]:
         """Push every batch of a reader (or any iterable of tables); yields the changes of each.
 
+        Of an engine with `events` Arrow tables are cut elsewhere where an event goes on in the next one.
+
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
         >>> first = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}
@@ -275,8 +337,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> [changes.added for changes in engine.run([first, second])]
         [1, 2]
         """
-        for batch in reader:
-            yield self.push(getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch, collect=collect)
+        tables = (getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch for batch in reader)
+        for table in tables if self._events is None else whole_events(tables):
+            yield self.push(table, collect=collect)
 
     @alone
     def load_static(self, edges: Any) -> None:
@@ -316,15 +379,22 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable()
         time, self._times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
-        before = self._evaluation.running.rows()
+        if self._clock is not None:
+            self._clock.advance(time)
+            self._evaluation.told_time = self._clock.time
+            time = self._clock.number + 1
+        counts = np.zeros(2, np.int64)
+        rows: list[ChunkRows] = []
         try:
-            rows = [self._evaluation.begin(time, row=None).rows] if self._evaluation.awaits_first else []
-            rows.append(self._evaluation.advance(time))
+            applied = [self._evaluation.begin(time, row=None)] if self._evaluation.awaits_first else []
+            for one in (*applied, self._evaluation.advance(time)):
+                rows.append(one.rows)
+                counts += one.counts
         except LimitError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
             raise
         self._stopwatch.stop(started)
-        changes = self._changes(rows, self._evaluation.running.rows() - before)
+        changes = self._changes(rows, counts)
         self._raise_overrun(changes)
         return changes
 
@@ -342,12 +412,19 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return tuple(self._asked.values())
 
     @alone
-    def register(self, query: Query, *, start: Literal["window", "empty"] = "window") -> Changes:
-        """Add a query; its first rows are its answers over what its window holds, with the present stream time.
+    def register(
+        self,
+        query: Query | Iterable[Query],
+        *,
+        start: Literal["window", "empty"] = "window",
+        handler: Handler | None = None,
+    ) -> Changes:
+        """Add a query, or several as one step; the first rows are the answers over what windows hold, with the present time.
 
-        Raises `RegistrationError` if an edge that its window would hold was not kept, because no query needed it
-        then; it names the time from which the query can be registered. With start="empty" the query begins with
-        an empty window.
+        Several come all or not at all. Raises `RegistrationError` if an edge that a window would hold was not kept,
+        because no query needed it then; it names the time from which the query can be registered. `Engine(keep=…)` keeps
+        all edges of a window, for whatever is registered later. With start="empty" queries begin with empty windows.
+        A `handler` is told of their rows, as `on_change` says, the first ones included.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -355,45 +432,61 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         3
         >>> engine.register(rpq.Query("a/a", window=rpq.Window(size=5, slide=1)))
         <Changes: 1 added, 0 removed: ('a/a', 'x', 'z', 2, '+')>
+        >>> window = rpq.Window(size=5, slide=1)
+        >>> engine.register([rpq.Query("a", window=window), rpq.Query("?x a z", window=window)]).added
+        3
         """
         self._usable()
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
-        self._evaluation.running.refuse_if_unfit(query)
+        asked = _several(query)
+        _refuse_what_cannot_be_called(handler)
+        evaluation = self._evaluation
+        for one in asked:
+            evaluation.running.refuse_if_unfit(one)
+        _refuse_same_names(asked)
         # Of the queries with one window one will do.
-        asked, times = query, self._times.asked([*self._by_window.values(), query])
-        query = times.resolved(query)
-        time = self._evaluation.graph.time
-        if time is not None and time > INT64_MAX - query.window.reach:
-            raise InputError(f"the stream time {self.time} and the size of the window {asked.window.size} exceed 64 bits")
-        self._evaluation.collect()
+        times = self._times.asked([*self._by_window.values(), *_by_window(asked).values()])
+        queries = [self._resolved(one, times) for one in asked]
+        time = evaluation.graph.time
+        reach = max((window.reach for one in queries for window in windows_of(one)), default=0)
+        if time is not None and time > INT64_MAX - reach:
+            raise InputError(f"the stream time {self.time} and the size of the window, {reach}, exceed 64 bits")
+        if not evaluation.running.are_read(queries, evaluation.labels):
+            evaluation.collect()  # which knows what was lost up to now
         if start == "window":
-            refuse_if_lost(query, self._evaluation.labels, self._evaluation.graph, told=self._times.told)
-        self._evaluation.midway = True
+            for one in queries:
+                refuse_if_lost(one, evaluation.labels, evaluation.graph, told=self._times.told)
+        evaluation.midway = True
         try:
-            (running,) = self._evaluation.add(query, is_late=time is not None and start == "empty")
+            added = evaluation.add(*queries, is_late=time is not None and start == "empty")
         except QueryError:
-            self._evaluation.midway = False  # it was refused before anything was done
+            evaluation.midway = False  # it was refused before anything was done
             raise
         rows: ChunkRows = []
         if time is not None:
             try:
-                rows = self._evaluation.load(running, time=time, empty=start == "empty")
+                rows = evaluation.load(added, time=time, empty=start == "empty")
             except LimitError:
-                self._evaluation.remove(query.name)
-                self._evaluation.midway = False
+                evaluation.remove(*(one.name for one in queries))
+                evaluation.midway = False
                 raise
-        self._evaluation.midway = False
-        self._times, self._asked[query.name] = times, asked
-        self._by_window.setdefault(asked.window, asked)
-        self._evaluation.note_overruns(None)
-        changes = self._changes([rows], self._evaluation.running.rows_of(running))
+        evaluation.midway = False
+        self._times = times
+        self._asked |= {one.name: one for one in asked}
+        self._users_of_windows.update(map(windows_of, asked))
+        self._by_window = _by_window(asked) | self._by_window
+        if handler is not None:
+            self._handlers.add(handler, [one.name for one in asked])
+        evaluation.note_overruns(None)
+        counts = sum(map(evaluation.running.rows_of, added), np.zeros(2, np.int64))
+        changes = self._changes([rows], counts)
         self._raise_overrun(changes)
         return changes
 
     @alone
-    def unregister(self, name: str) -> None:
-        """Take a query away, with everything that only it needed.
+    def unregister(self, name: str | Iterable[str]) -> None:
+        """Take a query away, or several as one step, with everything that only they needed.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -401,13 +494,43 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.queries
         ()
         """
-        running = self._evaluation.running.named(name)
-        self._evaluation.collect()
-        self._left += self._evaluation.running.rows_of(running)
-        self._evaluation.remove(name)
-        del self._asked[name]
-        self._by_window = _by_window(self._asked)
-        self._times = self._times.asked(self._asked.values())
+        running = self._evaluation.running
+        names = [name] if isinstance(name, str) or not isinstance(name, Iterable) else list(dict.fromkeys(name))
+        queries = [running.named(one) for one in names]
+        self._left += sum(map(running.rows_of, queries), np.zeros(2, np.int64))
+        self._evaluation.remove(*names)
+        self._handlers.drop(names)
+        windows = Counter(windows_of(self._asked.pop(one)) for one in names)
+        self._users_of_windows -= windows
+        if any(window not in self._users_of_windows for window in windows):
+            self._by_window = self._windows_asked()
+            self._times = self._times.asked(self._by_window.values())
+
+    def on_change(self, handler: Handler, *, query: str | Iterable[str] | None = None) -> None:
+        """Let a function be called with the rows of a query, of several, or of all queries that there are and will be.
+
+        Whatever call of the engine brings rows, when it is done, `handler` is called with a list of them (`Change`) for each
+        query that has any, in time order, before the call returns; with collect=False too. It may call the engine, register
+        and unregister queries: rows of these calls are told afterwards. What it raises the call raises, when all handlers
+        were called; the tuples are applied by then. Several handlers are called one after the other. Those of a query
+        go with it, and none is kept in a saved state. O(rows) a call. Raises `QueryError`.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.on_change(print, query="a+")
+        >>> changes = engine.insert("x", "y", "a", 1)
+        [Change(query='a+', source='x', target='y', timestamp=1, op='+')]
+        """
+        _refuse_what_cannot_be_called(handler)
+        names = None if query is None else [query] if isinstance(query, str) else list(query)
+        for name in names or ():
+            self._evaluation.running.named(name)
+        self._handlers.add(handler, names)
+
+    def _windows_asked(self) -> dict[tuple[AnyWindow, ...], Any]:
+        """A query for each window that there is; what is kept counts as one."""
+        kept = [] if self._keep is None else [self._keep]
+        return _by_window([*kept, *self._asked.values()])
 
     @alone
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
@@ -461,7 +584,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.time
         7
         """
-        return self._times.told(self._evaluation.graph.time)
+        return self._times.told(self._evaluation.graph.time if self._clock is None else self._clock.time)
 
     @alone
     def answers(self, query: str | None = None) -> Answers:
@@ -476,7 +599,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         self._usable()
         running = self._evaluation.running.named(query)
-        return Answers(running.question.columns, columns_of_names(running.answers(), self._evaluation.vertices))
+        rows, columns = running.answers(), running.question.columns
+        values = columns_of_names(rows, self._evaluation.vertices, columns=columns, texts=running.term_texts)
+        return Answers(columns, values, count=sum(len(some.values) for some in rows))
 
     @alone
     def witness(
@@ -513,9 +638,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if min(ids) < 0:
             return None
         evaluation.midway = True
-        found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.names)
+        found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts)
         evaluation.midway = False
-        return found.told(self._times.told) if isinstance(found, Witness) else found
+        return found.told(self._times.told) if isinstance(found, (Path, Witness)) else found
 
     def _asked_about(self, answer: tuple[Any, ...], query: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
         """The query whose answer this is, and the answer; the name may be the last of the values."""
@@ -537,8 +662,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return running, answer
 
     @alone
-    def explain(self, query: str | None = None) -> Explanation:
-        """How a pattern that runs is evaluated, what each step took so far, and what it shares with other queries.
+    def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
+        """How a query that runs is evaluated, and what it shares with other queries.
+
+        Of a pattern also what each step took so far, of a query in SPARQL its algebra, and the operators that keep its
+        answer.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -549,11 +677,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         self._usable()
         running = self._evaluation.running.named(query)
-        explanation: Explanation | None = running.explain()
+        explanation: Explanation | SparqlExplanation | PathExplanation | None = running.explain()
         if explanation is None:
-            raise QueryError(
-                f"query {running.question.name!r} is no graph pattern: of a path query, query.dfa has the automaton"
-            )
+            raise QueryError(f"query {running.question.name!r} is of a kind of which there is nothing to explain")
         return explanation
 
     @alone
@@ -595,8 +721,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         about = {
             "time_unit": self._times.inner_unit,
             "times": self._times.described(self._asked.values()),
+            "events": None if self._events is None else EventsState(self._events, self._clock.time if self._clock else None),
             "seconds": self._stopwatch.seconds,
             "left": self._left.tolist(),
+            "keep": None if self._keep is None else KeptWindow(
+                window=self._times.resolved(self._keep).window, asked=self._keep.window
+            ),
             "extra": texts,
         }
         write_state(os.fspath(path), self._evaluation, about)
@@ -628,13 +758,23 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         ('1', 2)
         """
         saved = read_state(os.fspath(path))
-        saved = read_state(os.fspath(path))
+        events = saved.content.events
         engine = cls(
-            threads=threads, memory_limit=memory_limit, max_rows=max_rows, witness=witness, share=saved.content.share
+            threads=threads,
+            memory_limit=memory_limit,
+            max_rows=max_rows,
+            witness=witness,
+            share=saved.content.share,
+            events=None if events is None else events.mode,
         )
         saved.fill(engine._evaluation)
         engine._times, engine._asked = saved.times()
-        engine._by_window = _by_window(engine._asked)
+        if engine._clock is not None and events is not None and events.time is not None:
+            engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
+            engine._evaluation.told_time = events.time
+        engine._keep = None if saved.content.keep is None else kept(saved.content.keep.asked)
+        engine._by_window = engine._windows_asked()
+        engine._users_of_windows = Counter(map(windows_of, engine._asked.values()))
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
         engine._left[:] = saved.content.left
@@ -658,6 +798,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 "met an error) and takes no more of them; go on from a saved state with Engine.restore"
             )
 
+    def _resolved(self, query: Query, times: StreamTime) -> Query:
+        """A query as it runs: over windows in the integers of the stream, or over one event."""
+        resolved = times.resolved(query)
+        return resolved if self._clock is None else over_one_event(resolved)
+
     def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:
         evaluation = self._evaluation
         changes = Changes(
@@ -671,6 +816,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         )
         overruns, evaluation.overruns = evaluation.overruns, []
         changes.set_aside = [report._replace(timestamp=self._times.told(report.timestamp)) for report in overruns]
+        if self._handlers:
+            self._handlers.take(changes)
         return changes
 
     def _raise_overrun(self, changes: Changes) -> None:
@@ -685,9 +832,28 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.check()
 
 
-def _by_window(asked: Mapping[str, Query]) -> dict[AnyWindow, Query]:
-    """The first query with each window."""
-    found: dict[AnyWindow, Query] = {}
-    for query in asked.values():
-        found.setdefault(query.window, query)
+def _by_window(asked: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
+    """The first query with each window, or windows."""
+    found: dict[tuple[AnyWindow, ...], Any] = {}
+    for query in asked:
+        found.setdefault(windows_of(query), query)
     return found
+
+
+def _several(query: Any) -> list[Query]:
+    """One query, or many, as a list."""
+    return list(query) if isinstance(query, Iterable) and not isinstance(query, (str, bytes)) else [query]
+
+
+def _refuse_what_cannot_be_called(handler: Any) -> None:
+    if handler is not None and not callable(handler):
+        raise QueryError(f"a handler is a function that is called with a list of rows, not {handler!r}")
+
+
+def _refuse_same_names(queries: Iterable[Query]) -> None:
+    """Raise if two of the queries that come in one step have the same name."""
+    names: set[str] = set()
+    for query in queries:
+        if query.name in names:
+            raise QueryError(f"there is a query named {query.name!r} already; give this one another name")
+        names.add(query.name)

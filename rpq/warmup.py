@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from math import gcd
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -13,10 +14,21 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rpq.arrays.flat_objects import Key, read_flat_objects
+from rpq.compiled.views import view
 from rpq.engine import Engine
+from rpq.patterns.verdicts import Verdicts
+from rpq.queries.label_set import LabelSet
 from rpq.queries.query import PatternQuery, Query
+from rpq.queries.readings import Reading
 from rpq.results.filling import Names, Region, spread
+from rpq.results.joined_lines import joined_lines
 from rpq.results.naming import place_rows
+from rpq.sparql.scope import atoms_of
+from rpq.sparql.sparql_query import SparqlQuery
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _CONFLICT = "a/b*/c"
@@ -54,14 +66,23 @@ def warm_up(
     started = time.perf_counter()
     name = _names(vertices)
     _fill_columns()
+    _read_and_write()
     if query.window.kind != "time":
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
     if isinstance(query, PatternQuery):
+        _judge_streams()
         _join(name, threads=threads, state=state)
+        _share(name)
         if query.pattern.path_expressions:
             plain = Query(_CONFLICT, window=query.window, paths=query.paths)
             warm_up(plain, vertices=vertices, state=state)
             _join_paths(plain, name, state=state)
+        return time.perf_counter() - started
+    if isinstance(query, SparqlQuery):
+        _join(name, threads=threads, state=state)
+        if any(one.atom.edge is None for one in atoms_of(query.asked.body)):
+            _join_paths(Query(_CONFLICT, window=_plain(query.window), paths=query.paths), name, state=state)
+        _solve(name, threads=threads, state=state)
         return time.perf_counter() - started
     known = [name(number) for number in range(10)]
     tiny = Query(
@@ -96,6 +117,8 @@ def warm_up(
     engine.advance(min(slide, latest))
     _set_aside(engine, known)
     engine.advance(min(3 * slide, latest))
+    if query.sources is not None or query.targets is not None:  # as of thousands of users, each with one
+        _share_trees(_plain(query.window), name)
     return time.perf_counter() - started
 
 
@@ -114,8 +137,12 @@ def warm_up_variant(variant: Variant) -> float:
         for threads in (1, 2):
             warm_up(query, vertices=vertices, threads=threads, witness=True, state=True)
         _join_late(query, name)
+        _judge_streams()
         _join(name, threads=1, state=True)
+        _share(name)
         _join_paths(query, name, state=True)
+        if find_spec("rdflib") is not None:  # else nobody asks in SPARQL here
+            _solve(name, threads=1, state=True)
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
             _count(counts, name, paths=variant.paths, threads=1, witness=witness, state=True)
@@ -182,14 +209,79 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
     engine._evaluation.collect()
 
 
+def _solve(name: Callable[[int], int | str], *, threads: int, state: bool) -> None:
+    """Let operators of SPARQL take in changes of both sides, and need more room."""
+    bodies = {
+        "group": "SELECT ?y (AVG(?x) AS ?n) (COUNT(*) AS ?m) { ?x <a> ?y } GROUP BY ?y",
+        "filtered": "SELECT ?x { ?x <a> ?y FILTER(?y > 3) }",
+        "distinct": "SELECT DISTINCT ?x ?w { ?x <a> ?y . ?z <b> ?w }",
+        "optional": "SELECT ?x ?z { ?x <a> ?y OPTIONAL { ?y <b> ?z } }",
+        "negated": "SELECT ?x { ?x <a> ?y FILTER NOT EXISTS { ?y <b> ?z } }",
+        "product": "SELECT ?x ?v ?w { ?x <a> ?y . <0> <a> ?v . <1> <b> ?w }",
+        "windows": "SELECT ?x FROM NAMED WINDOW <w> [COUNT 9] { ?x <a> ?y WINDOW <w> { ?y <b> ?z } }",
+    }
+    window = Window(size=10, slide=1)
+    queries = [Query(text, window=window, name=each) for each, text in bodies.items()]
+    engine = Engine(*queries, threads=threads, memory_limit=1 << 60, _capacity=16)
+    x, y, z = (name(number) for number in range(3))
+    engine.insert(x, y, "a", 0)
+    engine.push_rows([(y, z, "b", 0), (x, y, "a", 0, "-")])
+    engine.push_rows([(name(number), name(number * 7 % 40), "ab"[number % 2], 1) for number in range(120)]).rows()
+    engine.push_rows([(name(number), name(number * 3 % 40), "ab"[number % 2], 4) for number in range(60)])
+    engine.register(Query(bodies["windows"], window=window, name="late"), start="empty")
+    engine.answers("optional")
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60)
+    engine.advance(30)
+    engine.statistics()
+
+
+def _share(name: Callable[[int], int | str]) -> None:
+    """Let patterns share conditions that are there already in part, lose edges, and go."""
+    window = Window(size=10, slide=1)
+    texts = ("?x a 1 . ?x b ?y", "?x b 2 . ?x a ?y", "?v b ?w . ?w c ?x . ?x a 1", "?x a 1 . ?x b 2 . ?x c ?y")
+    engine = Engine(keep=window, memory_limit=1 << 60, _capacity=16, _sharing="always")
+    edges = [(name(number), name(number * 7 % 5), "abc"[number % 3], 0) for number in range(30)]
+    engine.push_rows(edges)
+    for number, text in enumerate(texts):
+        engine.register(Query(text, window=window, name=f"{number}"))
+    (host,) = engine._evaluation.running.hosts
+    host.tables.graph.make_anew()
+    engine.push_rows([(*edge, "-") for edge in edges[:9]])
+    engine.push_rows([(name(number), name(1), "a", 1) for number in range(40)])
+    engine.unregister([query.name for query in engine.queries])
+
+
+def _share_trees(window: Window, name: Callable[[int], int | str]) -> None:
+    """Let path queries share trees, come to them in mid-stream, and leave some that nobody reads."""
+    queries = [Query("a/b*", window=window, sources=[name(number)], name=f"{number}") for number in range(20)]
+    engine = Engine(*queries[:3], memory_limit=1 << 60, _capacity=16)
+    engine.push_rows([(name(number), name(number * 7 % 5), "ab"[number % 2], 0) for number in range(30)])
+    engine.insert(name(4), name(7), "b", 0)
+    engine.register(queries[3:])
+    engine.statistics()
+    engine.unregister([query.name for query in queries[1:]])
+    engine._evaluation.collect()
+
+
 def _fill_columns() -> None:
-    """Make columns of short texts, long ones and numbers, and of what events have."""
+    """Make columns of short texts, long ones and numbers, of what events have; divide a vertex by its name."""
+    vertices = VertexDictionary(capacity=1)
+    vertices.hashes(vertices.intern(pa.array(["x"]), np.ones(1, np.uint8))[0])
     rows, ends = np.zeros((2, 1), np.int32), np.array([2])
     place_rows(rows, ends, np.zeros(1, np.int64), rows.copy())
     for one in ("x", "x" * 16, 1):
         Names(pa.array([one])).column(rows, 0, 0, 2, Region(1024))
     for kind in (np.uint8, np.int32, np.int64):
         spread(np.zeros(1, kind), ends, 0, 2, np.zeros(2, kind))
+
+
+def _read_and_write() -> None:
+    """Read lines of JSON, and write some."""
+    read_flat_objects(b'{"x": "a"}', [Key("x", "text")])
+    joined_lines([pa.array(["a"]), "\n"])
 
 
 def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) -> None:
@@ -245,6 +337,21 @@ def _count(
     engine.unregister("late")
     engine.advance(2)
     engine.statistics()
+
+
+def _judge_streams() -> None:
+    """Let the kernels be there that queries over named streams or several windows need."""
+    nothing = Chunk(
+        source=np.zeros(1, np.int32),
+        target=np.zeros(1, np.int32),
+        label=np.zeros(1, np.int32),
+        timestamp=np.zeros(1, np.int64),
+        delete=np.zeros(1, np.uint8),
+        edge=np.zeros(1, np.int32),
+    )
+    tuples = view(nothing)
+    SnapshotGraph(capacity=1).resolve_with_streams(tuples, tuples, np.zeros(1, np.uint8), 0)
+    Verdicts([Reading(UnboundedWindow(), LabelSet(frozenset(), others=True))]).apply(tuples, tuples, 0)
 
 
 def _plain(window: AnyWindow) -> Window:

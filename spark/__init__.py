@@ -1,13 +1,17 @@
 """The engine on Spark: preparing data sets, replaying them in batch, and structured streaming.
 
 - `prepare`: raw files of any format → a sorted Parquet data set with statistics
-- `replay`: a prepared data set and queries → answer changes as a DataFrame
+- `replay`: a prepared data set or a DataFrame of edges, and queries → answer changes as a DataFrame
+- `replay_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
 - `rpq_changes`: a streaming DataFrame of edges and queries → a streaming DataFrame of answer changes
+- `rescale`: other shares, or other queries, for a stream that has begun
+- `RpqDataSource`: prepared data sets by `spark.read.format("rpq")`
 - `open_session`: a Spark session with the settings that these need
+- `check_workers`: whether the executors of a cluster have what the driver has; kernels compiled once a machine
 
 All three divide the roots of the trees over partitions by a fixed hash of the root's name: every partition sees all
-edges and answers for its own roots.  Needs the extra `spark` and Java 17 or newer, and this package installed on
-every node.
+edges and answers for its own roots.  Needs the extra `spark` and Java 17 or newer; executors get this package as
+docs/spark-cluster.md says.
 """
 
 from __future__ import annotations
@@ -16,14 +20,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rpq.spark.data_source import RpqDataSource
     from rpq.spark.preparing import prepare
-    from rpq.spark.replaying import replay
+    from rpq.spark.replaying import replay, replay_to
+    from rpq.spark.rescaling import rescale
     from rpq.spark.spark_session import open_session
     from rpq.spark.streaming import rpq_changes
+    from rpq.spark.workers import check_workers
 
-__all__ = ["open_session", "prepare", "replay", "rpq_changes"]
+__all__ = ["RpqDataSource", "check_workers", "open_session", "prepare", "replay", "replay_to", "rescale", "rpq_changes"]
 
-_HOMES = {"open_session": "spark_session", "prepare": "preparing", "replay": "replaying", "rpq_changes": "streaming"}
+_HOMES = {
+    "RpqDataSource": "data_source",
+    "check_workers": "workers",
+    "open_session": "spark_session",
+    "prepare": "preparing",
+    "replay": "replaying",
+    "replay_to": "replaying",
+    "rescale": "rescaling",
+    "rpq_changes": "streaming",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rpq.errors import RpqError
 from rpq.spark.errors import PipelineError
+from rpq.spark.own_temporary import OwnTemporary, ending_on_signals, exit_status, interrupt_plainly, interrupted_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFRESH_SECONDS = 0.5
+_END_SECONDS = 30.0
 _OURS = re.compile(r"^(?:rpq|spark|automata)\.[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
 _LONGEST = 600
 
@@ -30,32 +33,89 @@ class Failure(click.ClickException):
 
 
 @contextmanager
-def session_for(master: str | None, partitions: int | None, settings: Mapping[str, str], log: str) -> Iterator[SparkSession]:
-    """A session whose JVM and workers write their messages to the file `log`; it ends with the block.
+def session_for(
+    master: str | None,
+    partitions: int | None,
+    settings: Mapping[str, str],
+    log: str | None,
+    py_files: Sequence[str] = (),
+) -> Iterator[SparkSession]:
+    """A session whose JVM and workers write their messages to the file `log`; it ends with the block, JVM and all.
 
     What is missing (Java, PySpark) is a usage error; what the block raises of ours or of Spark's becomes a `Failure`.
+    Without a `log` there is one of its own, which stays if the block fails.  SIGINT and SIGTERM end the block, and the
+    process with the status that says so.
     """
+    temporary = OwnTemporary(log)
+    failed = True
+    try:
+        with ending_on_signals(), _session(master, partitions, settings, temporary, py_files) as session:
+            try:
+                yield session
+            except click.ClickException:
+                raise
+            except RpqError as error:
+                raise Failure(str(error)) from error
+            except Exception as error:
+                if (interrupt := interrupted_by(error)) is not None:
+                    raise interrupt from None
+                if not type(error).__module__.startswith(("pyspark", "py4j")):
+                    raise
+                raise Failure(f"{plain_message(error)}\nSpark's messages are in {temporary.log}") from error
+        failed = False
+    except KeyboardInterrupt as interrupt:
+        failed = False
+        click.echo("interrupted", err=True)
+        sys.exit(exit_status(interrupt))
+    except SystemExit:
+        failed = False
+        raise
+    finally:
+        temporary.end(keeps_log=failed)
+
+
+@contextmanager
+def _session(
+    master: str | None,
+    partitions: int | None,
+    settings: Mapping[str, str],
+    temporary: OwnTemporary,
+    py_files: Sequence[str],
+) -> Iterator[SparkSession]:
     from rpq.spark.spark_session import open_session
 
     try:
-        with _messages_to(log):
-            session = open_session(master=master, partitions=partitions, settings=settings)
+        with _messages_to(temporary.log):
+            session = open_session(
+                master=master, partitions=partitions, settings=temporary.settings(settings), py_files=py_files
+            )
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
     except Exception as error:
-        raise click.UsageError(f"Spark does not start: {_first_line(error)}; its messages are in {log}") from error
+        raise click.UsageError(f"Spark does not start: {_first_line(error)}; its messages are in {temporary.log}") from error
+    interrupt_plainly()
     try:
         yield session
-    except (click.ClickException, KeyboardInterrupt):
-        raise
-    except RpqError as error:
-        raise Failure(str(error)) from error
-    except Exception as error:
-        if not type(error).__module__.startswith(("pyspark", "py4j")):
-            raise
-        raise Failure(f"{plain_message(error)}\nSpark's messages are in {log}") from error
     finally:
-        session.stop()
+        _stop(session)
+
+
+def _stop(session: SparkSession) -> None:
+    """End a session, and wait until its JVM has put away what it had in temporary folders."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    with suppress(Exception):
+        session.sparkContext.cancelAllJobs()
+    session.stop()
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    gateway.shutdown()
+    process.stdin.close()  # on which it ends
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 @contextmanager

@@ -1,70 +1,246 @@
-"""Edges as packed tables (`rpq.spark.packed`) in a binary column: how tuples travel to the partitions.
+"""Edges as packed tables (`rpq.spark.packed`) in a binary column: how tuples travel to the shares.
 
-Between Spark and a stateful processor rows go through pandas, text as Python objects, once a partition.  Packed, a
+Between Spark and a stateful processor rows go through pandas, text as Python objects, once a share.  Packed, a
 micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source
 and target (string or int64), label (string), timestamp (int64), delete (bool) and, where the stream has one, sequence
 (int64).
+
+A tuple whose label no query reads does nothing but move the time, so it is left out before it is replicated: an envelope
+says how many it lacks and what the latest of them was, a *tick*.  Tuples are applied in the order of time, and the tick
+after them, which is the same: one that comes after it moves the time at least as far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.spark.packed import packed, unpacked
+from rpq.files.sealed import damaged
+from rpq.spark.packed import TUPLES, packed, unpacked
+from rpq.spark.shipped import Shipped
+from rpq.stream.timestamps import EARLIEST
+from rpq.stream.window import INT64_MAX
 
 ROWS = 1 << 16
 """At most so many tuples in an envelope: some megabytes."""
 
 SCHEMA = "edges binary"
+PLACED_SCHEMA = "file string, row bigint, edges binary"
 _SEQUENCE = "sequence"
 _COLUMNS = ("source", "target", "label", "timestamp", "delete")
+_PLACES = ("file", "row")
+"""Where a tuple comes from, if that is known: these columns do not travel."""
+_KNOWN_LABELS = 1 << 16
 
 
-def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+class Reader(Protocol):
+    """What may read labels: a query."""
+
+    def reads(self, label: str) -> bool:
+        """Whether edges of a label can matter to it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuples:
+    """Tuples in the order in which they are applied, and what was left out of them: how many, and the latest time.
+
+    The table has the columns of an envelope.  `tick` is None where nothing was left out.
+    """
+
+    table: pa.Table
+    dropped: int
+    tick: int | None
+
+    def __len__(self) -> int:
+        """Tuples that came, those that were left out too."""
+        return len(self.table) + self.dropped
+
+
+def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[Reader] | None = None) -> Iterator[pa.RecordBatch]:
     """Turn batches with the columns of an edge (op as text) into envelopes; raises `InputError` at what is none.
 
-    A function for `mapInArrow`.
+    Tuples that none of the `queries` reads are left out; None: nothing is.
     """
+    for batch in _pieces(batches):
+        envelope, _ = _envelope(batch, _Labels(queries), keeps_order=False)
+        yield pa.record_batch({"edges": pa.array([envelope], pa.binary())})
+
+
+class Packer(Shipped):
+    """What a task runs: tuples become envelopes, without those that none of the queries reads.  For `mapInArrow`."""
+
+    def __init__(self, queries: Sequence[Reader] | None) -> None:
+        self._queries = None if queries is None else tuple(queries)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from pack(batches, self._queries)
+
+
+class PlacedPacker(Shipped):
+    """What a task runs: tuples in an order that is to be kept become envelopes with their places in it.  For `mapInArrow`.
+
+    That is the order of files, by their names, and of the rows in them; or, where the tuples have no file, of tasks.
+    """
+
+    def __init__(self, queries: Sequence[Reader]) -> None:
+        self._queries = tuple(queries)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        name = f"{task.partitionId() if task else 0:010d}"
+        count = 0
+        for batch in _pieces(_by_file(batches)):
+            envelope, _ = _envelope(batch, _Labels(self._queries), keeps_order=True)
+            has_place = "row" in batch.column_names
+            place = {
+                "file": pa.array([batch["file"][0].as_py() if has_place else name], pa.string()),
+                "row": pa.array([batch["row"][0].as_py() if has_place else count], pa.int64()),
+            }
+            count += len(batch)
+            yield pa.record_batch({**place, "edges": pa.array([envelope], pa.binary())})
+
+
+def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
+    """The tuples of a micro-batch in the order in which they are applied.
+
+    By timestamp; ties by sequence where there is one, else, and among equal sequences, deletes before inserts; or, with
+    `keeps_order`, as they are.  Raises `StateFormatError` for an envelope that is not as it was packed.
+    """
+    tables = [unpacked(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
+    dropped, ticks = 0, []
+    for table in tables:
+        count, tick = _told(table)
+        dropped += count
+        ticks += [tick] if count else []
+    table = pa.concat_tables([table.replace_schema_metadata() for table in tables])
+    if not keeps_order:
+        order = _order(table)
+        if order is not None:
+            table = table.take(pa.array(order))
+    return Tuples(table=table, dropped=dropped, tick=max(ticks, default=None))
+
+
+def without_sequence(table: pa.Table) -> pa.Table:
+    """The columns that an engine takes, of those of an envelope."""
+    return table.select(list(_COLUMNS))
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of batches, about as many at a time as go into an envelope; never of two files."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        if batch.num_rows:
-            held.append(batch)
-            rows += batch.num_rows
-        if rows >= ROWS:
-            yield _envelope(held)
+        if not batch.num_rows:
+            continue
+        is_other = "row" in batch.schema.names and held and batch["file"][0] != held[0]["file"][0]
+        if rows >= ROWS or is_other:
+            yield pa.Table.from_batches(held)
             held, rows = [], 0
+        held.append(batch)
+        rows += batch.num_rows
     if held:
-        yield _envelope(held)
+        yield pa.Table.from_batches(held)
 
 
-def unpack(envelopes: Iterable[bytes]) -> pa.Table:
-    """The tuples of a micro-batch in the order in which they are applied.
+def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches that have rows of one file each."""
+    for batch in batches:
+        if "row" not in batch.schema.names or not batch.num_rows:
+            yield batch
+            continue
+        begin = 0
+        for end in pc.run_end_encode(batch["file"]).run_ends.to_pylist():
+            yield batch.slice(begin, end - begin)
+            begin = end
 
-    By timestamp; ties by sequence where there is one, else, and among equal sequences, deletes before inserts.
-    Raises `StateFormatError` for an envelope that is not as it was packed.
-    """
-    table = pa.concat_tables([unpacked(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes])
+
+class _Labels:
+    """Which labels are read."""
+
+    def __init__(self, queries: Sequence[Reader] | None) -> None:
+        self.are_all_read = queries is None
+        self.read = lru_cache(_KNOWN_LABELS)(lambda label: any(query.reads(label) for query in queries or ()))
+
+
+def _envelope(table: pa.Table, labels: _Labels, *, keeps_order: bool) -> tuple[bytes, int]:
+    """The tuples packed, and how many they are."""
+    _check(table)
+    table = table.drop_columns([name for name in _PLACES if name in table.column_names]).combine_chunks()
+    table = table.append_column("delete", pc.equal(table["op"], "-")).drop_columns(["op"])
+    stamps = table["timestamp"].to_numpy()
+    if keeps_order:
+        is_sorted = bool((np.diff(stamps) >= 0).all())
+    else:
+        is_sorted = True
+        order = _order(table)
+        table = table if order is None else table.take(pa.array(order))
+        stamps = table["timestamp"].to_numpy()
+    if labels.are_all_read or not is_sorted:
+        # Out of order one that nothing reads may be what makes the next one late.
+        return packed(table), len(table)
+    texts = table["label"].combine_chunks().dictionary_encode()
+    read = np.array([labels.read(label) for label in texts.dictionary.to_pylist()], bool)[texts.indices.to_numpy()]
+    dropped = len(table) - int(read.sum())
+    if dropped:
+        tick = int(stamps[~read].max())
+        table = table.filter(pa.array(read)).replace_schema_metadata({"dropped": str(dropped), "tick": str(tick)})
+    return packed(table), len(table)
+
+
+def _check(table: pa.Table) -> None:
+    """Raise `InputError` at the first tuple without a value, or with an op that there is not."""
+    for name in table.column_names:
+        if name not in _PLACES and table[name].null_count:
+            row = pc.index(pc.is_null(table[name]), True).as_py()
+            raise _input_error(table, row, name, f"a tuple has no {name}; expected a value in every row")
+    wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
+    row = pc.index(wrong, True).as_py()
+    if row >= 0:
+        raise _input_error(table, row, "op", f"{table['op'][row].as_py()!r} is no operation; '+' inserts, '-' deletes")
+
+
+def _input_error(table: pa.Table, row: int, column: str, problem: str) -> InputError:
+    """What is wrong with a tuple, where it is, as far as that is known, and what it says."""
+    said = ", ".join(
+        f"{name} {value!r}" for name, value in table.slice(row, 1).to_pylist()[0].items() if name not in _PLACES
+    )
+    file = table["file"][row].as_py() if "file" in table.column_names else None
+    number = table["row"][row].as_py() if "row" in table.column_names else None
+    where = "" if file is None else f"{file}: " if number is None else f"{file}: row {number + 1}: "
+    return InputError(f"{where}column {column!r}: {problem} (the tuple: {said})", file=file, column=column)
+
+
+def _order(table: pa.Table) -> np.ndarray | None:
+    """The rows in the order in which they are applied; None if that is how they are."""
+    stamps = table["timestamp"].to_numpy()
     keys = [~table["delete"].to_numpy(zero_copy_only=False)]
     if _SEQUENCE in table.column_names:
         keys.append(table[_SEQUENCE].to_numpy())
-    order = np.lexsort([*keys, table["timestamp"].to_numpy()])
-    return table.select(list(_COLUMNS)).take(pa.array(order))
+    steps = np.diff(stamps)
+    if (steps > 0).all():
+        return None
+    order = np.lexsort([*keys, stamps])
+    return None if (order == np.arange(len(order))).all() else order
 
 
-def _envelope(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches).combine_chunks()
-    for name in table.column_names:
-        if table[name].null_count:
-            raise InputError(f"column {name!r}: a tuple has no {name}; expected a value in every row", column=name)
-    wrong = table.filter(pc.invert(pc.is_in(table["op"], pa.array(["+", "-"]))))
-    if len(wrong):
-        raise InputError(f"column 'op': {wrong['op'][0].as_py()!r} is no operation; '+' inserts, '-' deletes", column="op")
-    delete = pc.equal(table["op"], "-")
-    table = table.drop_columns(["op"]).append_column("delete", delete)
-    return pa.record_batch({"edges": pa.array([packed(table)], pa.binary())})
+def _told(table: pa.Table) -> tuple[int, int]:
+    """How many tuples an envelope lacks, and the time of the latest."""
+    about = table.schema.metadata or {}
+    if b"dropped" not in about:
+        return 0, 0
+    try:
+        dropped, tick = int(about[b"dropped"]), int(about[b"tick"])
+    except (KeyError, ValueError) as problem:
+        raise damaged(TUPLES, "an envelope of edges", f"what it lacks is {about!r}") from problem
+    if dropped < 1 or not EARLIEST <= tick <= INT64_MAX:
+        raise damaged(TUPLES, "an envelope of edges", f"what it lacks is {about!r}")
+    return dropped, tick

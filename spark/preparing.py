@@ -3,8 +3,9 @@
     splits → staged rows (`_staged`) → edges sorted by time, in parts → statistics
                                      → bad lines (`_rejected`)
 
-What passes through the driver is the list of splits and, of each, two counts.  The files are read by the tasks, so
-every node must see them, and the data set's folder, under the same names.
+What passes through the driver is the list of splits and, of each, two counts.  Local files are read by the tasks, so every
+node must see them under the same names; others are read by Spark (`rpq.spark.lines_by_spark`, `rpq.spark.rows_by_spark`),
+wherever it reads.
 
 A prepared data set is a folder of Parquet files, whose paths (and ages) in order are the stream in the order of its
 timestamps (ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER`
@@ -18,27 +19,28 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
-
-import pyarrow as pa
-from pyarrow import parquet as pq
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rpq.errors import InputError
-from rpq.files.destinations import replacing
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.parquet import is_parquet
+from rpq.readers.text.textfile import line_error
+from rpq.spark import hadoop_files
+from rpq.spark.edge_columns import UNITS, edge_columns, names_given
 from rpq.spark.errors import PipelineError
+from rpq.spark.lines_by_spark import staged_lines
+from rpq.spark.prepared import STATISTICS, VERTICES
+from rpq.spark.rows_by_spark import staged_rows
 from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe, staged_schema
-from rpq.spark.splits import SPLIT_BYTES, Split, splits_of
+from rpq.spark.splits import SPLIT_BYTES, Split, file_number, split_number, splits_of
 from rpq.spark.summing import statistics_of
-from rpq.spark.text_formats import text_format_named
+from rpq.spark.text_formats import Lines, head_of, text_format_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STATISTICS = "_statistics.json"
-VERTICES = "_vertices"
 REJECTED = "_rejected"
 _STAGED = "_staged"
 _COLUMNS = ("source", "target", "label", "timestamp", "op")
@@ -46,7 +48,7 @@ _COLUMNS = ("source", "target", "label", "timestamp", "op")
 
 def prepare(
     spark: SparkSession,
-    paths: Sequence[str],
+    data: str | Sequence[str] | DataFrame,
     output: str,
     *,
     format: str = "edges",
@@ -56,13 +58,22 @@ def prepare(
     partitions: int | None = None,
     rows_per_file: int = 0,
     split_bytes: int = SPLIT_BYTES,
+    columns: str | None = None,
+    label: str | None = None,
+    time_unit: str | None = None,
 ) -> dict[str, Any]:
-    """Write the tuples of `paths` as a prepared data set to the folder `output`; returns its statistics.
+    """Write the tuples of `data` as a prepared data set to the folder `output`; returns its statistics.
 
-    Edges are sorted by time whatever the format, so a late line of an `edges` file is late no more.  With
-    `on_error="stop"` the first bad line, in the order of the input, raises `InputError` and nothing is written.
+    `data` are files by whatever URIs Spark reads, with wildcards or not, folders, or a data frame with the columns of edges
+    (as `rpq_changes` takes it).  Parquet, data frames and the format edges may call them otherwise: `columns` and `label`
+    say it, as for `rpq run`.  Folders of Parquet files may tell columns by their names (`label=a2q`).  Edges are sorted by
+    time whatever the format, so a late line of an `edges` file is late no more; ties have the order of the input.
+    Timestamps that are times become numbers in `time_unit` (s, ms, us; us unless given).
+
+    With `on_error="stop"` the first bad line, in the order of the input, raises `InputError` and nothing is written.
     `partitions` is how many ranges of time are sorted at once, `rows_per_file` limits files (0: one a range).
-    Raises `PipelineError` if the folder is there already.
+    Raises `PipelineError` if the folder is there already, and where something does not fit.  To go on with the data set in
+    Spark, read it with `format("rpq")`, or give its folder to `replay`.
 
     >>> from rpq.spark import open_session, prepare
     >>> files = ["sx-mathoverflow-a2q.txt.gz", "sx-mathoverflow-c2a.txt.gz"]
@@ -70,47 +81,182 @@ def prepare(
     >>> statistics["time_unit"]  # doctest: +SKIP
     's'
     """
-    if os.path.exists(output):
-        raise PipelineError(f"{output}: exists already; remove it or choose another name")
-    if not paths:
-        raise PipelineError("no input: expected at least one file")
     if vertices not in ("text", "ids") or on_error not in ("stop", "skip"):
         raise PipelineError(f"vertices are 'text' or 'ids', on_error is 'stop' or 'skip', not {vertices!r}, {on_error!r}")
+    lines = Lines(format=format, names=names_given(columns, label), time_unit=time_unit)
     layout = text_format_named(format)
-    splits = splits_of([os.path.abspath(path) for path in paths], split_bytes=split_bytes)
-    vertex, unit = _kind_of(splits, layout.time_unit)
-    if layout.label is not None:
-        for split in splits:
-            layout.label(split.path)  # a name that tells none is an error now, not in a task
+    if hadoop_files.exists(spark, output):
+        raise PipelineError(f"{output}: exists already; remove it or choose another name")
+    settings = _Settings(lines, split_bytes)
+    paths: list[str] = []
+    if isinstance(data, Sequence):
+        paths = [data] if isinstance(data, str) else [*data]
+        source = _of_files(spark, paths, settings)
+    else:
+        source = _of_frame(data, settings)
     try:
-        os.makedirs(output)
-        staged = _stage(spark, splits, format, vertex, os.path.join(output, _STAGED))
-        offsets = _offsets(staged, splits)
-        rejected = _keep_aside(staged, splits, offsets, os.path.join(output, REJECTED), on_error=on_error)
+        staged = _stage(spark, source, hadoop_files.inside(output, _STAGED))
+        offsets = _offsets(staged, source.files)
+        rejected = _keep_aside(staged, offsets, hadoop_files.inside(output, REJECTED), on_error=on_error)
         edges = staged.where(f"kind = '{EDGE}'")
-        if layout.by_position:
+        if layout.by_position and source.has_lines:
             edges = _numbered(edges, offsets)
         if drop_self_loops:
             edges = edges.where("source != target")
         if vertices == "ids":
-            edges = _as_ids(edges, os.path.join(output, VERTICES))
+            edges = _as_ids(edges, hadoop_files.inside(output, VERTICES))
         _write(edges, output, partitions=partitions, rows_per_file=rows_per_file)
         read = spark.read.schema(edges.select(*_COLUMNS).schema).parquet(output)
         statistics = {
             "format": format,
-            "inputs": list(paths),
-            "time_unit": unit,
+            "inputs": paths,
+            "time_unit": source.unit,
             "vertices": vertices,
             "rejected": rejected,
             **statistics_of(read),
         }
-        with replacing(os.path.join(output, STATISTICS)) as file:
-            file.write((json.dumps(statistics, indent=2, ensure_ascii=False) + "\n").encode())
-        shutil.rmtree(os.path.join(output, _STAGED))
+        text = json.dumps(statistics, indent=2, ensure_ascii=False) + "\n"
+        hadoop_files.write_text(spark, hadoop_files.inside(output, STATISTICS), text)
+        hadoop_files.remove(spark, hadoop_files.inside(output, _STAGED))
     except BaseException:
-        shutil.rmtree(output, ignore_errors=True)  # it was not there before
+        with suppress(Exception):
+            spark.sparkContext.cancelAllJobs()
+            hadoop_files.remove(spark, output)  # it was not there before
         raise
     return statistics
+
+
+class _Settings(NamedTuple):
+    """How inputs are read."""
+
+    lines: Lines
+    split_bytes: int
+
+    @property
+    def time_unit(self) -> str | None:
+        return self.lines.time_unit
+
+    @property
+    def names(self) -> ColumnNames | None:
+        return self.lines.names
+
+
+class _Source(NamedTuple):
+    """What is prepared: staged rows that nobody has read yet."""
+
+    staged: DataFrame
+    files: tuple[str, ...]
+    unit: str | None
+    has_lines: bool
+
+
+def _of_frame(frame: DataFrame, settings: _Settings) -> _Source:
+    """The rows of a data frame."""
+    unit = settings.time_unit or "us"
+    columns = edge_columns(frame, sequence=None, time_unit=unit, names=settings.names)
+    return _Source(staged_rows(columns), (), unit if columns.is_time else settings.time_unit, False)
+
+
+def _of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) -> _Source:
+    """Files, local ones as tasks read them and others as Spark does. Raises `InputError` where they do not go together."""
+    if not paths:
+        raise PipelineError("no input: expected at least one file")
+    names = settings.names
+    kinds: dict[tuple[str, str | None], str] = {}
+    times: dict[str, str] = {}  # of texts with times, whether these have a zone
+    files: list[str] = []
+    parts: list[DataFrame] = []
+    has_lines = False
+    for path in paths:
+        local = _local(spark, path)
+        if local is not None and (names is None or _is_text(local)) and not _tells_columns(local):
+            splits = splits_of([local], split_bytes=settings.split_bytes)
+            layout = settings.lines.layout
+            unit = layout.time_unit
+            if any(split.kind != "parquet" for split in splits):
+                head = head_of(local, settings.lines)
+                if names is not None and head.problem is not None:
+                    raise line_error(local, head.problem)
+                unit = _unit_of_text(settings.lines, {path: head.times}, times)
+            kind = _kind_of(splits, unit)
+            kinds[kind] = path
+            if layout.label is not None:
+                for split in splits:
+                    layout.label(split.path)  # a name that tells none is an error now, not in a task
+            parts.append(_local_splits(spark, splits, settings.lines, kind[0], first=len(files)))
+            files += dict.fromkeys(split.path for split in splits)
+            has_lines |= any(split.kind != "parquet" for split in splits)
+            continue
+        found = hadoop_files.matching(spark, path)
+        numbers = {uri: len(files) + number for number, uri in enumerate(found)}
+        if all(uri.endswith(".parquet") for uri in found):
+            unit = settings.time_unit if settings.time_unit in UNITS else "us"
+            rows = edge_columns(spark.read.parquet(path), sequence=None, time_unit=unit, names=names)
+            kinds[rows.vertex, unit if rows.is_time else settings.time_unit] = path
+            places = {hadoop_files.place_of(uri): number for uri, number in numbers.items()}
+            parts.append(staged_rows(rows, files=places))
+        else:
+            layout = settings.lines.layout
+            for uri in found:
+                if layout.label is not None:
+                    layout.label(uri)
+            part, found_in = staged_lines(spark, numbers, settings.lines)
+            kinds["string", _unit_of_text(settings.lines, found_in, times)] = path
+            parts.append(part)
+            has_lines = True
+        files += found
+    if len(kinds) > 1:
+        raise _disagreement(kinds)
+    staged = parts[0]
+    for part in parts[1:]:
+        staged = staged.unionByName(part)
+    ((_, unit_of_all),) = kinds
+    return _Source(staged, tuple(files), unit_of_all, has_lines)
+
+
+def _unit_of_text(lines: Lines, found: Mapping[str, str], times: dict[str, str]) -> str | None:
+    """The unit of the timestamps of texts, of which these kinds were `found` (`Head.times`); kept in `times`, by kind.
+
+    Raises `InputError` where some have a zone and others none.
+    """
+    times.update({kind: path for path, kind in found.items()})
+    if "naive" in times and "aware" in times:
+        raise InputError(
+            f"{times['naive']}: its times have no zone, but those of {times['aware']} have one; inputs that are read "
+            "together must agree",
+            file=times["naive"],
+            column="timestamp",
+        )
+    kinds = {kind != "integers" for kind in found.values()}
+    if len(kinds) > 1:
+        some = {kind != "integers": path for path, kind in found.items()}
+        raise InputError(
+            f"inputs that are read together must agree: {some[True]} has times, {some[False]} numbers",
+            file=some[False],
+            column="timestamp",
+        )
+    return lines.unit if kinds == {True} else lines.layout.time_unit
+
+
+def _is_text(path: str) -> bool:
+    """Whether a local file is neither Parquet nor a folder."""
+    return os.path.isfile(path) and not is_parquet(path)
+
+
+def _local(spark: SparkSession, path: str) -> str | None:
+    """The name of a local file or folder that is there; None for what Spark has to find."""
+    if path.startswith("file:"):
+        name = hadoop_files.place_of(path)
+    elif "://" not in path and hadoop_files.qualified(spark, "/").startswith("file:"):
+        name = os.path.abspath(path)
+    else:
+        return None
+    return name if os.path.exists(name) else None
+
+
+def _tells_columns(path: str) -> bool:
+    """Whether folders in this one are called `column=value`."""
+    return any("=" in name for _, folders, _ in os.walk(path) for name in folders)
 
 
 def read_statistics(folder: str) -> dict[str, Any]:
@@ -124,7 +270,7 @@ def read_statistics(folder: str) -> dict[str, Any]:
 
 
 def _kind_of(splits: Sequence[Split], time_unit: str | None) -> tuple[str, str | None]:
-    """The type of the vertices and the unit of the timestamps of all inputs."""
+    """The type of the vertices and the unit of the timestamps of local files."""
     from rpq.readers.parquet import ParquetInput
 
     kinds: dict[tuple[str, str | None], str] = {}
@@ -135,39 +281,49 @@ def _kind_of(splits: Sequence[Split], time_unit: str | None) -> tuple[str, str |
         if split.kind != "parquet":
             kinds["string", time_unit] = split.path
     if len(kinds) > 1:
-        raise InputError(
-            "inputs that are read together must agree in the type of vertices and the unit of time: "
-            + "; ".join(f"{path} has {vertex}, {unit or 'no unit'}" for (vertex, unit), path in kinds.items())
-        )
+        raise _disagreement(kinds)
     return next(iter(kinds), ("string", time_unit))
 
 
-def _stage(spark: SparkSession, splits: Sequence[Split], format: str, vertex: str, folder: str) -> DataFrame:
-    """Read every split in a task of its own, and keep what it gives: it is needed several times."""
-    rows = [(number, describe(split)) for number, split in enumerate(splits)]
+def _disagreement(kinds: Mapping[tuple[str, str | None], str]) -> InputError:
+    return InputError(
+        "inputs that are read together must agree in the type of vertices and the unit of time: "
+        + "; ".join(f"{path} has {vertex}, {unit or 'no unit'}" for (vertex, unit), path in kinds.items())
+    )
+
+
+def _local_splits(spark: SparkSession, splits: Sequence[Split], lines: Lines, vertex: str, *, first: int) -> DataFrame:
+    """The rows of local files, the first of which has that number; every split is read in a task of its own."""
+    numbers = {path: first + number for number, path in enumerate(dict.fromkeys(split.path for split in splits))}
+    rows = [(split_number(numbers[split.path], split.start), describe(split)) for split in splits]
     # Parallelized as slices of one, so that there are as many tasks as splits.
-    table = spark.sparkContext.parallelize(rows, max(1, len(rows))).toDF("split int, description string")
-    parsed = table.mapInArrow(SplitReader(format, vertex), staged_schema(vertex))
-    parsed.write.partitionBy("kind").parquet(folder)
-    schema = staged_schema(vertex).removeprefix("kind string, ") + ", kind string"
-    return spark.read.schema(schema).parquet(folder)
+    table = spark.sparkContext.parallelize(rows, max(1, len(rows))).toDF("split bigint, description string")
+    return table.mapInArrow(SplitReader(lines, vertex), staged_schema(vertex))
 
 
-def _offsets(staged: DataFrame, splits: Sequence[Split]) -> DataFrame:
+def _stage(spark: SparkSession, source: _Source, folder: str) -> DataFrame:
+    """Read everything once, and keep what that gives: it is needed several times."""
+    source.staged.write.partitionBy("kind").parquet(folder)
+    columns = [field for field in source.staged.schema.fields if field.name != "kind"]
+    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in columns)
+    return spark.read.schema(f"{schema}, kind string").parquet(folder)
+
+
+def _offsets(staged: DataFrame, files: Sequence[str]) -> DataFrame:
     """A row a split: the lines of its file and the data lines of all files before it."""
-    counts = {row.split: row for row in staged.where(f"kind = '{COUNTS}'").select("split", "lines", "data_lines").collect()}
-    rows, lines, data_lines, path = [], 0, 0, None
-    for number, split in enumerate(splits):
-        lines = lines if split.path == path else 0
-        path = split.path
-        rows.append((number, path, lines, data_lines))
-        lines += counts[number].lines
-        data_lines += counts[number].data_lines
-    schema = "split int, file string, lines_before bigint, data_lines_before bigint"
+    counted = staged.where(f"kind = '{COUNTS}'").groupBy("split").sum("lines", "data_lines").collect()
+    rows, lines, data_lines, number = [], 0, 0, None
+    for split, its_lines, its_data_lines in sorted(map(tuple, counted)):
+        lines = lines if file_number(split) == number else 0
+        number = file_number(split)
+        rows.append((split, files[number] if files else None, lines, data_lines))
+        lines += its_lines
+        data_lines += its_data_lines
+    schema = "split bigint, file string, lines_before bigint, data_lines_before bigint"
     return staged.sparkSession.createDataFrame(rows, schema)
 
 
-def _keep_aside(staged: DataFrame, splits: Sequence[Split], offsets: DataFrame, folder: str, *, on_error: str) -> int:
+def _keep_aside(staged: DataFrame, offsets: DataFrame, folder: str, *, on_error: str) -> int:
     """Write the bad lines with their places; how many they are."""
     from pyspark.sql import functions as sql
 
@@ -192,7 +348,8 @@ def _keep_aside(staged: DataFrame, splits: Sequence[Split], offsets: DataFrame, 
         first = bad.first()
         assert first is not None
         column = f"column '{first.column}': " if first.column else ""
-        raise InputError(f"{first.file}:{first.line}: {column}{first.message}", file=first.file, line=first.line)
+        where = f"{first.file}:{first.line}" if first.file else f"row {first.line + 1} of a partition"
+        raise InputError(f"{where}: {column}{first.message}", file=first.file, line=first.line)
     if count:
         bad.write.json(folder)
     return count
@@ -232,18 +389,10 @@ def _write(edges: DataFrame, output: str, *, partitions: int | None, rows_per_fi
         writer = writer.option("maxRecordsPerFile", rows_per_file)
     writer.parquet(output)
     # Who streams the folder reads its files by age: let that be the order of time.
-    files = files_of(output)
-    now = int(time.time())
-    for age, file in enumerate(reversed(files)):
-        os.utime(file, (now - age, now - age))
+    session = edges.sparkSession
+    hadoop_files.set_ages(session, [uri for uri in hadoop_files.matching(session, output) if uri.endswith(".parquet")])
 
 
 def files_of(folder: str) -> list[str]:
     """The Parquet files of a prepared data set, in the order of the stream."""
     return [split.path for split in splits_of([folder]) if split.start == 0]
-
-
-def vertex_type(folder: str) -> str:
-    """The type of the vertices of a data set, in Spark's words."""
-    kind = pq.read_schema(splits_of([folder])[0].path).field("source").type
-    return "bigint" if pa.types.is_integer(kind) else "string"

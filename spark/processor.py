@@ -29,10 +29,18 @@ from rpq.engine import Engine  # with it come the kinds of queries that there ar
 from rpq.files.described import Damage, Described
 from rpq.files.sealed import damaged
 from rpq.queries import kinds
-from rpq.spark.envelopes import unpack
+from rpq.spark.carried import Carried
+from rpq.spark.envelopes import unpack, without_sequence
 from rpq.spark.errors import PipelineError
+from rpq.spark.held_back import passed
+from rpq.spark.moved_state import MovedState
+from rpq.spark.own_edges import OwnEdges
 from rpq.spark.packed import TUPLES
-from rpq.spark.window_log import WindowLog
+from rpq.spark.shipped import Shipped
+from rpq.spark.stream_counts import count_rows
+from rpq.spark.window_log import MemoryChunks, WindowLog
+from rpq.spark.worker_limits import bytes_of, make_room, share_limit
+from rpq.stream.stream_time import windows_of
 from rpq.stream.timestamps import EARLIEST
 from rpq.stream.window import INT64_MAX
 
@@ -117,6 +125,7 @@ class Record:
 
 
 _COUNTS = ("version", "order", "tuples", "late", "hits", "catch_ups", "rebuilds")
+_COUNTED = ("late", "hits", "catch_ups", "rebuilds")
 _SECONDS = ("catch_up_seconds", "rebuild_seconds", "engine_seconds")
 _SQL_TYPES = {"int": "bigint", "float": "double", "str": "string"}
 RECORD_SCHEMA = ", ".join(f"{field.name} {_SQL_TYPES[str(field.type)]}" for field in fields(Record))
@@ -127,6 +136,16 @@ class EngineCache:
 
     def __init__(self) -> None:
         self._held: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the engines hold."""
+        return sum(bytes_of(engine) for _, engine in self._held.values())
+
+    def shrink(self, most: int) -> None:
+        """Let engines go, that used longest ago first, until they hold at most so many bytes."""
+        while self._held and self.nbytes > most:
+            self._held.popitem(last=False)
 
     def take(self, stream: str) -> tuple[str, Engine] | None:
         """What is kept of a stream; it leaves the cache, so that no one sees an engine that failed half-way."""
@@ -147,42 +166,83 @@ cache = EngineCache()
 """The cache of this worker process."""
 
 
-class AnswerChanges(StatefulProcessor):
+class AnswerChanges(Shipped, StatefulProcessor):
     """Takes envelopes of edges, gives answer changes; the key is that of a root partition.
 
-    `numbers` are the numbers of the partitions by their keys.
+    `numbers` are the numbers of the partitions by their keys, `threads` those of an engine; `memory_limit` (bytes) is for
+    all engines of a worker.  With `counts` there are rows with figures after the others (`rpq.spark.stream_counts`).
+    Tuples wait until a `max_delay` has passed, in the integers of timestamps (`rpq.spark.held_back`).
+
+    Of a stream that moves from other shares or other queries, `moved` has what shares begin with
+    that have no state yet; keys that are none of `numbers` are those of before, the state of which goes.
     """
 
-    def __init__(self, queries: Sequence[rpq.Query], *, numbers: Mapping[int, int], memory_limit: int | None) -> None:
+    def __init__(
+        self,
+        queries: Sequence[rpq.Query],
+        *,
+        numbers: Mapping[int, int],
+        memory_limit: int | None,
+        threads: int = 1,
+        counts: bool = False,
+        max_delay: int = 0,
+        moved: Carried | None = None,
+    ) -> None:
         self._queries = tuple(queries)
         self._numbers = dict(numbers)
+        self._threads = threads
+        self._counts = counts
+        self._max_delay = max_delay
         self._memory_limit = memory_limit
+        self._moved = moved
         self._identity = identity_of(self._queries, len(self._numbers))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
         self._record = handle.getValueState("record", RECORD_SCHEMA)
         self._window = handle.getMapState("window", "bucket bigint, part bigint", "tuples binary")
+        if self._max_delay:
+            self._waiting = handle.getMapState("waiting", "part bigint", "tuples binary")
 
     def handleInputRows(self, key: Any, rows: Iterable[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Apply a micro-batch."""
         envelopes = [envelope for frame in rows for envelope in frame["edges"]]
         if not envelopes:
             return
-        tuples = unpack(envelopes)
+        if int(key[0]) not in self._numbers:
+            self._clear()
+            return
+        yield from self._move_in(self._numbers[int(key[0])])
+        if self._max_delay:
+            came, arrived = passed(envelopes, _Waiting(self._waiting), max_delay=self._max_delay)
+            if not len(came) and not self._record.exists():
+                return  # the stream has no time yet
+        else:
+            came = unpack(envelopes)
+            arrived = len(came)
+        tuples = without_sequence(came.table)
         record = self._read_record()
         log = WindowLog(
             chunks=_Chunks(self._window), queries=self._queries, parts=record.log_parts(), order=record.order
         )
-        engine, record = self._engine(self._numbers[int(key[0])], log, record)
-        late = []
+        before = record
+        own = OwnEdges(self._queries, share=(self._numbers[int(key[0])], len(self._numbers)))
+        engine, record = self._engine(self._numbers[int(key[0])], log, record, own)
+        make_room(engine, cache, share_limit(self._memory_limit, threads=self._threads))
+        late = [np.zeros(0, np.int64)]
         seconds = 0.0
         for start in range(0, len(tuples), PUSHED_ROWS):
             started = clock.perf_counter()
-            changes = engine.push(tuples.slice(start, PUSHED_ROWS))
+            edges, time = own.in_order(tuples.slice(start, PUSHED_ROWS), engine.time)
+            changes = engine.push(edges) if len(edges) else None
             seconds += clock.perf_counter() - started
-            late.append(changes.late_rows + start)
-            yield from _frames(changes.to_arrow())
+            if changes is not None:
+                late.append(changes.late_rows + start)  # where edges are left out none is late
+                yield from _frames(changes.to_arrow())
+            if time is not None and (engine.time is None or time > engine.time):
+                yield from _frames(engine.advance(time).to_arrow())
+        if came.tick is not None and (engine.time is None or came.tick > engine.time):
+            yield from _frames(engine.advance(came.tick).to_arrow())
         late_rows = np.concatenate(late)
         assert engine.time is not None
         log.append(self._worth_keeping(tuples, late_rows), time=engine.time)
@@ -192,7 +252,7 @@ class AnswerChanges(StatefulProcessor):
             version=record.version + 1,
             time=engine.time,
             order=log.order,
-            tuples=record.tuples + len(tuples),
+            tuples=record.tuples + arrived,
             late=record.late + len(late_rows),
             engine_seconds=record.engine_seconds + seconds,
             history=json.dumps(list(history.items())[-REMEMBERED:]),
@@ -200,18 +260,73 @@ class AnswerChanges(StatefulProcessor):
         ).with_token()
         self._record.update(tuple(asdict(record).values()))
         cache.put(record.stream, record.token, engine)
+        if self._counts:
+            counted = {
+                "tuples": arrived,
+                "unread": came.dropped,
+                **{name: getattr(record, name) - getattr(before, name) for name in _COUNTED},
+                "window": log.rows,
+                "memory": cache.nbytes,
+            }
+            yield count_rows(counted, self._queries[0].columns)
 
     def close(self) -> None:
         """Nothing to close: what is cached stays."""
 
-    def _read_record(self) -> Record:
+    def _clear(self) -> None:
+        """Let the state go."""
+        if self._record.exists():
+            self._record.clear()
+            self._window.clear()
+            if self._max_delay:
+                self._waiting.clear()
+
+    def _move_in(self, number: int) -> Iterator[pd.DataFrame]:
+        """Begin with the state that moved here, if there is none or it is of before; the first rows of new queries."""
+        if self._moved is None:
+            return
+        record = self._found_record()
+        if record is not None and record.identity == self._identity:
+            return
+        moved: MovedState = self._moved.value
+        if record is not None and record.identity != moved.identity:
+            return  # which is refused
+        self._clear()
+        parts = MemoryChunks()
+        log = moved.log(parts, self._queries)
+        for (bucket, part), data in parts.items():
+            self._window.updateValue((bucket, part), (data,))
+        if self._max_delay:
+            _Waiting(self._waiting).replace_all(moved.waiting)
+        begun = Record(
+            identity=self._identity,
+            stream=secrets.token_hex(_TOKEN_BYTES),
+            token="",
+            version=moved.version,
+            time=moved.time,
+            order=log.order,
+            tuples=moved.came,
+            late=moved.late,
+            parts=json.dumps(log.parts),
+        ).with_token()
+        self._record.update(tuple(asdict(begun).values()))
+        limit = share_limit(self._memory_limit, threads=self._threads)
+        rows = moved.first_rows(share=(number, len(self._numbers)), threads=self._threads, memory_limit=limit)
+        if rows is not None:
+            yield from _frames(rows)
+
+    def _found_record(self) -> Record | None:
+        """The record in the state, if there is one.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""
         found = self._record.get() if self._record.exists() else None
-        if found is None:
+        return None if found is None else checked_record(tuple(found))
+
+    def _read_record(self) -> Record:
+        record = self._found_record()
+        if record is None:
             return Record(identity=self._identity, stream=secrets.token_hex(8), token="")
-        values = tuple(found)
-        if values[0] != FORMAT:
-            raise PipelineError(f"the checkpoint has state of format {values[0]}; this release reads format {FORMAT}")
-        record = self._checked(values)
+        latest = INT64_MAX - max(window.reach for query in self._queries for window in windows_of(query))
+        if record.time > latest:
+            raise _damaged_record(Damage(f"time is {record.time}, not at most {latest}"))
         if record.identity != self._identity:
             raise PipelineError(
                 f"the checkpoint belongs to {record.identity}, not to {self._identity}; "
@@ -219,28 +334,7 @@ class AnswerChanges(StatefulProcessor):
             )
         return record
 
-    def _checked(self, values: tuple[Any, ...]) -> Record:
-        """The record that consists of these values.  Raises `StateFormatError` if it is not one that was written."""
-        latest = INT64_MAX - max(query.window.size for query in self._queries)
-        try:
-            content = Described(dict(zip((field.name for field in fields(Record)), values, strict=True)))
-            for name in _COUNTS:
-                content[name].whole(0)
-            for name in _SECONDS:
-                content[name].number()
-            for name in ("identity", "stream", "token", "history", "parts"):
-                content[name].unicode()
-            content["time"].whole(EARLIEST, latest)
-            record = Record(**content.value)
-            if not record.is_whole:
-                raise Damage("its checksum is wrong")
-            record.log_parts()
-            record.orders()
-        except ValueError as problem:
-            raise _damaged_record(problem) from problem
-        return record
-
-    def _engine(self, number: int, log: WindowLog, record: Record) -> tuple[Engine, Record]:
+    def _engine(self, number: int, log: WindowLog, record: Record, own: OwnEdges) -> tuple[Engine, Record]:
         """An engine that stands where the state does, and the record with how it was come by."""
         started = clock.perf_counter()
         held = cache.take(record.stream)
@@ -251,18 +345,23 @@ class AnswerChanges(StatefulProcessor):
             engine = held[1]
             missed = log.since(order)
             if missed is not None:
-                _push_again(engine, missed)
+                _push_again(engine, own.of(missed))
             engine.advance(record.time)
             seconds = record.catch_up_seconds + clock.perf_counter() - started
             return engine, replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
-        engine = Engine(*self._queries, share=(number, len(self._numbers)), memory_limit=self._memory_limit)
+        engine = Engine(
+            *self._queries,
+            share=(number, len(self._numbers)),
+            threads=self._threads,
+            memory_limit=share_limit(self._memory_limit, threads=self._threads),
+        )
         if not record.version:
             return engine, record
         engine.advance(record.time)
         edges = log.edges(time=record.time)
         if edges is not None:
             # The youngest first, so that each cell of the index gets its final value at once.
-            _push_again(engine, edges)
+            _push_again(engine, own.of(edges))
         seconds = record.rebuild_seconds + clock.perf_counter() - started
         return engine, replace(record, rebuilds=record.rebuilds + 1, rebuild_seconds=seconds)
 
@@ -275,6 +374,32 @@ class AnswerChanges(StatefulProcessor):
         kept = relevant[labels.indices.to_numpy()]
         kept[late_rows] = False
         return tuples.filter(pa.array(kept))
+
+
+def checked_record(values: tuple[Any, ...]) -> Record:
+    """The record that consists of these values.
+
+    Raises `PipelineError` if another release wrote them, and `StateFormatError` if they are not as they were written.
+    """
+    if values[0] != FORMAT:
+        raise PipelineError(f"the checkpoint has state of format {values[0]}; this release reads format {FORMAT}")
+    try:
+        content = Described(dict(zip((field.name for field in fields(Record)), values, strict=True)))
+        for name in _COUNTS:
+            content[name].whole(0)
+        for name in _SECONDS:
+            content[name].number()
+        for name in ("identity", "stream", "token", "history", "parts"):
+            content[name].unicode()
+        content["time"].whole(EARLIEST)
+        record = Record(**content.value)
+        if not record.is_whole:
+            raise Damage("its checksum is wrong")
+        record.log_parts()
+        record.orders()
+    except ValueError as problem:
+        raise _damaged_record(problem) from problem
+    return record
 
 
 def identity_of(queries: Sequence[rpq.Query], partitions: int) -> str:
@@ -321,7 +446,26 @@ class _Chunks:
         self._state.removeKey((bucket, part))
 
 
+class _Waiting:
+    """Envelopes that wait, in a map state."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+        self._count = 0
+
+    def read_all(self) -> list[bytes]:
+        found = [bytes(value[0]) for value in self._state.values()]
+        self._count = len(found)
+        return found
+
+    def replace_all(self, envelopes: Sequence[bytes]) -> None:
+        for number, envelope in enumerate(envelopes):
+            self._state.updateValue((number,), (envelope,))
+        for number in range(len(envelopes), self._count):
+            self._state.removeKey((number,))
+
+
 def _frames(changes: pa.Table) -> Iterator[pd.DataFrame]:
     """Rows as frames of Python objects, equal texts of a frame being one: Spark takes no Arrow-backed columns."""
     for start in range(0, len(changes), FRAME_ROWS):
-        yield changes.slice(start, FRAME_ROWS).to_pandas()
+        yield changes.slice(start, FRAME_ROWS).to_pandas(integer_object_nulls=True)

@@ -1,47 +1,60 @@
-"""Batch replay: answer changes of a prepared data set, the roots divided over tasks.
+"""Batch replay: answer changes of a prepared data set, or of any data frame of edges, the roots divided over tasks.
 
-A task reads the data set itself, from beginning to end, with an engine that answers for its share of the roots.  No
-edge is shuffled, and the rows are those of `rpq run` over the same folder, whatever the number of partitions.
+Every share gets all tuples that some query reads, packed (`rpq.spark.envelopes`), in the order of the stream, and has an
+engine that answers for its part of the roots.  The rows are those of `rpq run` over the same data, whatever the number of
+shares.  Nothing is read but by Spark, so that data may lie wherever Spark reads.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 import rpq
+from rpq.spark import hadoop_files
 from rpq.spark.change_schema import schema_of
+from rpq.spark.classic import check_classic
+from rpq.spark.edge_columns import UNITS, edge_columns, names_given, time_again
+from rpq.spark.envelopes import PLACED_SCHEMA, PlacedPacker
 from rpq.spark.errors import PipelineError
 from rpq.spark.in_numbers import in_numbers
-from rpq.spark.preparing import VERTICES, read_statistics, vertex_type
+from rpq.spark.partitions import partition_keys
+from rpq.spark.prepared import VERTICES, edges_in, statistics_in
+from rpq.spark.shares import END_OF_FILE, RowBatches, RowFiles, Share
+from rpq.spark.slots import shares_of, task_threads
+from rpq.stream.durations import NANOSECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PUSHED_ROWS = 1 << 14
-"""Tuples pushed at once: their answer changes are in memory together."""
+    from rpq.readers.column_names import ColumnNames
 
-CHANGE_ROWS = 1 << 16
-"""Answer changes handed to Spark at once."""
+_TIMES = "us"
 
 
 def replay(
     spark: SparkSession,
-    data: str,
+    data: str | DataFrame,
     *queries: rpq.Query,
     partitions: int | None = None,
     names: bool = False,
     memory_limit: int | None = None,
+    sequence: str | None = None,
+    time_unit: str | None = None,
+    columns: str | None = None,
+    label: str | None = None,
 ) -> DataFrame:
     """The answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
 
-    Every node must see the folder under this name.  Within a partition rows are in time order.  `partitions` is
-    the number of cores unless given; each reads all edges and keeps a snapshot graph of its own.  With `names` the
-    numbers of a data set prepared with ids become names again.  `memory_limit` (bytes) is for each partition.  Windows
-    may be durations where the format of the data set tells the unit of its timestamps.
+    `data` is whatever URI Spark reads, or a data frame with the columns of edges (as `rpq_changes` takes it), whose tuples
+    are put in the order of time first, ties by the integers of the column `sequence`.  Within a partition of the result rows
+    are in time order.  `partitions` are the shares into which the roots are divided, one a task slot unless given; with
+    `spark.task.cpus` each has as many threads.  With `names` the numbers of a data set prepared with ids become names again.
+    `columns` and `label` are the names that the data has for the columns, as in `rpq_changes`.  `memory_limit` (bytes) is
+    for each share.  Windows may be durations where timestamps are times, the data set tells the unit of its timestamps, or
+    `time_unit` (s, ms, us, ns) does.  Raises `PipelineError` where something does not fit.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -50,41 +63,126 @@ def replay(
     >>> changes.columns  # doctest: +SKIP
     ['query', 'source', 'target', 'timestamp', 'op']
     """
+    named = names_given(columns, label)
+    asked = _asked(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    changes = asked.envelopes.mapInArrow(RowBatches(asked.share), schema_of(queries, asked.vertex))
+    if asked.is_time:
+        changes = changes.withColumn("timestamp", time_again(asked.unit))
+    if names:
+        if not isinstance(data, str):
+            raise PipelineError("names can be had only of a data set that was prepared with ids, not of a data frame")
+        return _named(changes, queries[0].columns, hadoop_files.inside(data, VERTICES))
+    return changes
+
+
+def replay_to(
+    spark: SparkSession,
+    data: str | DataFrame,
+    output: str,
+    *queries: rpq.Query,
+    partitions: int | None = None,
+    memory_limit: int | None = None,
+    sequence: str | None = None,
+    time_unit: str | None = None,
+    columns: str | None = None,
+    label: str | None = None,
+) -> dict[tuple[str, str], int]:
+    """Write the rows of `replay` to the folder `output` as Parquet; how many there are by query and op.
+
+    Several times as fast as to write the data frame, for the files are made by the tasks in Python: through the JVM goes
+    their content.  `output` is whatever URI Spark writes to, and must not be there.  Options are those of `replay`.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, replay_to
+    >>> query = rpq.Query("a2q+", window=rpq.Window(size="30d", slide="1d"))
+    >>> replay_to(open_session(), "data", "rows", query)  # doctest: +SKIP
+    {('a2q+', '+'): 1204, ('a2q+', '-'): 0}
+    """
+    from rpq.spark.counts import Counts
+
+    named = names_given(columns, label)
+    asked = _asked(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    if hadoop_files.exists(spark, output):
+        raise PipelineError(f"{output}: exists already; remove it or choose another name")
+    counted = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), Counts())
+    microseconds = NANOSECONDS[asked.unit] // NANOSECONDS["us"] if asked.is_time else None
+    contents = asked.envelopes.mapInArrow(
+        RowFiles(asked.share, counted=counted, microseconds=microseconds), "value string"
+    )
+    # Spark's sink for text writes a row as it is and behind it the end of a line, which can be any text: that of a Parquet
+    # file too. So files go wherever Spark writes, and appear when all of them are whole.
+    writer = contents.write.option("lineSep", END_OF_FILE).option("compression", "none").option("maxRecordsPerFile", 1)
+    try:
+        writer.text(output)
+        if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
+            none = spark.createDataFrame([], schema_of(queries, asked.vertex))
+            if asked.is_time:
+                none = none.withColumn("timestamp", time_again(asked.unit))
+            none.write.mode("append").parquet(output)
+    except BaseException:
+        with suppress(Exception):
+            spark.sparkContext.cancelAllJobs()
+            hadoop_files.remove(spark, output)  # it was not there before
+        raise
+    return dict(counted.value)
+
+
+class _Asked(NamedTuple):
+    """A replay that can begin."""
+
+    envelopes: DataFrame  # partition, file, row, edges: those of a partition in order
+    share: Share
+    vertex: str
+    is_time: bool
+    unit: str  # of the integers that times become
+
+
+def _asked(
+    spark: SparkSession,
+    data: str | DataFrame,
+    queries: Sequence[rpq.Query],
+    partitions: int | None,
+    memory_limit: int | None,
+    sequence: str | None,
+    time_unit: str | None,
+    named: ColumnNames | None,
+) -> _Asked:
+    from pyspark.sql import functions as sql
+
+    check_classic(spark)
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
-    count = spark.sparkContext.defaultParallelism if partitions is None else partitions
-    if count < 1:
-        raise PipelineError(f"partitions is {count}; expected at least 1")
-    data = os.path.abspath(data)
-    kind = vertex_type(data)
-    task = ShareReplayer(data, in_numbers(queries, read_statistics(data).get("time_unit")), count, memory_limit)
-    changes = spark.range(0, count, 1, count).mapInArrow(task, schema_of(queries, kind))
-    return _named(changes, queries[0].columns, os.path.join(data, VERTICES)) if names else changes
-
-
-class ShareReplayer:
-    """What a task runs: takes rows (id), the numbers of shares, and gives the answer changes of each share."""
-
-    def __init__(self, data: str, queries: Iterable[rpq.Query], shares: int, memory_limit: int | None) -> None:
-        self._data = data
-        self._queries = tuple(queries)
-        self._shares = shares
-        self._memory_limit = memory_limit
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from rpq.readers import open_reader
-
-        for batch in batches:
-            for number in batch["id"].to_pylist():
-                engine = rpq.Engine(*self._queries, share=(number, self._shares), memory_limit=self._memory_limit)
-                for changes in engine.run(open_reader("edges", self._data, batch_rows=PUSHED_ROWS)):
-                    yield from changes.to_arrow().to_batches(max_chunksize=CHANGE_ROWS)
+    count = shares_of(spark, partitions)
+    edges = edges_in(spark, data) if isinstance(data, str) else data
+    unit = time_unit if time_unit in UNITS else _TIMES
+    columns = edge_columns(edges, sequence=sequence, time_unit=unit, with_place=isinstance(data, str), names=named)
+    tuples = columns.tuples
+    if not isinstance(data, str):
+        order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
+        tuples = tuples.orderBy(*order, sql.col("op") == "+")
+    told = time_unit or (statistics_in(spark, data).get("time_unit") if isinstance(data, str) else None)
+    known = in_numbers(queries, unit if columns.is_time else told)
+    keys = partition_keys(count)
+    packed = tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA)
+    every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
+    envelopes = (
+        packed.select(every, "file", "row", "edges")
+        .repartition(count, "partition")
+        .sortWithinPartitions("partition", "file", "row")
+    )
+    share = Share(
+        known,
+        numbers={key: number for number, key in enumerate(keys)},
+        threads=task_threads(spark),
+        memory_limit=memory_limit,
+    )
+    return _Asked(envelopes, share, columns.vertex, columns.is_time, unit)
 
 
 def _named(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
     from pyspark.sql import functions as sql
 
-    if not os.path.isdir(folder):
+    if not hadoop_files.exists(changes.sparkSession, folder):
         raise PipelineError(f"{folder}: is missing; names can be had only of a data set that was prepared with ids")
     vertices = changes.sparkSession.read.parquet(folder)
     for column in columns:

@@ -20,11 +20,14 @@ from rpq.readers.source import Block, count_lines
 from rpq.readers.text.parsing import LineError, Rows
 from rpq.readers.text.textfile import settle
 from rpq.spark.splits import Split, blocks
-from rpq.spark.text_formats import head_of, text_format_named
+from rpq.spark.text_formats import Head, Lines, head_of
 
 EDGE, BAD, COUNTS = "edge", "bad", "counts"
 LONGEST_TEXT = 10_000
 """Of a bad line so many characters are kept."""
+
+Part = tuple[str, dict[str, pa.Array]]
+"""Rows of a kind, as columns."""
 
 _STRING, _LONG = pa.string(), pa.int64()
 
@@ -32,48 +35,51 @@ _STRING, _LONG = pa.string(), pa.int64()
 def staged_schema(vertex: str) -> str:
     """The columns of staged rows, in Spark's words; `vertex` is "string" or "bigint".
 
-    `split` and `row` put edges and bad lines in the order of the input.  An edge has `ordinal`, the place of its line
-    among the data lines of its split; a bad line has `line`, counted from 1 in its split (in Parquet: the row in the
-    file, from 0); counts have `lines` and `data_lines`.
+    `split` (`rpq.spark.splits.split_number`) and `row` put edges and bad lines in the order of the input.  An edge has
+    `ordinal`, the place of its line among the data lines of its split; a bad line has `line`, counted from 1 in its split
+    (in Parquet: the row in the file, from 0); counts have `lines` and `data_lines`.
     """
     return (
-        f"kind string, split int, row bigint, source {vertex}, target {vertex}, label string, timestamp bigint, "
+        f"kind string, split bigint, row bigint, source {vertex}, target {vertex}, label string, timestamp bigint, "
         "op string, ordinal bigint, line bigint, field string, message string, text string, lines bigint, "
         "data_lines bigint"
     )
 
 
 def _arrow_schema(vertex: str) -> pa.Schema:
-    types = {"string": _STRING, "bigint": _LONG, "int": pa.int32()}
+    types = {"string": _STRING, "bigint": _LONG}
     return pa.schema([(name, types[kind]) for name, kind in (one.split() for one in staged_schema(vertex).split(", "))])
 
 
 class SplitReader:
     """What a task runs: takes rows (split, description), gives staged rows.  For `mapInArrow`."""
 
-    def __init__(self, format: str, vertex: str) -> None:
-        self._format = format
+    def __init__(self, lines: Lines, vertex: str) -> None:
+        self._lines = lines
         self._vertex = vertex
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = _arrow_schema(self._vertex)
-        format = text_format_named(self._format)
         for batch in batches:
             for number, text in zip(batch["split"].to_pylist(), batch["description"].to_pylist(), strict=True):
                 split = Split(**json.loads(text))
-                read = _read_parquet(split) if split.kind == "parquet" else _read_text(split, format)
-                for kind, columns in _numbered(read):
-                    size = len(next(iter(columns.values())))
-                    full = {
-                        **columns,
-                        "kind": pa.array([kind] * size, _STRING),
-                        "split": pa.array(np.full(size, number, np.int32)),
-                    }
-                    arrays = [
-                        full[field.name].cast(field.type) if field.name in full else pa.nulls(size, field.type)
-                        for field in schema
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                read = _read_parquet(split) if split.kind == "parquet" else _read_text(split, self._lines)
+                yield from staged(read, split=number, vertex=self._vertex)
+
+
+def staged(parts: Iterable[Part], *, split: int, vertex: str, first: int = 0) -> Iterator[pa.RecordBatch]:
+    """Parts of a split as staged rows, numbered from `first` on."""
+    schema = _arrow_schema(vertex)
+    for kind, columns in _numbered(parts, first):
+        size = len(next(iter(columns.values())))
+        full = {
+            **columns,
+            "kind": pa.array([kind] * size, _STRING),
+            "split": pa.array(np.full(size, split, np.int64)),
+        }
+        arrays = [
+            full[field.name].cast(field.type) if field.name in full else pa.nulls(size, field.type) for field in schema
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def describe(split: Split) -> str:
@@ -81,22 +87,25 @@ def describe(split: Split) -> str:
     return json.dumps(asdict(split))
 
 
-def _numbered(parts: Iterable[tuple[str, dict[str, pa.Array]]]) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+def _numbered(parts: Iterable[Part], row: int) -> Iterator[Part]:
     """Number edges and bad lines within their split."""
-    row = 0
     for kind, columns in parts:
         size = len(next(iter(columns.values())))
         yield kind, {**columns, "row": pa.array(np.arange(row, row + size))}
         row += size
 
 
-def _read_text(split: Split, format: TextFormat) -> Iterator[tuple[str, dict[str, pa.Array]]]:
-    head = head_of(split.path, format)
-    label = format.label(split.path) if format.label else None
+def _read_text(split: Split, lines: Lines) -> Iterator[Part]:
+    head, format = head_of(split.path, lines), lines.layout
+    cut = ((whole, min(max(0, head.size - place), len(whole.data))) for place, whole in blocks(split))
+    return parsed(cut, head, format, label=format.label(split.path) if format.label else None)
+
+
+def parsed(beginnings: Iterable[tuple[Block, int]], head: Head, format: TextFormat, *, label: str | None) -> Iterator[Part]:
+    """The lines of a split, in blocks of each of which so many bytes belong to the head of the file."""
     lines = data_lines = 0
-    for place, whole in blocks(split):
+    for whole, cut in beginnings:
         lines = whole.line - 1 + count_lines(whole.data) + (not whole.data.endswith(b"\n"))
-        cut = min(max(0, head.size - place), len(whole.data))
         skipped = Block(whole.data[:cut], whole.line)
         block = Block(whole.data[cut:], whole.line + count_lines(skipped.data))
         errors: list[LineError] = []
@@ -146,40 +155,48 @@ def _bad_lines(errors: list[LineError], block: Block) -> dict[str, pa.Array]:
     }
 
 
-def _read_parquet(split: Split) -> Iterator[tuple[str, dict[str, pa.Array]]]:
-    """Row groups; a row with a null, an empty name or an unknown op is bad."""
+def _read_parquet(split: Split) -> Iterator[Part]:
+    """Row groups."""
     with pq.ParquetFile(split.path) as file:
         names = [name for name in ("source", "target", "label", "timestamp", "op") if name in file.schema_arrow.names]
         first = sum(file.metadata.row_group(group).num_rows for group in range(split.start))
         row = first
         for batch in file.iter_batches(row_groups=list(range(split.start, split.end)), columns=names):
-            columns = {name: _plain(batch.column(name), name) for name in names}
-            reasons = np.full(batch.num_rows, "", object)
-            for name, column in columns.items():
-                wrong = column.is_null()
-                if pa.types.is_string(column.type):
-                    unfit = pc.invert(pc.is_in(column, pa.array(["+", "-"]))) if name == "op" else pc.equal(column, "")
-                    wrong = pc.or_(wrong, pc.fill_null(unfit, True))
-                reasons[wrong.to_numpy(zero_copy_only=False) & (reasons == "")] = name
-            bad = reasons != ""
-            if not bad.all():
-                good = pa.array(~bad)
-                edges = {name: column.filter(good) for name, column in columns.items()}
-                yield EDGE, {"op": _ops(None, int((~bad).sum())), **edges}
-            if bad.any():
-                places = np.flatnonzero(bad)
-                rows = batch.take(pa.array(places)).to_pylist()
-                yield (
-                    BAD,
-                    {
-                        "line": pa.array(places + row),
-                        "field": pa.array(reasons[places].tolist(), _STRING),
-                        "message": pa.array(["is null, empty or no operation; expected a value"] * len(places), _STRING),
-                        "text": pa.array([json.dumps(one, default=str)[:LONGEST_TEXT] for one in rows], _STRING),
-                    },
-                )
+            yield from checked_rows(batch, row)
             row += batch.num_rows
     yield COUNTS, {"lines": pa.array([0]), "data_lines": pa.array([row - first])}
+
+
+def checked_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
+    """Rows with the columns of tuples, the first of which is number `row` of its file.
+
+    One with a null, an empty name or an unknown op is bad.
+    """
+    columns = {name: _plain(batch.column(name), name) for name in batch.schema.names}
+    reasons = np.full(batch.num_rows, "", object)
+    for name, column in columns.items():
+        wrong = column.is_null()
+        if pa.types.is_string(column.type):
+            unfit = pc.invert(pc.is_in(column, pa.array(["+", "-"]))) if name == "op" else pc.equal(column, "")
+            wrong = pc.or_(wrong, pc.fill_null(unfit, True))
+        reasons[wrong.to_numpy(zero_copy_only=False) & (reasons == "")] = name
+    bad = reasons != ""
+    if not bad.all():
+        good = pa.array(~bad)
+        edges = {name: column.filter(good) for name, column in columns.items()}
+        yield EDGE, {"op": _ops(None, int((~bad).sum())), **edges}
+    if bad.any():
+        places = np.flatnonzero(bad)
+        rows = batch.take(pa.array(places)).to_pylist()
+        yield (
+            BAD,
+            {
+                "line": pa.array(places + row),
+                "field": pa.array(reasons[places].tolist(), _STRING),
+                "message": pa.array(["is null, empty or no operation; expected a value"] * len(places), _STRING),
+                "text": pa.array([json.dumps(one, default=str)[:LONGEST_TEXT] for one in rows], _STRING),
+            },
+        )
 
 
 def _plain(column: pa.Array, name: str) -> pa.Array:

@@ -11,34 +11,41 @@ restart from the checkpoint.  Another cut into micro-batches is another order, i
 **Late tuples.**  The stream time is the largest timestamp seen so far.  A tuple of a later micro-batch with a smaller
 timestamp is applied as it comes while its timestamp is inside the window; an insert older than that is dropped
 (counted as `late` in the state).  A delete is applied whatever its timestamp.  That is the only rule: a watermark set
-with `withWatermark` neither drops tuples nor delays rows here, and the result carries none.
+with `withWatermark` neither drops tuples nor delays rows here, and the result carries none.  A `max_delay` does: tuples
+wait in the state until it has passed.
 
 **Time** moves with tuples.  A stream that is quiet lets nothing expire; a tuple with a label that no query uses
 serves as a clock tick.
 
-**State** needs the RocksDB state store.  The number of partitions and the queries belong to the checkpoint: a restart
-with others is refused.  Output mode is append, so that every sink will do.
+**State** needs the RocksDB state store.  Queries, the number of shares and all else that rows depend on belong to the
+checkpoint (`rpq.spark.stream_identity`): a restart with others is refused, but after `rescale`.  Output mode is append, so
+that every sink will do.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import operator
+from typing import TYPE_CHECKING
 
 import rpq
-from rpq.spark import envelopes
+from rpq.spark import envelopes, hadoop_files, stream_identity
+from rpq.spark.carried import carried
 from rpq.spark.change_schema import schema_of
+from rpq.spark.classic import check_classic
+from rpq.spark.edge_columns import edge_columns, names_given, time_again, without_bad
+from rpq.spark.envelopes import Packer
 from rpq.spark.errors import PipelineError
 from rpq.spark.in_numbers import in_numbers
 from rpq.spark.partitions import partition_keys
+from rpq.spark.rescaling import Moving, moving
+from rpq.spark.slots import shares_of, task_threads, warn_of_shuffle_partitions
 from rpq.spark.spark_session import STATE_STORE, STATE_STORE_KEY
-from rpq.stream.durations import NANOSECONDS
+from rpq.spark.stream_counts import observed
+from rpq.spark.unfit_for_streams import refuse_unfit
+from rpq.stream.durations import DurationError, parse_duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
-
-_REQUIRED = ("source", "target", "label", "timestamp")
-_UNITS = ("s", "ms", "us")
+    from pyspark.sql import DataFrame
 
 
 def rpq_changes(
@@ -49,6 +56,12 @@ def rpq_changes(
     time_unit: str = "us",
     on_error: str = "stop",
     memory_limit: int | None = None,
+    checkpoint: str | None = None,
+    output: str | None = None,
+    counts: str | None = "rpq",
+    max_delay: int | str = 0,
+    columns: str | None = None,
+    label: str | None = None,
 ) -> DataFrame:
     """The answer changes of `queries` over `edges`: columns query, those of the queries (source, target), timestamp, op.
 
@@ -58,9 +71,22 @@ def rpq_changes(
     again.  `sequence` names
     an integer column that orders tuples of one timestamp.
 
-    `partitions` divides the work by root vertices: the number of shuffle partitions unless given, and best the
-    same.  `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.
-    `memory_limit` (bytes) is for each partition.  Raises `PipelineError` where columns or settings do not fit.
+    `columns` are the names that `edges` has for these, as in `rpq run`: "source=user,target=item,timestamp=ts", and `label`
+    that of all edges where there is no column for it.
+
+    `partitions` divides the work by root vertices: one share a task slot of the cluster unless given, with as many threads
+    as a task has cores (`spark.task.cpus`).  The first start of a stream takes `spark.sql.shuffle.partitions` as the number
+    of its tasks for good: a warning says what to write where that is another number.  `on_error="skip"` leaves out tuples
+    with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes) is for all engines of a worker.
+
+    With a `max_delay` (a duration, or a number in the unit of timestamps) tuples wait until one has come that is so much
+    later, and are applied in the order of time whichever micro-batch brought them; what comes later than that is out of
+    order, or late.  The last of a stream wait for more.
+
+    `checkpoint` is where the stream will keep its state, and `output` what it will write to, if you say so: what rows depend
+    on is then kept there, and compared before Spark starts anything.  `counts` is the name of the figures in
+    `StreamingQueryProgress.observedMetrics` (tuples, late ones, rows, …; None: no figures).  Raises `PipelineError` where
+    columns, settings or the checkpoint do not fit.
 
     >>> import rpq
     >>> from rpq.spark import open_session, rpq_changes
@@ -73,44 +99,53 @@ def rpq_changes(
     from rpq.spark.processor import AnswerChanges
 
     session = edges.sparkSession
-    if not queries:
-        raise PipelineError("no query: expected at least one rpq.Query")
-    names = [query.name for query in queries]
-    if len(set(names)) < len(names):
-        raise PipelineError(f"two queries have the same name: {', '.join(names)}; give them different ones")
+    check_classic(session)
+    refuse_unfit(queries)
     if on_error not in ("stop", "skip"):
         raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
-    if any(query.paths == "simple" and query.on_budget == "set_aside" for query in queries):
-        raise PipelineError(
-            "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were; "
-            "leave it at 'error', with a larger simple_budget"
-        )
-    for query in queries:
-        if (report := getattr(query, "report", "change")) != "change":
-            raise PipelineError(
-                f"query {query.name!r}: report={report!r} does not run on a stream of Spark, whose state does not have the "
-                "report before; leave it at 'change'"
-            )
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
         raise PipelineError(
             f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "
             "or take the session of rpq.spark.open_session()"
         )
-    if partitions is None:
-        partitions = int(session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    if partitions < 1:
-        raise PipelineError(f"partitions is {partitions}; expected at least 1")
-    tuples, kind, is_time = _tuples(edges, sequence=sequence, time_unit=time_unit)
+    shares = shares_of(session, partitions)
+    names = names_given(columns, label)
+    tuples, kind, is_time = edge_columns(edges, sequence=sequence, time_unit=time_unit, names=names)
     if on_error == "skip":
-        tuples = _without_bad(tuples)
-    keys = partition_keys(partitions)
+        tuples = without_bad(tuples)
+    keys = partition_keys(shares)
+    known = in_numbers(queries, time_unit if is_time else None)
+    delay = _delay(max_delay, time_unit if is_time else None)
+    moved: Moving | None = None
+    if checkpoint is not None:
+        about = stream_identity.described(
+            known,
+            shares=shares,
+            vertices=kind,
+            time_unit=time_unit if is_time else None,
+            sequence=sequence,
+            on_error=on_error,
+            max_delay=delay,
+            columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
+            output=None if output is None else hadoop_files.qualified(session, output),
+        )
+        content = stream_identity.begin(session, checkpoint, about)
+        moved = None if content is None else moving(session, checkpoint, content, known, keys)
+    warn_of_shuffle_partitions(session, shares)
     processor = AnswerChanges(
-        in_numbers(queries, time_unit if is_time else None),
+        known,
         numbers={key: number for number, key in enumerate(keys)},
+        threads=task_threads(session),
         memory_limit=memory_limit,
+        counts=counts is not None,
+        max_delay=delay,
+        moved=None if moved is None else carried(session, moved.state),
     )
+    every = keys if moved is None else [*keys, *moved.retired]
+    # What nobody reads tells the time at which it is applied, which is not known yet where it is to wait.
+    packer = Packer(None if delay else known)
     changes = (
-        _replicated(tuples.mapInArrow(envelopes.pack, envelopes.SCHEMA), keys)
+        _replicated(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
         .groupBy("partition")
         .transformWithStateInPandas(
             processor,
@@ -119,7 +154,9 @@ def rpq_changes(
             timeMode="None",
         )
     )
-    return changes.withColumn("timestamp", _time_again(time_unit)) if is_time else changes
+    if counts is not None:
+        changes = observed(changes, counts)
+    return changes.withColumn("timestamp", time_again(time_unit)) if is_time else changes
 
 
 def _replicated(packed: DataFrame, keys: list[int]) -> DataFrame:
@@ -130,72 +167,12 @@ def _replicated(packed: DataFrame, keys: list[int]) -> DataFrame:
     return packed.select(sql.explode(every).alias("partition"), "edges")
 
 
-def _tuples(edges: DataFrame, *, sequence: str | None, time_unit: str) -> tuple[DataFrame, str, bool]:
-    """The columns of edges in the types of envelopes, the type of vertices, and whether timestamps were typed."""
-    from pyspark.sql import functions as sql
-    from pyspark.sql import types
-
-    found: dict[str, DataType] = {field.name: field.dataType for field in edges.schema.fields}
-    wanted = (*_REQUIRED, *([sequence] if sequence else []))
-    for name in wanted:
-        if name not in found:
-            raise PipelineError(
-                f"no column {name!r}: expected {', '.join(wanted)} and optionally op, found {', '.join(found)}"
-            )
-    kinds = {"bigint" if _is_integer(found[name]) else found[name].simpleString() for name in ("source", "target")}
-    if kinds not in ({"bigint"}, {"string"}):
-        raise PipelineError(
-            f"source and target are of type {' and '.join(sorted(kinds))}; expected both integers or both text"
-        )
-    (kind,) = kinds
-    for name in ("label", *(["op"] if "op" in found else [])):
-        if not isinstance(found[name], types.StringType):
-            raise PipelineError(f"column {name!r} is of type {found[name].simpleString()}; expected text")
-    if sequence and not _is_integer(found[sequence]):
-        raise PipelineError(f"column {sequence!r} is of type {found[sequence].simpleString()}; a sequence is an integer")
-    is_time = isinstance(found["timestamp"], (types.TimestampType, types.TimestampNTZType, types.DateType))
-    if not is_time and not _is_integer(found["timestamp"]):
-        raise PipelineError(
-            f"column 'timestamp' is of type {found['timestamp'].simpleString()}; expected an integer, a timestamp or a date"
-        )
-    if is_time and time_unit not in _UNITS:
-        raise PipelineError(f"time_unit is {time_unit!r}; expected one of {', '.join(_UNITS)}")
-    stamp: Column = _time_as_number(time_unit) if is_time else sql.col("timestamp").cast("bigint")
-    columns = [
-        sql.col("source").cast(kind),
-        sql.col("target").cast(kind),
-        sql.col("label"),
-        stamp.alias("timestamp"),
-        sql.col("op") if "op" in found else sql.lit("+").alias("op"),
-    ]
-    if sequence:
-        columns.append(sql.col(sequence).cast("bigint").alias("sequence"))
-    return edges.select(*columns), kind, is_time
-
-
-def _is_integer(kind: Any) -> bool:
-    from pyspark.sql import types
-
-    return isinstance(kind, (types.ByteType, types.ShortType, types.IntegerType, types.LongType))
-
-
-def _time_as_number(unit: str) -> Column:
-    from pyspark.sql import functions as sql
-
-    numbers = {"s": sql.unix_seconds, "ms": sql.unix_millis, "us": sql.unix_micros}
-    return numbers[unit](sql.col("timestamp").cast("timestamp"))
-
-
-def _time_again(unit: str) -> Column:
-    from pyspark.sql import functions as sql
-
-    return sql.timestamp_micros(sql.col("timestamp") * (NANOSECONDS[unit] // NANOSECONDS["us"]))
-
-
-def _without_bad(tuples: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as sql
-
-    good = sql.col("op").isin("+", "-")
-    for name in tuples.columns:
-        good = good & sql.col(name).isNotNull()
-    return tuples.where(good)
+def _delay(given: int | str, unit: str | None) -> int:
+    """A delay in the integers of timestamps, which have a unit or are plain numbers."""
+    try:
+        delay = parse_duration(given, unit=unit) if isinstance(given, str) else operator.index(given)
+    except (DurationError, TypeError) as error:
+        raise PipelineError(f"max_delay is {given!r}: {error}") from error
+    if delay < 0:
+        raise PipelineError(f"max_delay is {given!r}; expected 0 or more")
+    return delay

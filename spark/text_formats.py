@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from rpq.readers import TextFormat, formats
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.edges import EDGES
 from rpq.readers.known_formats import format_named
-from rpq.readers.source import ByteSource
+from rpq.readers.source import Block, ByteSource
+from rpq.readers.text.detection import line_layout
+from rpq.readers.text.first_times import with_times
+from rpq.readers.text.parsing import LineError, LineParser
 from rpq.readers.text.textfile import Detected, settle
+from rpq.readers.times import DEFAULT_UNIT
 from rpq.spark.errors import PipelineError
 from rpq.spark.splits import BLOCK_BYTES
 
@@ -27,22 +34,88 @@ def text_format_named(name: str) -> TextFormat:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Lines:
+    """How lines are to be read: their format by its name, what its columns are called, what times in them become.
+
+    `names` and `time_unit` are for the format edges, the only one in which lines may have other names and times.
+
+    >>> lines = Lines(format="edges", names=ColumnNames.parse("source=user,target=item", label="likes"))
+    >>> lines.layout.detect(b"when,user,timestamp,item").parser.layout.fields
+    ('', 'source', 'timestamp', 'target')
+    """
+
+    format: str
+    names: ColumnNames | None = None
+    time_unit: str | None = None
+
+    @property
+    def layout(self) -> TextFormat:
+        """How the lines are laid out.  Raises `PipelineError` for a format that is unknown, or cannot have such names."""
+        layout = text_format_named(self.format)
+        if not self.names:
+            return layout
+        if self.format != EDGES.name:
+            raise PipelineError(
+                f"columns and label are for Parquet, data frames and the format {EDGES.name!r}, not for {self.format!r}, "
+                "the columns of which are known"
+            )
+        names, constant = self.names, self.names.constant_label
+        return replace(
+            layout, detect=lambda line: _detected(line, names), label=None if constant is None else lambda path: constant
+        )
+
+    @property
+    def unit(self) -> str | None:
+        """What times in the lines become; None where lines have none."""
+        return (self.time_unit or DEFAULT_UNIT) if self.format == EDGES.name else None
+
+
+def _detected(line: bytes, names: ColumnNames) -> Detected:
+    layout, header = line_layout(line, names)
+    return Detected(parser=LineParser(layout), is_header=bool(header), quoted=layout if layout.has_quotes else None)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Head:
     """The beginning of a file: how the rest is read, and how many bytes precede it, header and bad lines included.
 
-    `detected` is None where no line tells.
+    `detected` is None where no line tells; `problem` then says why the first one does not.
     """
 
     detected: Detected | None
     size: int
+    problem: LineError | None = None
+
+    @property
+    def times(self) -> str:
+        """What timestamps are: "integers", or times, "naive" or "aware" of a zone."""
+        parser = None if self.detected is None else self.detected.parser
+        return parser.layout.times if isinstance(parser, LineParser) else "integers"
 
 
-def head_of(path: str, format: TextFormat) -> Head:
-    """Read as much of a file as it takes to know how it is laid out, usually a line."""
+def head_of(path: str, lines: Lines) -> Head:
+    """Read as much of a file as it takes to know how it is laid out, usually a line or two."""
+    return head_in(ByteSource(path).blocks(BLOCK_BYTES), lines)
+
+
+def head_in(blocks: Iterable[Block], lines: Lines) -> Head:
+    """The head of a file that consists of these blocks; the first one tells whether timestamps are times."""
+    format = lines.layout
     size = 0
-    for block in ByteSource(path).blocks(BLOCK_BYTES):
-        detected, rest = settle(block, format.detect, lambda bad: None)
+    problems: list[LineError] = []
+    for block in blocks:
+        detected, rest = settle(block, format.detect, problems.append)
         size += len(block.data)
         if detected is not None:
-            return Head(detected=detected, size=size - len(rest.data))
-    return Head(detected=None, size=size)
+            return Head(detected=_with_times(detected, rest, lines.unit), size=size - len(rest.data))
+    return Head(detected=None, size=size, problem=problems[0] if problems else None)
+
+
+def _with_times(detected: Detected, block: Block, unit: str | None) -> Detected:
+    """The same, where timestamps are times as one that reads these."""
+    if unit is None or not isinstance(detected.parser, LineParser):
+        return detected
+    layout = with_times(detected.parser.layout, block, unit=unit)
+    if layout is None or layout.times == "integers":
+        return detected
+    return replace(detected, parser=LineParser(layout))

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from rpq.files.sealed import damaged
 from rpq.queries.query import Query
 from rpq.spark.packed import TUPLES, packed, unpacked
+from rpq.stream.stream_time import windows_of
 from rpq.stream.window import Window
 
 BUCKETS = 64
@@ -51,8 +52,13 @@ class Chunks(Protocol):
 
 def bucket_width(queries: Sequence[Query]) -> int:
     """The time that a bucket spans: a slide of the longest window, or a sixty-fourth of it if that is more."""
-    longest: Window = max((query.window for query in queries), key=lambda window: window.size)
+    longest = max(_windows(queries), key=lambda window: window.size)
     return max(longest.slide, -(-longest.size // BUCKETS))
+
+
+def _windows(queries: Sequence[Query]) -> list[Window]:
+    """All windows over which queries read edges, which are of time (`rpq.spark.in_numbers`)."""
+    return [window for query in queries for window in windows_of(query) if isinstance(window, Window)]
 
 
 @dataclass
@@ -157,8 +163,7 @@ class WindowLog:
         parts[kept:] = [(rows, tuples["order"][-1].as_py())]
 
     def _lower_bound(self, time: int) -> int:
-        bounds: list[int] = [query.window.lower_bound(time) for query in self.queries]
-        return min(bounds)
+        return min(window.lower_bound(time) for window in _windows(self.queries))
 
     def _is_gone(self, bucket: int, time: int) -> bool:
         return (bucket + 1) * self._width - 1 <= self._lower_bound(time)

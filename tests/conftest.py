@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from tests.commands import Caller
+    from tests.kafka_topics import Topics
+    from tests.page_browser import Windows
 
 # Kernels compile at their first call, so no example has a deadline.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -43,3 +49,47 @@ def rpq(capfdbinary: pytest.CaptureFixture[bytes]) -> Caller:
     from tests.commands import Caller
 
     return Caller(capfdbinary)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
+    """Topics of a real broker, which lives as long as the tests of this process."""
+    from tests.kafka_broker import Broker, required_or_skipped
+
+    with required_or_skipped():
+        from tests.kafka_topics import Topics
+
+        broker = Broker(tmp_path_factory.mktemp("kafka"), with_tls=True).start()
+    with closing(broker), closing(Topics(broker)) as topics:
+        yield topics
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[Topics]:
+    """Topics of a broker of the test's own, which it may kill."""
+    from tests.kafka_broker import Broker, required_or_skipped
+
+    with required_or_skipped():
+        from tests.kafka_topics import Topics
+
+        broker = Broker(tmp_path / "broker").start()
+    with closing(broker):
+        yield Topics(broker)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A headless browser for the tests of one file: while it is there, this thread can run no event loop of its own."""
+    from tests.page_browser import chromium_running
+
+    with chromium_running() as browser:
+        yield browser
+
+
+@pytest.fixture
+def windows(chromium: Browser) -> Iterator[Windows]:
+    """Opens pages; a test fails in whose pages something goes wrong."""
+    from tests.page_browser import Windows
+
+    with closing(Windows(chromium)) as opened:
+        yield opened

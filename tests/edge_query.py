@@ -17,6 +17,7 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.described import Described
 from rpq.queries import kinds
 from rpq.queries.division import Division
+from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
@@ -45,6 +46,14 @@ class EdgesOf:
 
     def reads(self, label: str) -> bool:
         return label == self.label
+
+    @property
+    def label_set(self) -> LabelSet:
+        return LabelSet(self.labels, others=False)
+
+    @property
+    def centre(self) -> None:
+        return None
 
     def over(self, window: Window) -> EdgesOf:
         return replace(self, window=window)

@@ -27,9 +27,10 @@ print(why_compiled())
 IN_CI = os.environ.get("CI") == "true"
 
 
-def pip(*arguments: object, python: Path | str = sys.executable, **options) -> str:
-    """Run pip for a Python; where no registry can be reached the test is skipped, but fails in CI."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), *map(str, arguments)]
+def pip(*arguments: object, python: Path | str | None = sys.executable, **options) -> str:
+    """Run pip, for a Python if one is given; where no registry can be reached the test is skipped, but fails in CI."""
+    chosen = [] if python is None else ["--python", str(python)]
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *chosen, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     if done.returncode and not IN_CI and ("Could not find a version" in done.stderr or "Connection" in done.stderr):
         pytest.skip("no package registry can be reached")
@@ -49,14 +50,16 @@ def built(source: Path, folder: Path) -> Path:
     return wheel
 
 
-def environment(folder: Path, *installed: object) -> Path:
-    """The Python of a new virtual environment with our dependencies, as links, and what is to be installed."""
+def environment(folder: Path, *installed: object, extra: str = "") -> Path:
+    """The Python of a new virtual environment with our dependencies (those of an extra too), as links, and what is to be
+    installed.
+    """
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
     site = next(folder.glob("lib/python*/site-packages"))
     links = folder / "dependencies"
     links.mkdir()
-    for dependency in dependencies():
+    for dependency in dependencies(extra):
         for entry in {file.parts[0] for file in dependency.files or () if file.parts[0] not in ("..", "__pycache__")}:
             (links / entry).symlink_to(Path(dependency.locate_file(entry)))
     (site / "dependencies.pth").write_text(f"{links}\n")
@@ -98,13 +101,13 @@ def unprivileged() -> list[str]:
 
 
 @cache
-def dependencies() -> list[Distribution]:
-    """What the core install needs, directly or not, as it is installed here."""
+def dependencies(extra: str = "") -> list[Distribution]:
+    """What the core install, or one with an extra, needs, directly or not, as it is installed here."""
     found: dict[str, Distribution] = {}
     waiting = [*(distribution("streaming-rpq").requires or ())]
     while waiting:
         needed = Requirement(waiting.pop())
-        if needed.name in found or (needed.marker is not None and not needed.marker.evaluate({"extra": ""})):
+        if needed.name in found or (needed.marker is not None and not needed.marker.evaluate({"extra": extra})):
             continue
         try:
             found[needed.name] = distribution(needed.name)

@@ -62,9 +62,22 @@ def interegular_of(node: Expression, inverted: bool = False) -> FSM:
         case Repetition(inner, minimum, maximum):
             once = interegular_of(inner, inverted)
             least = once * minimum
-            rest = once.star() if maximum is None else (once | epsilon(ALPHABET)) * (maximum - minimum)
+            rest = beginning_once(once).star() if maximum is None else (once | epsilon(ALPHABET)) * (maximum - minimum)
             return FSM.concatenate(least, rest).reduce()
     raise TypeError(node)
+
+
+def beginning_once(machine: FSM) -> FSM:
+    """The same language, with a start to which nothing leads back: else interegular accepts too much of a star."""
+    start = max(machine.states) + 1
+    moves = {**machine.map, start: machine.map.get(machine.initial, {})}
+    finals = machine.finals | {start} if machine.initial in machine.finals else machine.finals
+    return FSM(machine.alphabet, machine.states | {start}, start, finals, moves)
+
+
+def test_a_star_of_what_comes_back_to_its_start() -> None:
+    tree = Repetition(Concatenation((Repetition(Label("a"), 0, None), Label("b"))), 0, None)
+    assert interegular_from(automata.compile(tree), 0).equivalent(interegular_of(tree))
 
 
 def one_of(steps: list[Symbol]) -> FSM:

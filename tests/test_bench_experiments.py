@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import rpq
 from rpq.workloads import named_queries
-from rpq.workloads.bench import latency, measure, plots
+from rpq.workloads.bench import latency, latency_served, measure, plots
 from rpq.workloads.bench.command import EXPERIMENTS, bench
 from rpq.workloads.bench.deletes import PERCENT
 from rpq.workloads.bench.streams import DATA_SETS, generate, load_files
@@ -119,10 +119,33 @@ def test_simple_paths_are_compared_with_walks(run):
     assert any(record["succeeded"] for record in records)
 
 
+def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
+    result = run("queries", "--queries", "40,60", "--scale", 0.01, "--seconds", 1.2)
+    records, everybody = result["records"], {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
+    assert all(result["checks"].values()) and len(result["checks"]) == 2
+    by_figure = {}
+    for record in records:
+        by_figure.setdefault(record["figure"], []).append(record)
+    assert {*by_figure} == {"12a", "12b", "12c", "12d", "12e", "13b", "14a", "14b", "curve", "paths"}
+    for figure in ("12a", "12b", "12c", "12d", "12e", "14a", "14b"):
+        assert {record["algorithm"] for record in by_figure[figure]} == everybody
+    grown = [record for record in by_figure["12a"] if record["algorithm"] == "shared"]
+    updates = [record["updates"] for record in grown]
+    assert len(updates) == 10 and updates == sorted(set(updates)) and updates[0] == 100
+    assert grown[-1]["satisfied"] == 60 // 4 and grown[-1]["memory_mb"] > 0
+    assert {record["length"] for record in by_figure["12d"]} == {3, 5, 7, 9}
+    assert [record["queries"] for record in by_figure["curve"]] == [40, 60]
+    assert [record["queries"] for record in by_figure["13b"]] == [12, 24, 36, 48, 60]
+    _, shared, apart = by_figure["paths"]
+    assert shared["rows"] == apart["rows"] and shared["satisfied"] == apart["satisfied"]
+
+
 def test_latency_is_that_of_every_call(run):
     records = run("latency", "--scale", 0.004, edges=1_000_000)["records"]
     calls = {record["call"]: record for record in records}
-    assert {*latency.CALLS, "delete", "insert, names that come and go", "push, 1,000 rows"} == {*calls}
+    ways = ["stdin → stdout", *(["HTTP → SSE"] if latency_served.is_there() else [])]
+    by_pipes = {f"{way}, {load}" for way in ways for load in ("10,000/s", "full load")}
+    assert {*latency.CALLS, "delete", "insert, names that come and go", "push, 1,000 rows", *by_pipes} == {*calls}
     for record in records:
         assert 0 < record["p50_us"] <= record["p99_us"] <= record["p999_us"] <= record["maximum_us"]
     assert calls["insert"]["calls"] > 20 and calls["insert"]["rows"] > 0
@@ -133,7 +156,7 @@ def test_every_experiment_has_a_test_and_helps():
     ran = CliRunner().invoke(bench, ["--help"])
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
     tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
-    tested |= {"versions", "patterns", *SPEED}
+    tested |= {"versions", "patterns", "queries", "sparql", "spark", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 

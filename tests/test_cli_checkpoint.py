@@ -179,7 +179,14 @@ def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, ca
     assert left_over == {"edges.txt", "late.csv", name, "state", "stats.json"}
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.jsonl.zst", "rows.parquet"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rows.csv",
+        "rows.parquet",
+        *(pytest.param(packed, marks=pytest.mark.long) for packed in ("rows.csv.gz", "rows.jsonl.zst")),
+    ],
+)
 def test_every_single_moment_to_die_at(tmp_path, capfd, small_steps, name):
     make_stream(tmp_path / "edges.txt", 30, seed=12)
     assert call(command(tmp_path, f"whole-{name}")) == 0
@@ -363,14 +370,15 @@ def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_ki
     assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
 
 
-def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_steps):
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.long), 4])
+def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_steps, step):
     make_stream(tmp_path / "edges.txt", 30, seed=12)
     assert call(command_of_queries(tmp_path)) == 0
     wanted = read_all(tmp_path)
     args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
     event, died = 0, True
     while died:
-        event += 1
+        event += step
         for left in ("rows.csv", "shared.csv", "two.parquet", "two.parquet.rows", "state"):
             (tmp_path / left).unlink(missing_ok=True)
         died = call_and_die(args, at_event=event)

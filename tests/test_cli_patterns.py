@@ -215,8 +215,10 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
         (("a/b", "--distinct"), "--distinct is an option of graph patterns"),
         (("a/b", "--matching", "isomorphism"), "--matching is an option of graph patterns"),
         (("a/b", "--report", "time"), "--report is an option of graph patterns"),
-        (("SELECT ?x WHERE { ?x <a> ?y }",), "SPARQL is not evaluated yet: write a pattern"),
-        (("a/b", "--language", "sparql"), "SPARQL is not evaluated yet"),
+        (("SELECT ?x WHERE { ?x <a> ?y ORDER BY ?x",), "line 1, column 29"),
+        (("SELECT ?x WHERE { ?x <a> ?y } ORDER BY ?x",), "ORDER BY is refused"),
+        (("a/b", "--language", "sparql"), "line 1, column 1"),
+        (("SELECT ?x { ?x <a> ?y }", "--distinct"), "--distinct is an option of graph patterns; in SPARQL the text says it"),
         ((CHAIN, "--language", "path"), "the expression is not understood\ncolumn 1: unexpected '?'"),
         (("a/b", "--language", "pattern"), "the pattern is not understood\ncolumn 2"),
         (("s a t", "--language", "pattern"), "has no variable, so its rows have no columns"),
@@ -273,7 +275,7 @@ def test_the_language_decides_what_a_text_is(rpq, edges):
         status, out, _ = rpq("run", text, "--language", "pattern", "--input", edges, *WINDOW, "--output", "-")
         assert (status, out) == (0, "x,timestamp,op\nu,1,+\n")
     status, _, err = rpq("run", "ask a ?x", "--input", edges, *WINDOW)
-    assert status == 2 and "SPARQL is not evaluated yet" in err and "write that name in angle brackets" in err
+    assert status == 2 and "line 1, column 5: unexpected a" in err
     edges.write_text("ask u select 1\n")
     assert rpq("run", "select", "--input", edges, *WINDOW, "--output", "-")[1] == "source,target,timestamp,op\nask,u,1,+\n"
 
@@ -380,7 +382,7 @@ def test_options_are_defaults_of_patterns_in_a_file(rpq, edges):
         ('{"query": "?x a ?y", "matching": "iso"}', "line 2, field matching: expected one of homomorphism, isomorphism"),
         ('{"query": "?x a ?y", "report": "slid"}', "line 2, field report: expected one of change, slide, time"),
         ('{"query": "?x a ?y", "language": "path"}', "line 2, field query: the expression is not understood"),
-        ('{"query": "ASK { ?x <a> ?y }"}', "line 2, field query: SPARQL is not evaluated yet"),
+        ('{"query": "ASK { ?x <a ?y }"}', "line 2, field query: line 1, column 12: unexpected ?y"),
         ('{"query": "?x a ?y", "on_budget": "set_aside"}', "line 2, field on_budget: 'set_aside' is of path queries"),
         ('{"query": "?op a ?y"}', "line 2, field query: all rows have a column called op"),
         ('{"query": "?x a ?y", "window": "count:x"}', "line 2, field window: 'count:x' is no number of inserts"),

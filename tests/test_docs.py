@@ -168,7 +168,10 @@ def test_the_semantics_have_an_example_for_every_section() -> None:
         assert ">>>" in section, section.splitlines()[0]
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+OF_SERVERS = ("kafka", "serving")
+
+
+@pytest.mark.parametrize("page", [page for page in WITH_COMMANDS if page.stem not in OF_SERVERS], ids=lambda page: page.stem)
 def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path) -> None:
     if page.stem == "spark":
         pytest.importorskip("pyspark", reason="the extra spark is not installed")
@@ -208,6 +211,15 @@ def test_every_link_into_the_repository_leads_somewhere(text: Path) -> None:
         if anchor and target.suffix == ".md":
             titles = re.findall(r"^#+ (.*)$", read(target), re.MULTILINE)
             assert anchor[1:] in [re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles], link
+
+
+def test_the_page_on_sparql_has_all_that_is_refused() -> None:
+    from rpq.sparql.refused import REFUSED
+
+    table = read(DOCS / "sparql.md").split("| refused |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| ([^|]*?) \|", table, re.MULTILINE)
+    names = [row.replace("`<graph>`", "").replace("(…)", "").strip("` ") for row in rows]
+    assert not set(REFUSED) - set(names)
 
 
 FOR_DEVELOPERS = [

@@ -455,8 +455,7 @@ def test_memory_follows_the_window(kind: str) -> None:
 
 
 def test_a_memory_limit_counts_every_index_and_what_they_have_let_go_of():
-    window = rpq.Window(size=10, slide=1)
-    queries = [rpq.Query("a+", name=f"q{i}", window=window) for i in range(8)]
+    queries = [rpq.Query("a+", name=f"q{i}", window=rpq.Window(size=10 + i, slide=1)) for i in range(8)]  # none is shared
 
     def push(engine: rpq.Engine, number: int) -> None:
         """A chain that has left the window before the next."""

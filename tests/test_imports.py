@@ -6,6 +6,7 @@ of `rpq.spark` in `test_spark_prepare.py`.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import subprocess
 import sys
@@ -290,3 +291,13 @@ def test_a_folder_without_modules_is_refused(tmp_path):
         [sys.executable, str(SCRIPT), "--root", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and "has no modules in rpq, automata, spark, workloads" in done.stderr
+
+
+def test_tests_name_each_other_as_they_are_found() -> None:
+    """A module of tests that cannot be imported would be left out in silence, as one whose doctests need an extra."""
+    stems = {path.stem for path in (ROOT / "tests").glob("*.py")}
+    for path in sorted((ROOT / "tests").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            named = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            named += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not stems.intersection(name.partition(".")[0] for name in named), (path.name, named)

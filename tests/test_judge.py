@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.paths import path_query
+from rpq.paths import path_trees
 from rpq.paths.index.judging import DoubtFigures
 from rpq.paths.index.no_doubt import NoDoubt
 
@@ -18,12 +18,16 @@ PACKAGE = Path(rpq.__file__).parent
 WINDOW = rpq.Window(size=10, slide=1)
 ALLOWED = {
     "paths/which_judge.py",  # chooses
-    "patterns/pattern_query.py",  # joins relations without loops
+    "patterns/read_relations.py",  # has relations without loops
     "patterns/path_relations.py",  # a budget is a part of what a relation of simple paths holds
     "queries/query.py",  # refuses other words
-    "spark/streaming.py",  # refuses a way with the budget of simple paths
+    "spark/unfit_for_streams.py",  # refuses a way with the budget of simple paths
     "paths/which_way.py",  # follows paths backwards where none is in doubt
     "patterns/chains.py",  # what is between two simple paths is no simple path
+    "paths/path_trees.py",  # trees of walks alone are shared
+    "patterns/windowed_reads.py",  # as path_relations
+    "sparql/running_sparql.py",  # as path_relations
+    "sparql/sparql_query.py",  # as query.py
     "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need
 }
 
@@ -73,7 +77,7 @@ class NothingFrom(NoDoubt):
 
 
 def test_an_index_asks_the_judge_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path_query, "judge_for", lambda query, program, room: NothingFrom(0))
+    monkeypatch.setattr(path_trees, "judge_for", lambda query, program, room: NothingFrom(0))
     engine = rpq.Engine(rpq.Query("a+", window=WINDOW))
     engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 1)])
     assert engine.answers().pairs() == {("y", "z")}

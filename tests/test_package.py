@@ -28,7 +28,8 @@ for found in pkgutil.walk_packages(rpq.__path__, "rpq."):
         try:
             __import__(found.name)
         except ImportError as error:
-            if not {"pyspark", "pandas", "matplotlib", "pyoxigraph"} & {(error.name or "").partition(".")[0]}:
+            extras = {"pyspark", "pandas", "matplotlib", "pyoxigraph", "starlette", "uvicorn", "bytewax", "quixstreams"}
+            if (error.name or "").partition(".")[0] not in extras:
                 raise
 files = {}
 for name, module in list(sys.modules.items()):
@@ -69,6 +70,8 @@ def test_the_wheel_brings_one_name(wheel):
     names = contents(wheel)
     assert {name.partition("/")[0] for name in names} == {"rpq", f"streaming_rpq-{rpq.__version__}.dist-info"}
     assert {"rpq/py.typed", "rpq/automata/parser.py", "rpq/spark/spark_session.py", "rpq/workloads/figures.json"} <= {*names}
+    page = {str(path.relative_to(ROOT)) for path in (ROOT / "rpq" / "serve" / "page").iterdir()}
+    assert "rpq/serve/page/index.html" in page and page <= {*names}
     in_checkout = {str(p.relative_to(ROOT)) for name in ("rpq", *NAMES) for p in (ROOT / name).rglob("*.py")}
     expected = {name if name.startswith("rpq/") else f"rpq/{name}" for name in in_checkout}
     assert expected == {name for name in names if name.endswith(".py")}
@@ -164,7 +167,8 @@ def test_the_source_distribution_has_everything_that_is_committed(unpacked):
 def test_tests_pass_from_the_source_distribution(unpacked):
     copied_kernels(unpacked)
     some = [f"tests/test_{name}.py" for name in ("automata", "readme", "cli_explain", "bench_report")]
-    command = [sys.executable, "-m", "pytest", "-q", *some, "rpq/stream/window.py"]
+    # What Spark does with the README is seen in the checkout.
+    command = [sys.executable, "-m", "pytest", "-q", *some, "rpq/stream/window.py", "-k", "not spark"]
     done = subprocess.run(command, cwd=unpacked, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout
 

@@ -43,6 +43,7 @@ def times(reader) -> list[int]:
 def test_every_declared_format_opens(installed, tmp_path):
     samples = {
         "edges": "a b x 1\n",
+        "rdf": "<a:s> <a:p> <a:o> .\n",
         "jsonl": '{"source": 1, "target": 2, "label": "x", "timestamp": 3}\n',
         "stackoverflow": "1 2 3\n",
         "ldbc": "1|0|8|5|6|1\n",
@@ -109,7 +110,7 @@ def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
     monkeypatch.setattr(known_formats, "entry_points", points.select)
     file = tmp_path / "edges.txt"
     file.write_text("a b x 1\nb c x 2\n")
-    assert formats() == ["edges", "jsonl", "pairs"]
+    assert formats() == ["edges", "jsonl", "pairs", "rdf"]
     assert times(open_reader("pairs", file, where=parse_where("timestamp > 1"), limit=5)) == [2]
     with pytest.raises(InputError, match="the format pairs has columns of its own"):
         open_reader("pairs", file, columns=ColumnNames.parse("source=from"))
@@ -126,7 +127,7 @@ def test_the_help_names_the_formats_that_there_are(installed, command, shares_fi
 def test_spark_says_that_it_cannot_read_a_format_without_lines(installed, tmp_path):
     file = tmp_path / "edges.jsonl"
     file.write_text('{"source": 1, "target": 2, "label": "x", "timestamp": 3}\n')
-    known = ", ".join(name for name in formats() if name != "jsonl")
+    known = ", ".join(name for name in formats() if name not in ("jsonl", "rdf"))
     with pytest.raises(
         PipelineError, match=f"^the format 'jsonl' does not say how its lines are .*: expected one of {known}"
     ):

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import json
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = re.findall(r"^(<!-- command: (\w+) -->\n)?```sh\n(.*?)```", README, re.DOTALL | re.MULTILINE)
 BY_USERS = [block for marker, _, block in SHELL if not marker]
 EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\n```\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+WITHOUT_TOPICS = [block for block in BY_USERS if "kafka://" not in block and "rpq serve" not in block]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,40 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                    place / "incoming" / "first.parquet")  # fmt: skip
     lines = ["\t".join(names), *("\t".join(str(row[name]) for name in names) for row in rows)]
     (place / "edges.tsv").write_text("\n".join(lines) + "\n")
+    (place / "edges.jsonl").write_text("".join(json.dumps({name: row[name] for name in names}) + "\n" for row in rows))
     return place
+
+
+def over_topics(block: str, edges: str, answers: str) -> str:
+    """The commands of a block, from topics of a broker of the tests to others, to their end."""
+    lines = "\n".join(line for line in block.splitlines() if not line.startswith("pip install "))
+    for word, uri in (("edges", edges), ("answers", answers)):
+        assert f"kafka://localhost:9092/{word}" in lines
+        lines = lines.replace(f"kafka://localhost:9092/{word}", uri)
+    return f"{lines} --until-end"
+
+
+def told_rows(folder: Path) -> int:
+    """How many rows an engine gives for the stream."""
+    import rpq
+
+    day = 86_400
+    engine = rpq.Engine(rpq.Query("a2q/c2a", window=rpq.Window(size=30 * day, slide=day)))
+    edges = [json.loads(line) for line in (folder / "edges.jsonl").read_text().splitlines()]
+    return len(engine.push_rows([tuple(edge.values()) for edge in edges]))
+
+
+def test_topics_go_to_topics_as_the_readme_says(kafka, folder: Path, tmp_path: Path) -> None:
+    (block,) = (block for block in BY_USERS if "kafka://" in block)
+    edges, answers = kafka.new(), kafka.new()
+    kafka.send(edges, (json.loads(line) for line in (folder / "edges.jsonl").read_text().splitlines()))
+    path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    command = ["bash", "-euo", "pipefail", "-c", over_topics(block, kafka.uri(edges), kafka.uri(answers))]
+    for _ in range(2):  # the second time it goes on, with nothing more to say
+        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+    assert len(kafka.rows(answers)) == told_rows(folder)
 
 
 def without_docker(block: str) -> str:
@@ -51,7 +86,7 @@ def without_docker(block: str) -> str:
     return "\n".join(re.sub(r"^docker run (--\w+ )+rpq ", "rpq ", line) for line in lines)
 
 
-@pytest.mark.parametrize("block", BY_USERS, ids=lambda block: " ".join(block.split()[:3]))
+@pytest.mark.parametrize("block", WITHOUT_TOPICS, ids=lambda block: " ".join(block.split()[:3]))
 def test_commands_work_as_they_are_pasted(block: str, folder: Path) -> None:
     if "rpq spark" in block:
         pytest.importorskip("pyspark")

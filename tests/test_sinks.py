@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -143,9 +144,24 @@ def unpacked(path):
     return data.decode()
 
 
+def term(written):
+    """The text of a vertex that is no term of RDF, as outputs of RDF write it."""
+    return re.fullmatch("<urn:rpq:text:(.*)>", written)[1]
+
+
 def read_rows(path):
     if path.endswith(".parquet"):
         return pq.read_table(path)["source"].to_pylist()
+    if ".tsv" in path:
+        assert unpacked(path).startswith("?source\t?target\t?timestamp\t?op\n")
+        return [term(line.split("\t")[0]) for line in unpacked(path).splitlines()[1:]]
+    if ".nq" in path:
+        return [term(line.split(" ")[0]) for line in unpacked(path).splitlines()]
+    if ".srjl" in path:
+        return [term(f"<{json.loads(line)['source']['value']}>") for line in unpacked(path).splitlines()]
+    if path.endswith(".srj"):
+        bindings = json.loads(unpacked(path))["results"]["bindings"]
+        return [term(f"<{binding['source']['value']}>") for binding in bindings]
     if ".jsonl" in path:
         return [json.loads(line)["source"] for line in unpacked(path).splitlines()]
     return [row["source"] for row in csv.DictReader(io.StringIO(unpacked(path), newline=""))]
@@ -191,3 +207,54 @@ def test_going_on_without_the_old_output_is_refused(tmp_path, name):
     os.remove(path)
     with pytest.raises(sinks.SinkError, match="is missing"):
         sinks.open_sink(path, resumable=True, position=position)
+
+
+class Kinds(tuple):
+    """Columns that tell what their values are."""
+
+    kinds = ("vertex", "count", "text")
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".srjl", ".csv"])
+def test_what_was_computed_is_a_literal_and_no_vertex(tmp_path, ending):
+    path = str(tmp_path / f"out{ending}")
+    sink = sinks.open_sink(path, Kinds(("g", "n", "mean")))
+    rows = pa.table({"g": ["bob", None], "n": [2, 1], "mean": ["2.5", None], "timestamp": [7, 8], "op": ["+", "-"]})
+    sink.write(pa.concat_tables([rows.slice(0, 0), rows.slice(0, 1), rows.slice(1, 0), rows.slice(1)]))
+    sink.close()
+    integer = {"type": "literal", "datatype": "http://www.w3.org/2001/XMLSchema#integer"}
+    if ending == ".srjl":
+        assert [json.loads(line) for line in unpacked(path).splitlines()] == [
+            {
+                "g": {"type": "uri", "value": "urn:rpq:text:bob"},
+                "n": integer | {"value": "2"},
+                "mean": {"type": "literal", "value": "2.5"},
+                "timestamp": integer | {"value": "7"},
+                "op": {"type": "literal", "value": "+"},
+            },
+            {"n": integer | {"value": "1"}, "timestamp": integer | {"value": "8"}, "op": {"type": "literal", "value": "-"}},
+        ]
+    else:
+        lines = {
+            ".tsv": ['<urn:rpq:text:bob>\t2\t"2.5"\t7\t"+"', '\t1\t\t8\t"-"'],
+            ".csv": ["bob,2,2.5,7,+", ",1,,8,-"],
+        }
+        assert unpacked(path).splitlines()[1:] == lines[ending]
+
+
+def test_rows_that_are_no_triples_are_left_out_of_n_quads(tmp_path):
+    path = str(tmp_path / "out.nq")
+    sink = sinks.open_sink(path, ("subject", "predicate", "object"))
+    names = ("subject", "predicate", "object")
+    rows = [("a:s", "a:p", '"x"@fr'), ('"x"', "a:p", "a:o"), ("a:s", '"p"', "a:o"), ("a:s", "_:p", "a:o")]
+    rows.append(("_:s", "a:p", None))
+    columns = {name: pa.array(values, pa.string()) for name, values in zip(names, zip(*rows))}
+    rest = {"timestamp": [1] * len(rows), "op": ["="] * len(rows), "query": ["q"] * len(rows)}
+    sink.write(pa.table(columns | rest))
+    count = {"subject": ["a:s"], "predicate": ["a:count"], "object": [7]}
+    sink.write(pa.table({**count, "timestamp": [-2], "op": ["-"], "query": ["q"]}))
+    sink.close()
+    assert unpacked(path).splitlines() == [
+        '<a:s> <a:p> "x"@fr <urn:rpq:answer:1> .',
+        '<a:s> <a:count> "7"^^<http://www.w3.org/2001/XMLSchema#integer> <urn:rpq:delete:-2> .',
+    ]

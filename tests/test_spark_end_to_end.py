@@ -5,6 +5,7 @@ semantics.md S7
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import itertools
 import json
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -156,6 +158,90 @@ def test_replay_gives_the_rows_of_the_engine(session, prepared, name: str, parti
         expected.update(changes.rows())
     assert len(expected) > 1000
     assert rows_of(pipeline.replay(session, prepared[name], *QUERIES[name], partitions=partitions)) == expected
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_replay_of_a_data_frame_into_files(session, prepared, tmp_path, name: str):
+    """Rows of any order are put in that of time; tasks write the files, and Spark reads them."""
+    engine = rpq.Engine(*QUERIES[name])
+    expected = local_rows(QUERIES[name], [table(open_reader("edges", prepared[name]))])
+    shuffled = session.read.parquet(prepared[name]).orderBy("source", "target")
+    counts = pipeline.replay_to(session, shuffled, str(tmp_path / "rows"), *QUERIES[name], partitions=2)
+    found = session.read.parquet(str(tmp_path / "rows"))
+    assert rows_of(found) == expected
+    by_query = Counter()
+    for change, count in expected.items():
+        by_query[change.query, change.op] += count
+    assert {key: count for key, count in counts.items() if count} == by_query
+    assert len(counts) == 2 * len(engine.queries)
+    assert {one.suffix for one in (tmp_path / "rows").glob("part*")} == {".parquet"}
+    with pytest.raises(PipelineError, match="exists already"):
+        pipeline.replay_to(session, shuffled, str(tmp_path / "rows"), *QUERIES[name])
+
+
+def test_a_replay_without_rows_has_columns(session, tmp_path):
+    columns = "source string, target string, label string, timestamp timestamp"
+    edges = session.createDataFrame([("x", "y", "b", dt.datetime(2024, 1, 1))], columns)
+    query = rpq.Query("a", window=rpq.Window(size="1d", slide="1h"))
+    assert pipeline.replay_to(session, edges, str(tmp_path / "rows"), query) == {("a", "+"): 0, ("a", "-"): 0}
+    found = session.read.parquet(str(tmp_path / "rows"))
+    assert found.count() == 0
+    assert found.schema["timestamp"].dataType.simpleString() == "timestamp"
+    there = pipeline.replay(session, edges.withColumn("label", edges.source), rpq.Query("x", window=query.window))
+    assert there.selectExpr("source", "string(timestamp)").collect() == [("x", "2024-01-01 00:00:00")]
+
+
+def test_data_may_lie_where_only_spark_reads(session, prepared, tmp_path):
+    """Hadoop's viewfs: names that are none of a local file."""
+    hadoop = session._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.default.link./data", f"file://{prepared['ldbc']}")
+    hadoop.set("fs.viewfs.mounttable.default.link./made", f"file://{tmp_path}")
+    data, rows = "viewfs:///data", "viewfs:///made/rows"
+    files = [table(open_reader("edges", file)) for file in files_of(prepared["ldbc"])]
+    expected = local_rows(LDBC, [pa.concat_tables(files)])
+    pipeline.replay_to(session, data, rows, *LDBC)
+    assert rows_of(session.read.parquet(rows)) == expected
+    # Windows in durations, of which the statistics tell the unit.
+    hours = [rpq.Query(one.expression, window=rpq.Window(size="1h", slide="10m"), name=one.name) for one in LDBC]
+    assert pipeline.replay(session, data, *hours).count() > 0
+    edges = session.readStream.schema(session.read.parquet(data).schema).parquet(data)
+    places = {"checkpoint": "viewfs:///made/state", "output": "viewfs:///made/streamed"}
+    changes = pipeline.rpq_changes(edges, *LDBC, **places)
+    writer = changes.writeStream.option("checkpointLocation", places["checkpoint"]).trigger(availableNow=True)
+    writer.format("parquet").start(places["output"]).awaitTermination()
+    assert (tmp_path / "state" / "rpq.json").is_file()
+    assert rows_of(session.read.parquet(places["output"])) == expected
+
+
+def test_a_table_is_replayed_by_its_name(session, prepared):
+    session.read.parquet(prepared["mathoverflow"]).createOrReplaceTempView("edges")
+    expected = local_rows(MATHOVERFLOW, [table(open_reader("edges", prepared["mathoverflow"]))])
+    assert rows_of(pipeline.replay(session, session.table("edges"), *MATHOVERFLOW, partitions=3)) == expected
+
+
+def test_shares_are_as_many_as_task_slots(session):
+    """Never Spark's 200: our session has as many shuffle partitions as slots, and another is told once what to write."""
+    from rpq.spark import slots
+
+    assert session.conf.get("spark.sql.shuffle.partitions") == "2"
+    query = rpq.Query("a", window=rpq.Window(size=1, slide=1))
+    edges = session.createDataFrame([("x", "y", "a", 1)], "source string, target string, label string, timestamp bigint")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pipeline.rpq_changes(edges, query)
+    session.conf.set("spark.sql.shuffle.partitions", "200")
+    slots._warned.clear()
+    try:
+        with pytest.warns(UserWarning, match=r"spark\.conf\.set\('spark\.sql\.shuffle\.partitions', 2\)"):
+            plan = pipeline.rpq_changes(edges, query)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            pipeline.rpq_changes(edges, query)
+    finally:
+        session.conf.set("spark.sql.shuffle.partitions", "2")
+    assert slots.shares_of(session, None) == 2
+    exploded = plan._jdf.queryExecution().analyzed().toString()
+    assert "array(cast(" in exploded and exploded.count(" as int)") == 2, exploded
 
 
 @pytest.mark.long

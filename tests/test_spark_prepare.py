@@ -17,17 +17,19 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from rpq.readers import open_reader  # noqa: E402
+from rpq.spark import hadoop_files, lines_by_spark  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.java import check_java, java_version  # noqa: E402
 from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
-from rpq.spark.splits import Split, blocks, splits_of  # noqa: E402
+from rpq.spark.splits import Split, blocks, file_number, splits_of  # noqa: E402
+from rpq.spark.text_formats import Lines  # noqa: E402
 
 
 def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
     """Edges, bad lines and counts of all splits in order, as dicts."""
     splits = splits_of(paths, split_bytes=split_bytes)
     table = pa.record_batch({"split": pa.array(range(len(splits)), pa.int32()), "description": list(map(describe, splits))})
-    rows = [row for batch in SplitReader(format, vertex)(iter([table])) for row in batch.to_pylist()]
+    rows = [row for batch in SplitReader(Lines(format=format), vertex)(iter([table])) for row in batch.to_pylist()]
     rows.sort(key=lambda row: (row["split"], row["row"]))
     return tuple([row for row in rows if row["kind"] == kind] for kind in (EDGE, BAD, COUNTS))
 
@@ -62,6 +64,9 @@ TEXTS = {
     "long lines": "x" * 500 + "\ty\ta\t1\nu\tv\ta\t2\n",
     "nothing but bad": "no\nno\n",
     "empty": "",
+    "times": "x,y,a,2024-05-01T12:00:00Z\ny,z,b,2024-05-01T14:00:00.5+02:00,-\n" * 9,
+    "times behind a bad line": "source,target,label,timestamp\nx,y,a,soon\n" + "x,y,a,2024-05-01 12:00\n" * 9,
+    "a number first": "x,y,a,7\nx,y,a,2024-05-01\nx,y,a,8\n",
 }
 
 
@@ -81,6 +86,40 @@ def test_splits_are_the_whole(tmp_path, name: str, split_bytes: int):
                 assert lines[before + row["line"] - 1].removesuffix("\r") == row["text"].removesuffix("\r")
         before += one["lines"]
     assert before == len(TEXTS[name].removeprefix("\ufeff").splitlines())
+
+
+@pytest.mark.parametrize("block_lines", [1, 3, 1000])
+@pytest.mark.parametrize("name", TEXTS)
+def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str, block_lines: int):
+    """As a task gets them: lines without their ends, with the file and the first byte of the block that they are of."""
+    path = write(tmp_path / "edges.txt", TEXTS[name])
+    monkeypatch.setattr(hadoop_files, "first_bytes", lambda session, uri, count: Path(uri).read_bytes()[:count])
+    beginning = lines_by_spark.beginning_of(None, path, Lines(format="edges"))
+    content = TEXTS[name].encode()
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    if block_lines < len(lines) and name == "bad first":
+        return  # a head is in the first block
+    starts = [sum(len(line) + 1 for line in lines[: n - n % block_lines]) for n in range(len(lines))]
+    texts = pa.array(lines, pa.binary()).cast(pa.string())
+    columns = {"value": texts, "file_path": [f"file://{path}"] * len(lines), "file_block_start": starts}
+    batches = pa.table(columns).to_batches(max_chunksize=5)
+    reader = lines_by_spark.LineReader(Lines(format="edges"), {path: (3, beginning)})
+    rows = [row for batch in reader(iter(batches)) for row in batch.to_pylist()]
+    rows.sort(key=lambda row: (row["split"], row["row"] or 0))
+    edges, bad, counts = ([row for row in rows if row["kind"] == kind] for kind in (EDGE, BAD, COUNTS))
+    assert of_edges(edges) == read([path], "edges")
+    before = 0
+    for one in counts:
+        assert file_number(one["split"]) == 3
+        for row in bad:
+            if row["split"] == one["split"]:
+                whole = lines[before + row["line"] - 1].decode().removeprefix("\ufeff")
+                assert whole.removesuffix("\r") == row["text"].removesuffix("\r")
+        before += one["lines"]
+    assert before == len(lines)
+    whole = open_reader("edges", [path], on_error="skip")
+    list(whole)
+    assert len(bad) == whole.rejected
 
 
 def test_any_byte_may_be_a_cut(tmp_path):

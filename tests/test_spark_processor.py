@@ -26,8 +26,11 @@ from pyspark.sql.streaming.tws_tester import TwsTester  # noqa: E402
 
 import rpq  # noqa: E402
 from rpq.spark import processor  # noqa: E402
+from rpq.spark.change_schema import schema_of  # noqa: E402
+from rpq.spark.divided import divided, undivided  # noqa: E402
 from rpq.spark.envelopes import pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
+from rpq.spark.in_numbers import in_numbers  # noqa: E402
 from rpq.spark.partitions import partition_keys  # noqa: E402
 from rpq.spark.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
 from rpq.spark.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
@@ -224,6 +227,85 @@ def test_random_streams_of_patterns(vertices: tuple):
     check()
 
 
+@pytest.mark.parametrize("vertices", ["text", "integers"])
+def test_a_query_in_sparql(vertices: str):
+    """Counts are integers, what is unbound is null, and a window that the text declares is in the state as long as it is."""
+    pytest.importorskip("rdflib")
+    text = """SELECT ?x (COUNT(?y) AS ?n) (MAX(?z) AS ?last)
+    FROM NAMED WINDOW <long> [RANGE PT50S STEP PT5S]
+    WHERE { ?x <a> ?y OPTIONAL { WINDOW <long> { ?y <b> ?z } } } GROUP BY ?x"""
+    asked = rpq.Query(text, window=rpq.Window(size=10, slide=5), semantics="explicit", name="counted").in_unit("s")
+    name = str if vertices == "text" else int
+    assert schema_of([asked], "bigint").startswith("query string, x bigint, n bigint, last ")
+    chooser, time = random.Random(3), 0
+    parts, engine = Partitions(asked, partitions=2), rpq.Engine(asked, time_unit="s")
+    for number in range(25):
+        batch = []
+        for _ in range(6):
+            time += chooser.randrange(3)
+            ends = name(chooser.randrange(4)), name(chooser.randrange(4))
+            batch.append((*ends, chooser.choice("aab"), time, chooser.choice("+++-")))
+        wanted = Counter(
+            tuple(row.values()) for table in engine.push_rows(in_order(batch)).tables() for row in table.to_pylist()
+        )
+        assert parts.push(batch, chooser.choice(("one", "two", f"new {number}"))) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "?x a ?y . ?z b ?x",
+        "?y a ?x . ?x b ?z",
+        "SELECT ?y ?x (COUNT(*) AS ?n) { ?y <a> ?x . ?x <b> ?z FILTER NOT EXISTS { ?x <a> ?x } } GROUP BY ?y ?x",
+    ],
+)
+def test_what_lies_around_a_column_is_divided(monkeypatch, text: str):
+    """A share sees the edges of its own vertices; the rows of all are those of the whole engine, times and all."""
+    if text.startswith("SELECT"):
+        pytest.importorskip("rdflib")
+    star = query(text, size=20, semantics="explicit", name="star")
+    pushed: list[int] = []
+    push = rpq.Engine.push
+
+    def counted(engine: rpq.Engine, tuples: Any, **options: Any) -> Any:
+        pushed.append(len(tuples))
+        return push(engine, tuples, **options)
+
+    chooser, time = random.Random(5), 0
+    parts, engine = Partitions(star, partitions=4), rpq.Engine(star)
+    for number in range(12):
+        batch = []
+        for _ in range(40):
+            time += chooser.random() < 0.4
+            ends = f"v{chooser.randrange(60)}", f"v{chooser.randrange(60)}"
+            delay = 30 if number % 5 == 4 and chooser.random() < 0.1 else 0
+            batch.append((*ends, chooser.choice("abc"), time - delay, chooser.choice("+++-")))
+        tables = engine.push_rows(in_order(batch)).tables()
+        wanted = Counter(tuple(row.values()) for table in tables for row in table.to_pylist())
+        with monkeypatch.context() as patched:
+            patched.setattr(rpq.Engine, "push", counted)
+            assert parts.push(batch, chooser.choice(("one", "one", f"new {number}"))) == wanted
+    assert undivided(star) is None
+    assert sum(pushed) < 0.7 * 4 * 12 * 40, "every share saw nearly everything"
+
+
+def test_what_spark_cannot_divide_is_said():
+    chain = query("?x a ?y . ?y b ?z")
+    assert divided(chain) == "divided by ?y: a share sees the edges at its own vertices alone"
+    assert divided(query("a/b*")) == "divided by the roots of the trees of its paths: a share sees all edges that are read"
+    assert "?y, which stands in all atoms, is no column: select it" in str(undivided(query(chain.name, select=("x", "z"))))
+    assert "no variable stands in all atoms" in str(undivided(query("?x a ?y . ?y b ?z . ?z a ?u")))
+    assert "it has a path (a+)" in str(undivided(query("?x a+ ?y")))
+    pytest.importorskip("rdflib")
+    told = undivided(rpq.Query("SELECT ?x WHERE { ?x <a> ?y . ?y <b> ?z }", window=rpq.Window(size=10, slide=5), name="s"))
+    assert told is not None and "every share evaluates all of it, and its rows are divided by ?x" in told
+    named = rpq.Query("SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT10S] { WINDOW <w> { ?x <a> ?y } }", name="n")
+    with pytest.raises(PipelineError, match="reads the stream 's' alone"):
+        in_numbers([named], "s")
+    with pytest.raises(PipelineError, match="partitions divide a window of time"):
+        in_numbers([rpq.Query("a", window=rpq.UnboundedWindow())], None)
+
+
 @pytest.mark.parametrize("partitions", [1, 2, 5])
 def test_longer_streams(partitions: int):
     chooser = random.Random(partitions)
@@ -341,6 +423,105 @@ def test_bad_tuples_are_named(column: str, value: object):
     columns = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1], "op": ["+"], column: [value]}
     with pytest.raises(rpq.InputError, match=f"column '{column}'"):
         list(pack([pa.record_batch(columns)]))
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_tuples_that_nothing_reads_do_not_travel_and_move_the_time(partitions: int):
+    """Window 10, slide 5; the c at 16 is a tick, with which x-a-y leaves at the boundary 15:
+
+    time     1 . . . 5 . . . . 10 . . . . 15 16
+    first    a       c
+    second                                   c
+    """
+    asked = query("a/b*", size=10, slide=5, semantics="explicit")
+    parts = Partitions(asked, partitions=partitions)
+
+    def packed_for(rows: list[Row]) -> Any:
+        source, target, label, timestamp, op = (list(column) for column in zip(*rows, strict=True))
+        columns = {"source": source, "target": target, "label": label, "op": op}
+        batch = pa.record_batch({**columns, "timestamp": pa.array(timestamp, pa.int64())})
+        return [one["edges"][0].as_py() for one in pack([batch], [asked])]
+
+    irrelevant = [("p", f"q{number}", "c", 5, "+") for number in range(1000)]
+    (small,) = packed_for([("x", "y", "a", 1, "+"), *irrelevant])
+    assert len(small) < 2000 < len(envelopes(irrelevant)["edges"][0])
+    found: Counter = Counter()
+    for rows in ([("x", "y", "a", 1, "+"), *irrelevant], [("p", "q", "c", 16, "+")]):
+        for key, tester in parts.testers.items():
+            frame = tester.testInPandas(key, pd.DataFrame({"edges": packed_for(rows)}))
+            found.update(frame.itertuples(index=False, name=None))
+    assert found == Counter([rpq.Change("a/b*", "x", "y", 1, "+"), rpq.Change("a/b*", "x", "y", 15, "-")])
+    record = parts.record()
+    assert (record.time, record.tuples, record.late) == (16, 1002, 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_streams_without_what_nothing_reads(seed: int):
+    """Any cut into micro-batches, out of order too: the rows of an engine that sees every tuple."""
+    chooser = random.Random(seed)
+    queries = [query("a/b*", size=30, slide=7, semantics="explicit"), query("!(c|a)", size=9, slide=4)]
+    engine, keys, time = rpq.Engine(*queries), partition_keys(2), 0
+    numbers = {key: number for number, key in enumerate(keys)}
+    testers = {key: TwsTester(AnswerChanges(queries, numbers=numbers, memory_limit=None)) for key in keys}
+    for _ in range(30):
+        batch = []
+        for _ in range(chooser.randrange(1, 12)):
+            time += chooser.random() < 0.5
+            ends = chooser.randrange(5), chooser.randrange(5)
+            batch.append((*ends, chooser.choice("abccc"), time - chooser.choice((0, 0, 3, 40)), chooser.choice("+++-")))
+        source, target, label, timestamp, op = (list(column) for column in zip(*batch, strict=True))
+        columns = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": op}
+        packed = [one["edges"][0].as_py() for one in pack([pa.record_batch(columns)], queries)]
+        found: Counter = Counter()
+        for key, tester in testers.items():
+            frame = tester.testInPandas(key, pd.DataFrame({"edges": packed}))
+            found.update(frame.itertuples(index=False, name=None))
+        assert found == Counter(engine.push_rows(in_order(batch)).rows())
+        assert testers[keys[0]].peekValueState("record", keys[0])[5] == engine.time
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tuples_wait_for_earlier_ones(seed: int):
+    """With a delay as large as the disorder the rows are those of the sorted stream, but for what still waits."""
+    chooser, delay = random.Random(seed), 6
+    asked = [query("a/b*", size=30, slide=7, semantics="explicit"), query("(a|c)+", size=9, slide=4)]
+    rows = []
+    for number in range(150):
+        ends = chooser.randrange(6), chooser.randrange(6)
+        rows.append((*ends, chooser.choice("abcz"), number // 3, chooser.choice("+++-")))
+    shuffled = [row for _, row in sorted((row[3] + chooser.random() * delay, row) for row in rows)]
+    numbers = {key: number for number, key in enumerate(partition_keys(2))}
+    testers = {key: TwsTester(AnswerChanges(asked, numbers=numbers, memory_limit=None, max_delay=delay)) for key in numbers}
+    found: Counter = Counter()
+    begin = come = 0
+    while begin < len(shuffled):
+        end = begin + chooser.randrange(1, 12)
+        packed = envelopes(shuffled[begin:end], [rows.index(row) for row in shuffled[begin:end]])
+        for key, tester in testers.items():
+            frame = tester.testInPandas(key, packed)
+            found.update(frame.itertuples(index=False, name=None))
+        come += len(shuffled[begin:end])
+        begin = end
+    watermark = max(row[3] for row in rows) - delay
+    applied = [row for row in rows if row[3] <= watermark]
+    applied.sort(key=lambda row: (row[3], rows.index(row), row[4] == "+"))
+    assert found == Counter(rpq.Engine(*asked).push_rows(applied).rows())
+    assert come == 150
+    key = next(iter(testers))
+    assert sum(len(unpacked_rows(one)) for one in testers[key].peekMapState("waiting", key).values()) == 150 - len(applied)
+
+
+def unpacked_rows(value: tuple[bytes]) -> Any:
+    from rpq.spark.envelopes import unpack
+
+    return unpack([value[0]])
+
+
+def test_a_bad_tuple_is_told_with_its_place():
+    columns = {"source": ["x", "y"], "target": ["y", None], "label": ["a", "a"], "timestamp": [1, 2], "op": ["+", "+"]}
+    places = {"file": ["s3a://bucket/in/7.parquet"] * 2, "row": [40, 41]}
+    with pytest.raises(rpq.InputError, match=r"s3a://bucket/in/7\.parquet: row 42: column 'target': .*source 'y'"):
+        list(pack([pa.record_batch(columns | places)]))
 
 
 def test_partitions_have_tasks_of_their_own():

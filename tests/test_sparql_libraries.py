@@ -8,8 +8,9 @@ they write numbers in different ways. Where they differ from the standard or fro
   pyoxigraph says the same;
 - pyoxigraph replaces matches of the empty string, and casts no string with blanks around it;
 - both look at the bounds of no derived integer type, as the functions here;
-- to both a string with a language is not equal to a literal of an unknown type, and a number that is none has no truth: by
-  the standard (17.4.1.7, 17.2.2) the one is an error, the other false. These are not drawn.
+- to both a number that is none has no truth: by the standard (17.2.2) it is false; not drawn;
+- both cast a double to a decimal by way of its shortest text, where the standard asks for the closest decimal, and STR gives
+  them the number in their spelling, where the standard asks for that of the literal.
 """
 
 from __future__ import annotations
@@ -74,6 +75,17 @@ def are_same(left: str | None, right: str | None) -> bool:
     first, second = read_literal(left), read_literal(right)
     assert first is not None and second is not None
     return first.datatype == second.datatype and is_equal(left, right)
+
+
+def is_one_number(left: str | None, right: str | None) -> bool:
+    """Whether two literals of a type say a number that is the same as a double, in spite of other digits."""
+    first, second = (None if term is None else read_literal(term) for term in (left, right))
+    if first is None or second is None or first.datatype != second.datatype:
+        return False
+    try:
+        return float(first.text) == float(second.text)
+    except ValueError:
+        return False
 
 
 NUMBERS = [
@@ -177,7 +189,8 @@ def disagreements(seeds: range) -> list[str]:
             oxigraph = given_by_pyoxigraph(expression)
             if are_same(oxigraph, given_by_rdflib(expression)):
                 ours = given_by_us(expression)
-                if not are_same(ours, oxigraph):
+                is_spelled = expression.startswith(("xsd:decimal(", "STR(")) and is_one_number(ours, oxigraph)
+                if not (are_same(ours, oxigraph) or is_spelled):
                     found.append(f"{seed}: {expression} is {ours} here, {oxigraph} there")
     return found
 

@@ -64,7 +64,7 @@ def atoms(operator) -> list[str]:
         ("?x <a> 1.50 , -1e3 , true", [f'?x a "1.50"^^<{XSD}decimal>', f'?x a "-1e3"^^<{XSD}double>',
                                         f'?x a "true"^^<{XSD}boolean>']),
         ("""?x <a> "b" , 'c'@en-GB , "7"^^<http://t>, '''d"e
-f'''""", ['?x a "b"', '?x a "c"@en-GB', '?x a "7"^^<http://t>', '?x a "d\\"e\\nf"']),
+f'''""", ['?x a "b"', '?x a "c"@en-gb', '?x a "7"^^<http://t>', '?x a "d\\"e\\nf"']),
         (f'?x <a> "007"{INTEGER}, "s"^^<{XSD}string>', [f'?x a "007"{INTEGER}', '?x a "s"']),
         ('?x <a> "t\\tn\\nq\\"b\\\\"', ['?x a "t\\tn\\nq\\"b\\\\"']),
         ("?x <a> '\\u00e9\\U0001F600\\\\u0041'", ['?x a "é😀\\\\u0041"']),
@@ -108,9 +108,10 @@ def test_a_base_is_for_what_comes_after_it():
     ]
 
 
-def test_rdflib_keeps_its_own_grammar():
+def test_rdflib_keeps_its_own_grammar(monkeypatch):
     from rdflib.plugins.sparql.parser import parseQuery
 
+    monkeypatch.setattr(rdflib, "NORMALIZE_LITERALS", True)  # as it is until tests of other files say otherwise
     before = str(parseQuery("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }"))
     read("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }")
     with pytest.raises(rpq.errors.SparqlError):

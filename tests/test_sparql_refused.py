@@ -125,6 +125,8 @@ OTHERS = {
     "unexpected {; expected": "SELECT ?x { ?x <p>▶{2} ?y }",
     "unexpected '; expected": "SELECT ?x { ?x <p> ▶'abc }",
     "unexpected SELECTED: did you mean SELECT?": "▶SELECTED ?x { ?x <p> ?y }",
+    "unexpected <?a&&?b>: it is an IRI as it stands; put a blank behind <": "ASK { FILTER (?x▶<?a&&?b>?y) }",
+    "unexpected <=?a&&?b>: it is an IRI as it stands": "ASK { ?x <a> ?y FILTER(?x▶<=?a&&?b>?y) }",
     "\\uD800 is no character": "SELECT ?x { ?x <p> '▶\\uD800' }",
 }  # fmt: skip
 
@@ -177,6 +179,7 @@ def test_the_error_shows_the_line_and_the_place():
     "SELECT ?x { { ?x <a> ?y BIND(1 AS ?z) } UNION { ?x <b> ?y BIND(2 AS ?z) } }",
     "SELECT ?x { ?x <a> ?y { SELECT ?x { ?x <b> ?z BIND(1 AS ?y) } } }",
     "SELECT (SAMPLE(?y) AS ?s) ?x { ?x <a> ?y } GROUP BY ?x HAVING (COUNT(?y) > 1 && ?x != 3)",
+    "SELECT ?x { ?x <a> ?y FILTER(?x< ?a&&?b>?y || ?x <?a || ?x<=?a && ?b >= ?x) }",
     "SELECT ?x { ?x <http://e/a#b> '@ GRAPH WINDOW' . ?x <LIMIT> \"\"\"ORDER BY\"\"\" } # SEQ",
 ])  # fmt: skip
 def test_what_only_looks_like_it_is_not_refused(text):

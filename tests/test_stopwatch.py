@@ -53,12 +53,14 @@ def test_compiling_is_said_once_and_counted_as_nothing(
     monkeypatch.setattr(Evaluation, "apply", compiling)
     caplog.clear()  # where the cache was cold, the warm-up has said it as well
     with caplog.at_level(logging.INFO, "rpq"):
+        began = perf_counter()
         for time in range(3):
             engine.insert("x", "y", "a", 2 + time)
-    assert sum(compiled) > 0.1
-    assert engine.statistics().engine_seconds - before < sum(compiled) / 3
+        passed = perf_counter() - began
+    # Of what passes on a busy machine, any part may be the engine's, but not what was compiling.
+    assert engine.statistics().engine_seconds - before < passed - sum(compiled) / 2
     assert [(record.name, record.levelname) for record in caplog.records] == [("rpq", "WARNING")]
-    assert "compiling kernels" in caplog.records[0].message
+    assert "compiling kernels" in caplog.records[0].getMessage()
 
 
 def test_compiling_in_the_middle_of_a_tuple_is_no_latency(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,11 @@ class Measured:
         self.trials = 0
         self.choice = SupportChoice(self)  # type: ignore[arg-type]
 
-    def queries(self) -> list[int]:
-        return [0]
+    def queries_at_work(self) -> set[int]:
+        return {0}
+
+    def is_linked(self, query: int) -> bool:
+        return True
 
     def has_supports(self, query: int) -> bool:
         return self.is_supported

@@ -1,28 +1,40 @@
-"""The oracle of SPARQL on the tests of the W3C, where their files are (see `tests.w3c_sparql`)."""
+"""The tests of the W3C: the oracle of SPARQL passes them, and the language reads them."""
 
 from __future__ import annotations
 
 import pytest
 
+from rpq.errors import SparqlError
+from rpq.sparql.reading import read
 from tests.reference_sparql_values import CONTRACT, STANDARD
-from tests.w3c_sparql import LIST, ROOT, Case, cases, fault, left_out, listing
+from tests.w3c_sparql import LIST, Case, asked, cases, fault, kept_cases, left_out, listed, listing
 
-pytestmark = [
-    pytest.mark.skipif(not ROOT.is_dir(), reason="RPQ_W3C_SPARQL names no folder with the suites"),
-    pytest.mark.filterwarnings("ignore"),
-]
-FOLDERS = sorted({case.name.partition("/")[0] for case in cases()})
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", listed())
 def test_the_oracle_passes_what_is_not_left_out(folder):
     """Under the contract's rules of values and under the standard's: both must give what the suite expects."""
     faults = {}
-    for case in cases():
-        if case.name.partition("/")[0] == folder and left_out(case) is None:
-            for rules in (CONTRACT, STANDARD):
-                if found := fault(case, rules):
-                    faults[case.name] = found
+    for case in kept_cases(folder):
+        for rules in (CONTRACT, STANDARD):
+            if found := fault(case, rules):
+                faults[case.name] = found
+    assert not faults
+
+
+@pytest.mark.parametrize("folder", listed())
+def test_what_is_not_left_out_is_read_and_what_is_no_query_is_not(folder):
+    faults = {}
+    for case in kept_cases(folder):
+        try:
+            read(case.text if case.kind == "negative" else asked(case))
+        except SparqlError as error:
+            if case.kind != "negative":
+                faults[case.name] = str(error)
+        else:
+            if case.kind == "negative":
+                faults[case.name] = "was read"
     assert not faults
 
 

@@ -1,4 +1,4 @@
-"""`rpq demo`: a small stream, a path and a pattern over it, what comes out, and what to try next."""
+"""`rpq demo`: a small stream, a path and a pattern over it, what comes out, and what to try next; or all on a page."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ LATEST_EDGES = 200
 @click.command("demo", short_help="Run a path and a pattern over a small stream made up for it.")
 @click.option("--edges", type=click.IntRange(min=100), default=20_000, show_default=True, help="Length of the stream.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
+@click.option("--page", is_flag=True, help="Play the stream back on the page of a server, in place of showing rows.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, show_default="any", help="Of --page: the port to serve at."
+)
 @click.option(
     "--output",
     type=WrittenFile(),
@@ -39,8 +43,11 @@ LATEST_EDGES = 200
     help="Keep the stream: .tsv, .csv or .parquet, in the format edges; "
     "- writes it to standard output, and does nothing else.",
 )
-def demo(edges: int, seed: int, output: str | None) -> None:
-    """Make a small stream like Stack Overflow's, run a path and a pattern over it, and show answers of both."""
+def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> None:
+    """Make a small stream like Stack Overflow's, run a path and a pattern over it, and show answers of both.
+
+    With --page a server plays the stream back, and a browser shows the answers as they come and go (needs the extra serve).
+    """
     from rich.console import Console
 
     import rpq
@@ -55,6 +62,10 @@ def demo(edges: int, seed: int, output: str | None) -> None:
         write_edges(stream, output)
     if output == STANDARD_OUTPUT:
         return
+    if page:
+        from rpq.workloads.demo_page import show_page
+
+        sys.exit(show_page(stream, port=port))
     window = rpq.Window(size=WINDOW_DAYS * DAY, slide=SLIDE_DAYS * DAY)
     query, pattern = rpq.Query(EXPRESSION, window=window), rpq.Query(PATTERN, window=window)
     with notice_after(1.0, compiling_notice, shown=True):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rpq.cli.query_options import in_unit_of_stream, is_sparql
 from rpq.cli.settings import RunSettings
+from rpq.kafka.topic_names import is_topic
 from rpq.queries.language import language_of
 
 if TYPE_CHECKING:
@@ -27,22 +29,29 @@ class Asked:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the answers to an expression."""
-        from rpq.queries.pattern import Pattern
-        from rpq.queries.query import PAIR
+        from rpq.queries.query import columns_asked
 
         text = str(self.settings.expression)
         language = self.settings.language or language_of(text)
-        return PAIR if language == "path" else Pattern.read(text, self.settings.select).columns
+        return columns_asked(language, text, select=self.settings.select, paths=self.settings.paths)
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """What that means over a stream with this time unit, and with integers or texts as vertices."""
+        from rpq.errors import QueryError
         from rpq.queries.query_file import QueryFileError
 
         if not self.entries:
             return self.settings.queries([str(self.settings.expression)], unit=unit, integers=integers)
         self.settings.refuse_windows(unit=unit)  # what is wrong with the options is told of them, not of each query
         try:
-            return [entry.query(unit=unit, integers=integers) for entry in self.entries]
+            found = []
+            for entry in self.entries:
+                query = entry.query(unit=unit, integers=integers)
+                try:
+                    found.append(in_unit_of_stream(query, unit))
+                except QueryError as error:
+                    raise entry.place.error(str(error), field="query") from error
+            return found
         except QueryFileError as error:
             is_about_units = unit is None and error.field in ("window", "slide")
             hint = "; --time-unit says the unit of the timestamps" if is_about_units else ""
@@ -97,16 +106,21 @@ def _text_in(path: str) -> str:
     except UnicodeDecodeError as error:
         raise click.UsageError(f"--query-file {path}: is no text in UTF-8") from error
     if not text:
-        raise click.UsageError(f"--query-file {path}: is empty; expected a path expression or a pattern")
+        raise click.UsageError(f"--query-file {path}: is empty; expected a path expression, a pattern, or SPARQL")
     return text
 
 
 def asked_of(settings: RunSettings) -> Asked:
     """Read what is asked; a usage error if anything is wrong with it, whatever the input is."""
+    if settings.events == "alone" and settings.window is None:
+        settings = replace(settings, window="unbounded")  # all of the event
     if settings.queries_file is not None:
         return Asked(settings=settings, entries=tuple(entries_of(settings.queries_file, settings)))
-    settings.refuse_missing()
-    settings.refuse_misspelt(str(settings.expression))
+    text = str(settings.expression)
+    if not is_sparql(text, settings.language):
+        settings.refuse_missing(text)
+    settings.refuse_misspelt(text)
+    settings.refuse_missing(text, has_static=bool(settings.static))
     return Asked(settings=settings)
 
 
@@ -133,8 +147,11 @@ def _check_outputs(entries: Sequence[AskedQuery], *, are_written: bool) -> None:
     from rpq.cli.outputs.sinks import SinkError, check_suffix
     from rpq.files.destinations import STANDARD_STREAM, WriteError, check_writable
 
+    first: dict[str | None, AskedQuery] = {}  # of each output, which thousands may have
     for entry in entries:
-        if entry.output is None:
+        first.setdefault(entry.output, entry)
+    for entry in first.values():
+        if entry.output is None or is_topic(entry.output):
             continue
         try:
             check_suffix(entry.output)

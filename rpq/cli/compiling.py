@@ -24,16 +24,16 @@ def compile_kernels(
             rpq.warm_up(
                 query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state
             )
-            for query in _one_of_each_kind(queries)
+            for query in one_of_each_kind(queries)
         )
 
 
-def _one_of_each_kind(queries: Sequence[Query]) -> list[Query]:
+def one_of_each_kind(queries: Sequence[Query]) -> list[Query]:
     """One query of each kind that may need kernels of its own."""
-    return list({_kind(query): query for query in reversed(queries)}.values())
+    return list({kernels_of(query): query for query in reversed(queries)}.values())
 
 
-def _kind(query: Query) -> tuple[object, ...]:
+def kernels_of(query: Query) -> tuple[object, ...]:
     """What kernels depend on: the notation and the window; of a path also which paths count, and what restricts it."""
     window = query.window
     slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0

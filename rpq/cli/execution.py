@@ -26,9 +26,11 @@ from rpq.cli.run_outputs import Outputs, open_outputs, output_names
 from rpq.cli.session import Session
 from rpq.cli.settings import RunSettings
 from rpq.cli.static_input import load_static
-from rpq.cli.told import tell
-from rpq.errors import InputError, RpqError
+from rpq.cli.told import tell, warnings_of
+from rpq.errors import InputError, QueryError, RpqError
+from rpq.kafka.topic_names import is_topic
 from rpq.readers.deletions import Deletions
+from rpq.stream.window_text import WindowTextError, window_of
 
 
 def execute(settings: RunSettings) -> int:
@@ -36,6 +38,10 @@ def execute(settings: RunSettings) -> int:
     asked = asked_of(settings)
     refuse(asked)
     _import_kernels()
+    if any(map(is_topic, settings.inputs)):
+        from rpq.cli.topic_execution import execute_topics
+
+        return execute_topics(asked)
     started = time.perf_counter()
 
     opened = opened_input(settings)
@@ -56,7 +62,7 @@ def execute(settings: RunSettings) -> int:
     )
 
     resumed = _resumed(settings, identity)
-    engine = resumed.engine if resumed else _new_engine(settings, queries)
+    engine = resumed.engine if resumed else _new_engine(settings, queries, unit=opened.time_unit)
     static_edges = _load_static(settings, None if resumed else engine, begun.labels_seen)
     session = Session(
         settings,
@@ -82,7 +88,7 @@ def execute(settings: RunSettings) -> int:
     if asked.entries:
         no_single = dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         figures |= no_single | {"queries": figures_of_queries(session.engine, asked)}
-    tell(session, figures, settings, warnings=begun.labels_seen.warnings())
+    tell(session, figures, settings, warnings=[*warnings_of(queries, settings), *begun.labels_seen.warnings()])
     return session.exit_code
 
 
@@ -108,14 +114,33 @@ def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
         raise click.UsageError(str(error)) from error
 
 
-def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query]) -> rpq.Engine:
-    return rpq.Engine(
-        *queries,
-        threads=settings.threads,
-        memory_limit=settings.memory_limit,
-        max_rows=settings.max_rows,
-        witness=settings.witness,
-    )
+def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query], *, unit: str | None) -> rpq.Engine:
+    keep = _kept(settings, unit)
+    try:
+        return rpq.Engine(
+            *queries,
+            threads=settings.threads,
+            memory_limit=settings.memory_limit,
+            max_rows=settings.max_rows,
+            witness=settings.witness,
+            keep=keep,
+            events=settings.events,
+        )
+    except QueryError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _kept(settings: RunSettings, unit: str | None) -> rpq.Window | None:
+    """The window all edges of which are kept; it slides as the queries do, or by one unit of the stream's time."""
+    if settings.keep is None:
+        return None
+    try:
+        window = window_of(settings.keep, settings.slide or 1, unit=unit)
+    except WindowTextError as error:
+        raise click.BadParameter(str(error), param_hint="--keep") from error
+    if not isinstance(window, rpq.Window):
+        raise click.BadParameter("what is kept is a window of time, such as 30d", param_hint="--keep")
+    return window
 
 
 def _load_static(settings: RunSettings, engine: rpq.Engine | None, labels_seen: LabelsSeen) -> int:

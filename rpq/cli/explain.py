@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rpq import automata
     from rpq.patterns.explained import Explanation
     from rpq.queries.query_file import AskedQuery
+    from rpq.sparql.explained_sparql import SparqlExplanation
 
 
 @click.command("explain", short_help="Show how a path expression or a graph pattern is understood.")
@@ -45,6 +46,12 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     if language_of(expression) == "pattern":
         _explain_pattern(expression, dot, svg, png)
         return
+    if language_of(expression) == "sparql":
+        drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
+        if drawings:
+            raise click.UsageError(f"{drawings[0]}: a query in SPARQL has no drawing; its algebra is shown as text")
+        click.echo(str(_explained_sparql(expression)))
+        return
     try:
         tree = automata.parse(expression)
         dfa = automata.compile(expression)
@@ -67,6 +74,22 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
                 _write(path, draw(dfa, kind))
             except CannotDraw as error:
                 raise click.ClickException(str(error)) from error
+
+
+def _explained_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> SparqlExplanation:
+    """What a query in SPARQL means; of its windows those that the text declares."""
+    from dataclasses import replace
+
+    from rpq.errors import QueryError
+    from rpq.sparql.explained_sparql import explained
+    from rpq.sparql.sparql_query import SparqlQuery
+    from rpq.stream.window import Window
+
+    try:
+        explanation = explained(SparqlQuery(text, window=Window(size=1, slide=1), paths=paths), "")
+    except QueryError as error:
+        raise click.UsageError(str(error)) from error
+    return replace(explanation, windows=tuple(one for one in explanation.windows if one[0] != "default"))
 
 
 def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None) -> None:
@@ -117,7 +140,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
     asked = entries_of(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
     explained = [query.dfa or _explained(query) for query in asked]
-    graphs = "".join(one.to_dot() for one in explained)
+    graphs = "".join(one.to_dot() for one in explained if hasattr(one, "to_dot"))
     if dot == "-":
         click.echo(graphs, nl=False)
         return
@@ -148,8 +171,10 @@ def _options(query: AskedQuery) -> list[str]:
     return [f"{name:<13}{value}" for name, value in [*asked, ("output", query.output)] if value is not None]
 
 
-def _explained(asked: AskedQuery) -> Explanation:
-    """What a pattern of a file means."""
+def _explained(asked: AskedQuery) -> Explanation | SparqlExplanation:
+    """What a pattern of a file means, or a query in SPARQL."""
+    if asked.language == "sparql":
+        return _explained_sparql(asked.expression, asked.paths)
     from rpq.patterns.explained import explain
     from rpq.queries.language import OF_PATTERNS
     from rpq.queries.query import PatternQuery

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from rpq.cli.named_files import output_key
 from rpq.cli.named_inputs import NamedInput
 from rpq.cli.settings import RunSettings
 from rpq.cli.static_input import digests
+from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query import PatternQuery
 from rpq.stream.window_text import told
@@ -31,6 +33,9 @@ _OF_QUERIES = (
 )
 """Options that only say what the queries of a file do not say themselves: what matters is what comes of it."""
 
+_LATER = ("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep")
+"""Options that came after the first release: they are written where they are given."""
+
 
 def identity_of(asked: Asked, queries: Sequence[Query]) -> dict[str, Any]:
     """What a run is as JSON values by option name; `queries` are those that are asked, with vertices as texts.
@@ -41,8 +46,9 @@ def identity_of(asked: Asked, queries: Sequence[Query]) -> dict[str, Any]:
         (query,) = queries
         of_query = {**_of_window(query), "semantics": query.semantics, **_of_pattern(query)}
         return _of_options(asked.settings) | {f"--{name}": value for name, value in of_query.items()}
+    key_of = cache(output_key)  # thousands of queries may have one output
     by_name = {
-        query.name: {**_of_query(query), "output": entry.output and output_key(entry.output)}
+        query.name: {**_of_query(query), "output": entry.output and key_of(entry.output)}
         for entry, query in zip(asked.entries, queries, strict=True)
     }
     return {**_of_options(asked.settings), **dict.fromkeys(_OF_QUERIES), "--queries": by_name}
@@ -52,7 +58,7 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
     return {
         "EXPRESSION": settings.expression,
         "--input": [
-            str(NamedInput(path if path == "-" else os.path.abspath(path), stream))
+            str(NamedInput(path if path == "-" else _place(path), stream))
             for path, stream in zip_longest(settings.inputs, settings.streams)
         ],
         "--format": settings.format,
@@ -65,7 +71,7 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
         "--simple-budget": settings.simple_budget,
         "--on-budget": settings.on_budget,
         "--semantics": None,
-        "--output": settings.output and os.path.abspath(settings.output),
+        "--output": settings.output and _place(settings.output),
         "--witness": settings.witness,
         "--source": sorted(settings.sources),
         "--target": sorted(settings.targets),
@@ -75,7 +81,21 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
         "--late": settings.late and os.path.abspath(settings.late),
         "--on-error": settings.on_error,
         **(_of_static(settings) if settings.static else {}),
+        **(_of_topics(settings) if any(map(is_topic, settings.inputs)) else {}),
+        **{f"--{name.replace('_', '-')}": value for name in _LATER if (value := getattr(settings, name))},
     }
+
+
+def _place(path: str) -> str:
+    """What an input is, wherever it is named from."""
+    if is_topic(path):
+        return topics_in(path).identity
+    return os.path.abspath(path)
+
+
+def _of_topics(settings: RunSettings) -> dict[str, Any]:
+    """What matters of a run over topics alone; whether bad messages are left out may change."""
+    return {"--upsert": settings.upsert, "--time-unit": settings.time_unit, "--on-error": None}
 
 
 def _of_static(settings: RunSettings) -> dict[str, Any]:

@@ -36,9 +36,13 @@ class LabelsSeen:
     def observed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Pass batches on, having looked at their labels."""
         for batch in batches:
-            self._is_empty = False
-            self.look_at(batch.columns.column("label"))
+            self.see(batch.columns)
             yield batch
+
+    def see(self, tuples: pa.RecordBatch) -> None:
+        """Look at some tuples."""
+        self._is_empty = False
+        self.look_at(tuples.column("label"))
 
     @property
     def never_seen(self) -> list[str]:

@@ -9,6 +9,7 @@ import click
 
 from rpq.files.destinations import STANDARD_STREAM, WriteError, check_writable
 from rpq.files.distinct import check_distinct
+from rpq.kafka.topic_names import is_topic, topics_in
 
 Named = Sequence[tuple[str, str | None]]
 """Options and their paths; None where an option was not given."""
@@ -31,4 +32,6 @@ def check_files(*, written: Named, read: Named = ()) -> None:
 
 def output_key(path: str) -> str:
     """What two names of the same output have in common."""
+    if is_topic(path):
+        return topics_in(path).identity
     return path if path == "-" else os.path.realpath(path)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -15,7 +16,9 @@ from rpq.cli.labels_seen import LabelsSeen
 from rpq.cli.settings import RunSettings
 from rpq.errors import InputError
 from rpq.queries.query import Query
-from rpq.readers import Batch, ColumnNames, Reader, WhereError, open_reader, parse_where
+from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
+from rpq.readers.event_batches import in_whole_events
+from rpq.readers.known_formats import format_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,8 @@ class OpenedInput:
         integers = False
         if are_files or self.settings.format == "jsonl":
             batches, integers = _peek(batches)
+        if self.settings.events:
+            batches = in_whole_events(batches)
         return BegunInput(batches=batches, integers=integers, labels_seen=labels_seen)
 
 
@@ -72,10 +77,27 @@ def are_regular(inputs: Sequence[str]) -> bool:
 
 
 def _open(settings: RunSettings) -> Reader:
+    is_rdf = settings.format == "rdf"
+    if settings.events and not is_rdf and "columns" not in format_named(settings.format).options:
+        raise click.UsageError(
+            f"--events: tuples of the format {settings.format} have no events; expected edges or jsonl with a column event, "
+            "or rdf, where an event is a graph"
+        )
     try:
-        columns = ColumnNames.parse(settings.columns, label=settings.label)
+        has_events = settings.events is not None and not is_rdf
+        columns = ColumnNames.parse(settings.columns, label=settings.label, has_events=has_events)
     except InputError as error:
         raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
+    graph = settings.rdf_graph
+    if settings.events and is_rdf:
+        if graph == "stream":
+            raise click.UsageError("--events: an event of RDF is a graph, which --rdf-graph stream says is a stream")
+        graph = "event"
+    given: dict[str, Any] = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": graph}
+    of_rdf = {name: value for name, value in given.items() if value is not None}
+    if of_rdf and not is_rdf:
+        options = " and ".join(f"--rdf-{name}" for name in of_rdf)
+        raise click.UsageError(f"{options}: the format is {settings.format}; expected --format rdf")
     return open_reader(
         settings.format,
         settings.inputs,
@@ -86,6 +108,7 @@ def _open(settings: RunSettings) -> Reader:
         where=parse_where(settings.where) if settings.where is not None else None,
         time_unit=settings.time_unit,
         streams=settings.streams,
+        rdf=RdfReading(**of_rdf) if of_rdf else None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM
+from rpq.kafka.topic_names import is_topic
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -61,3 +62,40 @@ class CountOrNone(click.ParamType):  # type: ignore[type-arg]
         if not digits.isdecimal() or not int(digits):
             self.fail(f"{value!r} is no whole number from 1 on, nor none", param, ctx)
         return int(digits)
+
+
+class OnError(click.ParamType):  # type: ignore[type-arg]
+    """What to do at bad input: stop, skip, or a topic that it goes to."""
+
+    name = "[stop|skip|kafka://…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in ("stop", "skip") or is_topic(value):
+            return str(value)
+        return self.fail(f"{value!r} is not one of 'stop', 'skip', and no kafka://BROKER/TOPIC.", param, ctx)
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]
+    """A length of time on the clock: 5s, 200ms, 1m, or a number of seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no length of time; expected such as 5s, 200ms or 1m", param, ctx)
+        return float(found[1]) * {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}[found[2]]
+
+
+class Endpoint(click.ParamType):  # type: ignore[type-arg]
+    """A port, or an address with a port."""
+
+    name = "[host:]port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        host, _, port = str(value).rpartition(":")
+        if not port.isdecimal() or not int(port) < 1 << 16:
+            self.fail(f"{value!r} is no port; expected such as 9100 or 127.0.0.1:9100", param, ctx)
+        return f"{host}:{port}"

@@ -12,10 +12,10 @@ from rpq.cli.option_types import Names, WrittenFile
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
-FORMATS = ("edges", "jsonl", "stackoverflow", "ldbc", "yago", "gmark")
+FORMATS = ("edges", "jsonl", "rdf", "stackoverflow", "ldbc", "yago", "gmark")
 """As the help lists them: the formats of this distribution."""
 
-BY_LINES = tuple(format for format in FORMATS if format != "jsonl")
+BY_LINES = tuple(format for format in FORMATS if format not in ("jsonl", "rdf"))
 """Those of which tasks on Spark can share a file."""
 
 
@@ -38,6 +38,32 @@ def several_inputs(help: str) -> Option:
 def format_of(formats: tuple[str, ...]) -> Option:
     """`--format`, whose help names these."""
     return click.option("--format", default="edges", show_default=True, help=f"Their format: {', '.join(formats)}.")
+
+
+of_rdf = together(
+    click.option(
+        "--rdf-syntax",
+        type=click.Choice(["nt", "nq", "ttl", "trig", "jsonld", "rdf"]),
+        help="Of the format rdf: its syntax.  [default: as the names of files end; nq]",
+    ),
+    click.option(
+        "--rdf-time",
+        metavar="WHAT",
+        help="What says when a triple is: position (1, 2, …), graph-position, graph-name, or the IRI of a property of its "
+        "graph.  [default: position]",
+    ),
+    click.option(
+        "--rdf-graph", type=click.Choice(["stream", "event"]), help="What the graph of a triple is: its stream, its event."
+    ),
+)
+
+
+events = click.option(
+    "--events",
+    type=click.Choice(["window", "alone"]),
+    help="Tuples with the same event (a column event; of the format rdf the graph) come as one: into the window, or each "
+    "event alone, with nothing kept between them.",
+)
 
 
 def on_error(help: str, *, default: str = "stop") -> Option:
@@ -113,6 +139,39 @@ of_patterns = together(
         help="Of a pattern: rows at every change, or the net change of every slide or moment.  [default: change]",
     ),
 )
+
+
+def of_topics(seconds: Any, endpoint: Any) -> Option:
+    """What is said of runs over topics of Kafka alone; lengths of time are of the type `seconds`, ports of `endpoint`."""
+    return together(
+        click.option(
+            "--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL, group.id)."
+        ),
+        click.option(
+            "--max-delay",
+            type=seconds,
+            default="1s",
+            show_default=True,
+            help="Of topics: so long a tuple waits, at most, for partitions that have nothing to read.",
+        ),
+        click.option("--upsert", is_flag=True, help="Of topics: a row that leaves is a tombstone (explicit)."),
+        click.option("--until-end", is_flag=True, help="Of topics: end where they end, in place of waiting for more."),
+        click.option(
+            "--checkpoint-every",
+            type=seconds,
+            default="30s",
+            show_default=True,
+            help="Of topics: so often the --checkpoint is written.",
+        ),
+        click.option("--metrics", type=endpoint, help="Of topics: serve figures for Prometheus at this port."),
+        click.option(
+            "--log",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Of topics: how stderr tells what happens.",
+        ),
+    )
 
 
 def stats(place: str = "") -> Option:

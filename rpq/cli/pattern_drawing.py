@@ -19,7 +19,7 @@ def draw_pattern(explanation: Explanation, kind: str) -> bytes:
 
 def _fill_figure(figure: Any, explanation: Explanation) -> None:
     """Terms on a circle, in the order of the text; several atoms between the same two bend away from each other."""
-    places = _circle_of(explanation.nodes)
+    places = circle_of(explanation.nodes)
     reach = max(max(map(abs, place)) for place in places.values()) + 0.9
     figure.set_size_inches(1.6 * reach + 0.8, 1.6 * reach + 0.8)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -43,7 +43,7 @@ def _fill_figure(figure: Any, explanation: Explanation) -> None:
         axes.text(*place, node, ha="center", va="center", bbox=box, parse_math=False)
 
 
-def _circle_of(nodes: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+def circle_of(nodes: tuple[str, ...]) -> dict[str, tuple[float, float]]:
     """Places on a circle that is wide enough; the first to the left."""
     if len(nodes) == 1:
         return {nodes[0]: (0.0, 0.0)}

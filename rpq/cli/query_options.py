@@ -47,10 +47,23 @@ class QueryOptions:
         names = (*OF_PATHS, *OF_PATTERNS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
-    def refuse_missing(self) -> None:
-        """Raise a usage error where there is no window, or no slide for one of time."""
+    def refuse_missing(self, text: str | None = None, *, has_static: bool = False) -> None:
+        """Raise a usage error where there is no window, or no slide for one of time.
+
+        A text in SPARQL may declare all windows that it reads, or read edges without time alone.
+        """
         from rpq.stream.window_text import kind_of_text
 
+        if text is not None and self.window is None and self.slide is None and is_sparql(text, self.language):
+            from rpq.sparql.reading import read
+            from rpq.sparql.scope import reads_default
+
+            if has_static or not reads_default(read(text, paths=self.paths).body):
+                return
+            raise click.UsageError(
+                "Missing option '--window', which what stands in no WINDOW <name> { … } reads (or --static, the edges "
+                "without time)."
+            )
         if self.window is None:
             raise click.UsageError("Missing option '--window'.")
         if self.slide is None and kind_of_text(self.window) == "time":
@@ -85,14 +98,18 @@ class QueryOptions:
         from rpq.errors import QueryError
         from rpq.queries.query import query_in
 
-        window = self.over(unit=unit)
+        texts = list(expressions)
+        if self.window is None and self.slide is None and all(is_sparql(text, self.language) for text in texts):
+            window = None  # the text may declare all that it reads
+        else:
+            window = self.over(unit=unit)
         try:
             ends = {
                 name: _vertices(OPTION_OF[name], given, integers)
                 for name in OF_PATHS
                 if (given := getattr(self, name)) != ()
             }
-            return [
+            asked = [
                 query_in(
                     self.language,
                     expression,
@@ -103,8 +120,9 @@ class QueryOptions:
                     **({} if self.semantics is None else {"semantics": self.semantics}),
                     **{**self.of_one_kind, **ends},
                 )
-                for expression in expressions
+                for expression in texts
             ]
+            return [in_unit_of_stream(query, unit) for query in asked]
         except (QueryError, ValueError) as error:
             raise click.UsageError(str(error)) from error
 
@@ -114,14 +132,14 @@ class QueryOptions:
         from rpq.errors import QueryError
         from rpq.queries.language import language_of, unfit
         from rpq.queries.pattern import Pattern
-        from rpq.queries.query import NO_SPARQL
+        from rpq.sparql.reading import read
 
         language = self.language or language_of(text)
-        if language == "sparql":
-            raise click.UsageError(NO_SPARQL)
         try:
             if language == "path":
                 automata.parse(text)
+            elif language == "sparql":
+                read(text, paths=self.paths)
             else:
                 Pattern.read(text, self.select)
         except automata.ExpressionError as error:
@@ -131,10 +149,37 @@ class QueryOptions:
             raise click.UsageError(f"{option}{error}") from error
         if misfit := unfit(language, text, self.of_one_kind):
             raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
-        if language == "pattern" and self.on_budget != "error":
+        if language != "path" and self.on_budget != "error":
             raise click.UsageError(
                 f"--on-budget {self.on_budget} is an option of path queries: an answer to a pattern must not miss a path"
             )
+
+
+def in_unit_of_stream(query: Query, unit: str | None) -> Query:
+    """A query whose text declares windows in durations as one over numbers of the stream's unit. Raises `QueryError`."""
+    from rpq.errors import QueryError
+    from rpq.sparql.sparql_query import SparqlQuery
+
+    if not isinstance(query, SparqlQuery) or not query.declares_durations:
+        return query
+    if unit is None:
+        raise QueryError(
+            "the text declares windows in durations (RANGE PT2H), and the unit of the timestamps is not known; --time-unit "
+            "says it"
+        )
+    return query.in_unit(unit)
+
+
+def has_default_window(query: Query) -> bool:
+    """Whether a query has a window that its text does not declare; all but those in SPARQL have."""
+    return bool(getattr(query, "has_default", True))
+
+
+def is_sparql(text: str, language: Language | None) -> bool:
+    """Whether a text is in SPARQL, in a notation or, with None, in the one that it is in."""
+    from rpq.queries.language import language_of
+
+    return (language or language_of(text)) == "sparql"
 
 
 def _bad_window(error: WindowTextError, unit: str | None) -> click.UsageError:

@@ -10,7 +10,7 @@ import click
 from rpq.cli import options as shared
 from rpq.cli.asked import expression_asked
 from rpq.cli.named_inputs import named_inputs
-from rpq.cli.option_types import ByteSize, CountOrNone, WrittenFile
+from rpq.cli.option_types import ByteSize, CountOrNone, Endpoint, OnError, Seconds, WrittenFile
 from rpq.cli.settings import RunSettings
 from rpq.cli.several import SeveralValuesCommand
 
@@ -47,14 +47,30 @@ every query.  Anything wrong with the file: nothing is run.
 of single tuples.  Queries read all streams as one.  What exists as it is written, a = in its name or not, is a file.
 
 \b
---output writes CSV (.csv) or JSON Lines (.jsonl), compressed if .gz or .zst follows, or Parquet (.parquet).  A file is
+--events: consecutive tuples with one value in the column event (--columns event=NAME), or of one graph of RDF, are an event,
+a small graph that comes as one: rows are net of it, with the largest of its timestamps.  With --events alone a query is
+answered over each event by itself, and over the edges of --static; it needs no window.
+  rpq run '?ride fare ?fare . ?ride taxi ?taxi' --events alone --columns event=ride --input rides.csv --output fares.csv
+
+\b
+--output writes CSV (.csv), JSON Lines (.jsonl), TSV (.tsv) or JSON (.srjl, a binding a line) of SPARQL's results, or N-Quads
+(.nq), compressed if .gz or .zst follows, or Parquet (.parquet), or a document of SPARQL's results (.srj).  A file is
 put in its place at the end, as a whole; one that was there stays until then, and for good if the run comes to nothing.
 An error or Ctrl-C ends it with the rows so far.  Written as rows come are standard output, FIFOs and devices, text
 while an input is no regular file, and all text with --checkpoint, which goes on where it stands.  Parquet with
 --checkpoint collects rows in FILE.rows and is made from them at the end of each run.
 
 \b
-Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 ended by Ctrl-C.
+--input kafka://BROKER:PORT/TOPIC,TOPIC --output kafka://BROKER:PORT/TOPIC: from topics to topics of Apache Kafka (extra
+kafka), where rows and the offsets that they came of are committed together, exactly once with --checkpoint.  Values are
+objects of JSON, or fields (--columns source=2: the place of one); --columns timestamp=@time,source=@key,label=@header.NAME
+takes what stands beside them (@topic, @partition, @offset too).  The key of a row is [query, binding], its value the row.
+  rpq run 'a2q/c2a' --input kafka://localhost/edges --output kafka://localhost/rows --window 30d --slide 1d --time-unit s \
+      --checkpoint run.state
+
+\b
+Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 ended by Ctrl-C; a run over topics ends
+with 0 at SIGTERM.
 """
 
 
@@ -72,6 +88,8 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
 @shared.language
 @shared.several_inputs("Files to read; - is standard input, NAME=FILE belongs to the stream NAME.")
 @shared.format_of(shared.FORMATS)
+@shared.of_rdf
+@shared.events
 @click.option(
     "--static", multiple=True, metavar="FILE...", help="Edges without time, there from the beginning: source, target, label."
 )
@@ -79,7 +97,7 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
 @click.option(
     "--columns",
     metavar="COLUMN=NAME,...",
-    help="Names that the input has for source, target, label, timestamp, op, stream.",
+    help="Names that the input has for source, target, label, timestamp, op, stream, event.",
 )
 @click.option("--label", metavar="LABEL", help="The label of all edges, where the input has no column for it.")
 @click.option(
@@ -111,6 +129,11 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
     show_default=True,
     help="Rows that one tuple or boundary may bring to one query; none for no limit.",
 )
+@click.option(
+    "--keep",
+    metavar="WINDOW",
+    help="Keep all edges of this window in checkpoints, so that queries over it can be registered later: 30d.",
+)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Read the first N tuples only.")
 @shared.drop_self_loops
 @click.option(
@@ -127,10 +150,17 @@ Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 end
     metavar="FILE",
     help="Where tuples go that came too late for the window, as CSV; .gz and .zst compress it.",
 )
-@shared.on_error("What to do at a bad line.")
+@click.option(
+    "--on-error",
+    type=OnError(),
+    default="stop",
+    show_default=True,
+    help="What to do at a bad line or message: stop, skip, or with topics a kafka://… that it goes to, with the reason.",
+)
 @click.option(
     "--checkpoint", metavar="FILE", help="Where the run stands is kept here; if it is there, the run goes on from it."
 )
+@shared.of_topics(Seconds(), Endpoint())
 @shared.stats("; - is standard output")
 @shared.quiet
 def run(expression: str | None, query: str | None, dataset: str | None, **options: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.asked import Asked
+from rpq.cli.query_options import has_default_window
 from rpq.errors import RpqError
 from rpq.queries.query import PatternQuery
 from rpq.stream.window_text import told
@@ -31,7 +32,7 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
     found = []
     for query in engine.queries:
         known = asdict(engine.statistics(query.name))
-        window, slide = told(query.window)
+        window, slide = told(query.window) if has_default_window(query) else (None, None)
         found.append(
             {
                 "name": query.name,

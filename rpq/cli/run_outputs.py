@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +12,9 @@ import click
 from rpq.cli.asked import Asked
 from rpq.cli.named_files import output_key
 from rpq.cli.outputs.late import LateFile
+from rpq.cli.outputs.output_forms import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
 from rpq.cli.outputs.query_outputs import QueryOutputs
-from rpq.cli.outputs.sinks import WITNESS_COLUMN, Sink, open_sink
+from rpq.cli.outputs.sinks import Sink, open_sink
 from rpq.queries.query_file import AskedQuery
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ class Outputs:
         late = [self.late.sink] if self.late else []
         rows = [] if self.rows is None else self.rows.sinks if isinstance(self.rows, QueryOutputs) else [self.rows]
         return [*late, *rows]
+
+    @property
+    def wants_terms(self) -> bool:
+        """Whether rows are written with what was computed as terms."""
+        return self.rows is not None and self.rows.wants_terms
 
 
 def output_names(asked: Asked) -> set[str]:
@@ -105,7 +112,8 @@ def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *
         for sink in sinks.values():
             sink.discard()
         raise
-    return QueryOutputs(sinks, {entry.name: output_key(entry.output) for entry in asked.entries if entry.output is not None})
+    key_of = cache(output_key)
+    return QueryOutputs(sinks, {entry.name: key_of(entry.output) for entry in asked.entries if entry.output is not None})
 
 
 def refuse_other_columns(asked: Asked) -> None:
@@ -117,9 +125,10 @@ def refuse_other_columns(asked: Asked) -> None:
                     f"--witness: the column of witnesses is called {WITNESS_COLUMN}; rename the variable ?{WITNESS_COLUMN}, "
                     "or select others"
                 )
-    first = _first_by_output(asked)
+    _refuse_what_is_no_edge(asked)
+    first, key_of = _first_by_output(asked), cache(output_key)
     for entry in asked.entries:
-        if entry.output is None or entry.columns == (one := first[output_key(entry.output)]).columns:
+        if entry.output is None or entry.columns == (one := first[key_of(entry.output)]).columns:
             continue
         raise click.UsageError(
             f"{entry.place_of('output')}, field output: {entry.output} cannot have the rows of both {one.name!r}, with the "
@@ -128,12 +137,27 @@ def refuse_other_columns(asked: Asked) -> None:
         )
 
 
+def _refuse_what_is_no_edge(asked: Asked) -> None:
+    """Raise a usage error where N-Quads are asked for of answers that are no edges, or of witnesses."""
+    asking = [(entry.output, entry.columns) for entry in asked.entries] or [(asked.settings.output, asked.columns)]
+    for output, columns in asking:
+        if output is None or not output.lower().endswith(N_QUADS_ENDINGS):
+            continue
+        if asked.settings.witness:
+            raise click.UsageError(f"--witness: {output} is made of edges, which have no column for a path")
+        try:
+            check_edges(output, columns)
+        except SinkError as error:
+            raise click.UsageError(str(error)) from error
+
+
 def _first_by_output(asked: Asked) -> dict[str, AskedQuery]:
     """For each output, by its key, the first query that names it."""
     first: dict[str, AskedQuery] = {}
+    key_of = cache(output_key)  # thousands of queries may have one output
     for entry in asked.entries:
         if entry.output is not None:
-            first.setdefault(output_key(entry.output), entry)
+            first.setdefault(key_of(entry.output), entry)
     return first
 
 

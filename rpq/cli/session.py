@@ -20,11 +20,13 @@ from rpq import __version__
 from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
 from rpq.cli.interrupts import Interrupted, Interrupts
 from rpq.cli.progress import ProgressLine, Reading
+from rpq.cli.query_options import has_default_window
 from rpq.cli.run_figures import explanations_of, figures_of_engine, peak_memory_bytes
 from rpq.cli.run_outputs import Outputs
 from rpq.cli.settings import RunSettings
 from rpq.errors import ConflictBudgetError, InputError, LimitError
 from rpq.readers.deletions import Deletions
+from rpq.stream.event_grouping import end_of_event, first_of_events
 from rpq.stream.window_text import told
 
 if TYPE_CHECKING:
@@ -131,7 +133,7 @@ class Session:
         figures = figures_of_engine(self.engine)
         engine_seconds = figures["engine_seconds"]
         settings, query = self._settings, self.engine.queries[0]
-        window, slide = told(query.window)
+        window, slide = told(query.window) if has_default_window(query) else (None, None)
         return {
             "expression": settings.expression,
             "inputs": list(settings.inputs),
@@ -172,11 +174,18 @@ class Session:
         return Reading(tuples=self._tuples, bytes_read=self._bytes_read, bytes_total=self._reader.bytes_total)
 
     def _slices(self, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Parts of a batch; no event is divided."""
+        first = first_of_events(columns.column("event")) if self._has_events(columns) else None
         start = 0
         while start < columns.num_rows:
-            part = columns.slice(start, self._slice)
-            start += part.num_rows
-            yield part
+            end = min(start + self._slice, columns.num_rows)
+            if first is not None:
+                end = end_of_event(first, end - 1)
+            yield columns.slice(start, end - start)
+            start = end
+
+    def _has_events(self, columns: pa.RecordBatch) -> bool:
+        return self._settings.events is not None and "event" in columns.schema.names
 
     def _push(self, columns: pa.RecordBatch) -> None:
         """Push a slice and write what comes of it."""
@@ -208,8 +217,14 @@ class Session:
                 if not isinstance(error, InputError) or self._settings.on_error == "stop" or error.row is None:
                     error.args = (message,)
                     raise
-                self._reject(message)
-                tuples = tuples.slice(error.row + 1)
+                row, bad = error.row, 1
+                if self._has_events(tuples):  # of an event all comes or nothing
+                    first = first_of_events(tuples.column("event"))
+                    row = end_of_event(first, error.row) - 1
+                    bad = row + 1 - int(first[row])
+                    message += f"; its event of {bad:,} tuples is left out" if bad > 1 else ""
+                self._reject(message, bad)
+                tuples = tuples.slice(row + 1)
                 if not tuples.num_rows:
                     return count, seconds
                 continue
@@ -221,7 +236,7 @@ class Session:
         if self._outputs.late is not None:
             self._outputs.late.write(tuples, np.asarray(changes.late_rows))
         if self._outputs.rows is not None and len(changes):
-            for rows in changes.tables(witness=self._settings.witness):
+            for rows in changes.tables(witness=self._settings.witness, terms=self._outputs.wants_terms):
                 self._outputs.rows.write(rows)
         for report in changes.set_aside[: MESSAGES - len(self.set_aside)]:
             query = f"query {report.query!r}: " if self._settings.queries_file else ""
@@ -234,8 +249,8 @@ class Session:
     def _collected(self, changes: Changes) -> int:
         return len(changes) if self._outputs.rows is not None else 0
 
-    def _reject(self, message: str) -> None:
-        self._rejected += 1
+    def _reject(self, message: str, tuples: int) -> None:
+        self._rejected += tuples
         if len(self._first_rejections) < MESSAGES:
             self._first_rejections.append(message)
 

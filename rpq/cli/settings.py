@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from rpq.cli.query_options import QueryOptions
 
@@ -20,6 +21,10 @@ class RunSettings(QueryOptions):
     inputs: tuple[str, ...]
     streams: tuple[str | None, ...] = ()
     format: str
+    rdf_syntax: str | None = None
+    rdf_time: str | None = None
+    rdf_graph: Literal["stream", "event"] | None = None
+    events: Literal["window", "alone"] | None = None
     static: tuple[str, ...] = ()
     static_format: str = "edges"
     time_unit: str | None = None
@@ -31,6 +36,7 @@ class RunSettings(QueryOptions):
     threads: int = 1
     memory_limit: int | None = None
     max_rows: int | None = 10_000_000
+    keep: str | None = None
     limit: int | None = None
     drop_self_loops: bool = False
     deletes: float = 0.0
@@ -40,3 +46,10 @@ class RunSettings(QueryOptions):
     checkpoint: str | None = None
     stats: str | None = None
     quiet: bool = False
+    kafka_config: str | None = None
+    max_delay: float = 1.0
+    upsert: bool = False
+    until_end: bool = False
+    checkpoint_every: float = 30.0
+    metrics: str | None = None
+    log: str = "text"

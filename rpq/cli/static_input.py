@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from rpq.cli.settings import RunSettings
 from rpq.errors import InputError
-from rpq.readers import ColumnNames, open_reader
+from rpq.readers import ColumnNames, RdfReading, open_reader
 
 if TYPE_CHECKING:
     from rpq.cli.labels_seen import LabelsSeen
@@ -29,8 +29,8 @@ def load_static(settings: RunSettings, engine: Engine | None, labels_seen: Label
     Raises `InputError`, which names the file.
     """
     count = 0
-    for path in settings.static:
-        for edges in _edges_of(path, settings.static_format):
+    for number, path in enumerate(settings.static, 1):
+        for edges in _edges_of(path, settings.static_format, number):
             if settings.drop_self_loops:
                 edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
             labels_seen.look_at(edges.column("label"))
@@ -44,10 +44,11 @@ def load_static(settings: RunSettings, engine: Engine | None, labels_seen: Label
     return count
 
 
-def _edges_of(path: str, format: str) -> Iterator[pa.RecordBatch]:
+def _edges_of(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
     """The edges of a file in batches; times are not looked at, and a delete is an error."""
     columns = ColumnNames(timed=False) if format in ("edges", "jsonl") else None
-    for batch in open_reader(format, [path], columns=columns):
+    rdf = RdfReading(scope=f"s{number}.") if format == "rdf" else None
+    for batch in open_reader(format, [path], columns=columns, rdf=rdf):
         names = batch.columns.schema.names
         if "delete" in names and pc.any(batch.columns.column("delete")).as_py():
             message = "deletes an edge; edges without time are there from the beginning to the end"

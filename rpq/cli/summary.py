@@ -76,7 +76,7 @@ def _waiting(figures: dict[str, Any]) -> str:
 def _window(figures: Mapping[str, Any], unit: str) -> str:
     window, slide = figures["window"], figures["slide"]
     if slide is None:
-        return f"window {window}"
+        return "no default window" if window is None else f"window {window}"
     if isinstance(window, str):
         return f"window {window}, step {slide:,}"
     return f"window {window:,}{unit}, slide {slide:,}{unit}"

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from rpq.cli.session import Session
 from rpq.cli.settings import RunSettings
 from rpq.cli.summary import summary_text, write_stats
 
+if TYPE_CHECKING:
+    from rpq.queries.query import Query
 
-def tell(session: Session, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
+
+class Ended(Protocol):
+    """A run that has ended: `error` if that was why, the first messages about what was left out, and about roots."""
+
+    error: str | None
+    set_aside: list[str]
+
+    @property
+    def rejections(self) -> list[str]: ...
+
+
+def tell(session: Ended, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
     """Write the figures to stderr and to the file of `--stats`, and what ended the run as the last line."""
     if not settings.quiet:
         click.echo(summary_text(figures), err=True)
@@ -27,7 +39,14 @@ def tell(session: Session, figures: dict[str, Any], settings: RunSettings, *, wa
         _report(session, figures, settings)
 
 
-def _report(session: Session, figures: dict[str, Any], settings: RunSettings) -> None:
+def warnings_of(queries: Sequence[Query], settings: RunSettings) -> list[str]:
+    """What the texts of queries in SPARQL may mean otherwise than it is understood."""
+    names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
+    told = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
+    return [name + warning for name, warnings in told for warning in warnings]
+
+
+def _report(session: Ended, figures: dict[str, Any], settings: RunSettings) -> None:
     """Say on stderr what was left out, and what ended the run."""
     for message in session.rejections:
         click.echo(f"rejected: {message}", err=True)

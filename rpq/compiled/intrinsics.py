@@ -45,6 +45,42 @@ def _cycles(typingctx):
     return types.int64(), codegen
 
 
+def _load(context, builder, signature, args, width):
+    held, at = args
+    kind = signature.args[0]
+    first = context.make_array(kind)(context, builder, held).data if isinstance(kind, types.Buffer) else held
+    address = builder.bitcast(builder.gep(first, [at]), ir.IntType(width).as_pointer())
+    return builder.zext(builder.load(address, align=1), ir.IntType(64))
+
+
+@intrinsic
+def _word_at(typingctx, values, place):
+    """Eight bytes of an array of bytes from a place on, as a number."""
+
+    def codegen(context, builder, signature, args):
+        return _load(context, builder, signature, args, 64)
+
+    return types.uint64(values, types.int64), codegen
+
+
+@intrinsic
+def _half_word_at(typingctx, values, place):
+    """Four bytes of an array of bytes from a place on, as a number."""
+
+    def codegen(context, builder, signature, args):
+        return _load(context, builder, signature, args, 32)
+
+    return types.uint64(values, types.int64), codegen
+
+
+def _python_word_at(values, place):
+    return np.uint64(int.from_bytes(bytes(values[place : place + 8]), "little"))
+
+
+def _python_half_word_at(values, place):
+    return np.uint64(int.from_bytes(bytes(values[place : place + 4]), "little"))
+
+
 def _python_trailing_zeros(word):
     word = int(word)
     return (word & -word).bit_length() - 1
@@ -58,7 +94,11 @@ if config.DISABLE_JIT:
     trailing_zeros = _python_trailing_zeros
     population = _python_population
     cycles = time.perf_counter_ns
+    word_at = _python_word_at
+    half_word_at = _python_half_word_at
 else:
     trailing_zeros = _trailing_zeros
     population = _population
     cycles = _cycles
+    word_at = _word_at
+    half_word_at = _half_word_at

@@ -12,6 +12,7 @@ processes that compile two variants of one kernel at a time can each take the ot
   writers could mix up, and a file appears whole or not at all;
 * its first line says what it was made from: numba's version, the processor, and a digest of the kernel's module and of
   all modules of this package that it imports;
+* a process whose package was replaced meanwhile, by an upgrade, compiles for itself: its code is not what lies there;
 * what was made for processors in general (`processors.py`) is taken where nothing was made for this one;
 * when a kernel must be compiled all the same, `why_compiled` says why: the engine logs it, the command shows it.
 
@@ -45,8 +46,11 @@ from numba.misc.appdirs import AppDirs
 from rpq.compiled.kernel_sources import digest
 from rpq.compiled.processors import common_names_here, difference
 
-PACKAGE = Path(__file__).parent.parent
+PACKAGE = Path(os.path.abspath(__file__)).parent.parent
+_AS_IMPORTED = os.path.dirname(os.path.dirname(__file__))
+"""The same as functions have it in the names of their files: relative where the place of the package was given so."""
 _log = logging.getLogger("rpq")
+REPLACED = "the package was replaced while this process was running, which neither reads nor writes a cache since then"
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -102,6 +106,9 @@ class KernelCache(_Cache):
         if not self._is_enabled or not places(self._file):
             return None
         key = self._key(sig, target_context.codegen())
+        if key is None:
+            _tell(REPLACED, self._function)
+            return None
         for fitting in _fitting(key):
             for place in places(self._file):
                 content = self._read(place, fitting)
@@ -115,6 +122,8 @@ class KernelCache(_Cache):
         if not self._is_enabled or not places(self._file) or not self._format.check_cachable(data):
             return
         key = self._key(sig, data.codegen)
+        if key is None:
+            return
         content = json.dumps(key).encode() + b"\n" + dumps(self._format.reduce(data))
         while (place := writable_place(self._file)) is not None:
             try:
@@ -150,6 +159,8 @@ class KernelCache(_Cache):
             return "a function that is in no file of this package is kept nowhere"
         target_context.refresh()
         key = self._key(sig, target_context.codegen())
+        if key is None:
+            return REPLACED
         for fitting in _fitting(key):
             for place in places(self._file):
                 try:
@@ -170,10 +181,13 @@ class KernelCache(_Cache):
         version = f"py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
         return f"{Path(self._file).stem}.{self._function.__qualname__}.{version}".replace("<", "").replace(">", "")
 
-    def _key(self, sig: Any, codegen: Any) -> Key:
+    def _key(self, sig: Any, codegen: Any) -> Key | None:
+        """What a variant is made from and for; None where the sources are no more those of this process."""
         arguments, _ = sigutils.normalize_signature(sig)
         triple, processor, features = codegen.magic_tuple()
         sources = digest(self._function.__module__)
+        if sources is None:
+            return None
         return Key(numba.__version__, sources, ", ".join(map(str, arguments)), triple, processor, features)
 
     def _name(self, key: Key) -> str:
@@ -293,23 +307,39 @@ def writable_place(file: str) -> Place | None:
 
 
 def _all_places(file: str) -> Iterator[Place]:
-    if not file.startswith(f"{PACKAGE}{os.sep}"):  # typed in, not read from a file
+    folder = _folder_in_package(file)
+    if folder is None:  # typed in, not read from a file
         return
     # Beside the package, not in it: an uninstall would leave a folder `rpq` of kernels, which could still be imported.
     roots = [PACKAGE.parent / "__pycache__" / PACKAGE.name]
     # Elsewhere each installation has its own.
-    installation = _CacheLocator.get_suitable_cache_subpath(str(PACKAGE / "__init__.py"))
+    installation = _installation()
     if config.CACHE_DIR:
         roots.insert(0, Path(config.CACHE_DIR) / installation)
     user = Path(AppDirs(appname="streaming-rpq", appauthor=False).user_cache_dir)
     if user.is_absolute():  # "~/.cache" where it is not known whose home that would be
         roots.append(user / installation)
-    folder = Path(file).parent.relative_to(PACKAGE)
     for root in roots:
         yield Place(root / folder, root)
     private = _private_temporary()
     if private is not None:
         yield Place(private / installation / folder, private / installation)
+
+
+def _folder_in_package(file: str) -> Path | None:
+    """The folder of a source file of the package, as seen from there."""
+    for package in (str(PACKAGE), _AS_IMPORTED):
+        if file.startswith(f"{package}{os.sep}"):
+            return Path(file[len(package) + 1 :]).parent
+    return None
+
+
+def _installation() -> str:
+    """What tells this installation from others of the same user."""
+    if PACKAGE.parent.is_file():
+        # A wheel that was shipped, by Spark say, which puts it into another folder each time: its name tells the version.
+        return f"shipped-{PACKAGE.parent.stem}"
+    return str(_CacheLocator.get_suitable_cache_subpath(str(PACKAGE / "__init__.py")))
 
 
 def _private_temporary() -> Path | None:
@@ -355,7 +385,9 @@ def _where_kept(file: str) -> str:
 
 def why_compiled() -> str | None:
     """Why kernels were compiled in this process, and where they are kept; None if all so far came from the cache."""
-    return f"{_told[0]}; {_where_kept(__file__)}" if _told else None
+    if not _told or _told[0] == REPLACED:
+        return _told[0] if _told else None
+    return f"{_told[0]}; {_where_kept(__file__)}"
 
 
 def reason_to_compile(kernel: Any, *arguments: Any) -> str | None:

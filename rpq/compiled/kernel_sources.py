@@ -5,8 +5,10 @@ A compiled kernel contains the kernels that it calls and the constants that it r
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import time
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -15,13 +17,18 @@ VIEWS = "rpq.compiled.views"
 """How kernels get at their arguments: part of each, though they import nothing of it."""
 NOT_COMPILED = {"rpq", "rpq.compiled.kernel_cache"}
 """What kernels import and is no part of them."""
+_STARTED = time.time()
 _IMPORT = re.compile(r"^from\s+(rpq[\w.]*)\s+import\s+(\([^)]*\)|.*)|^import\s+(rpq[\w.]*)", re.MULTILINE)
 _NAME = re.compile(r"\w+")
 
 
 @cache
-def digest(module: str) -> str:
-    """A digest of the sources of a module and of those that it imports, directly or not. Milliseconds, once."""
+def digest(module: str) -> str | None:
+    """A digest of the sources of a module and of those that it imports, directly or not. Milliseconds, once.
+
+    None where one of them was replaced since this process began, by an upgrade beside a service, say: what would be
+    compiled here is the code as it was, and what others keep from now on is of the code as it is.
+    """
     known: dict[str, bytes] = {}
     waiting = [module, VIEWS]
     while waiting:
@@ -29,6 +36,8 @@ def digest(module: str) -> str:
         if name not in known:
             known[name] = _source(name)
             waiting += imported(known[name].decode("utf-8", "replace"))
+    if any(map(_is_replaced, known)):
+        return None
     whole = sha256()
     for name in sorted(known):
         whole.update(f"{name}\n{len(known[name])}\n".encode())
@@ -65,6 +74,15 @@ def _is_module(name: str) -> bool:
         return find_spec(name) is not None
     except (ImportError, ValueError):
         return False
+
+
+def _is_replaced(module: str) -> bool:
+    spec = find_spec(module)
+    try:
+        # Not the time of its content, which an archive brings along.
+        return spec is not None and spec.origin is not None and os.stat(spec.origin).st_ctime > _STARTED
+    except OSError:
+        return False  # in a wheel that was shipped
 
 
 @cache

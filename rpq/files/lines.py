@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +14,23 @@ import pyarrow.csv
 
 _CSV_SPECIAL = b'",\r\n'
 _FIRST_PRINTED = 0x20  # what is below must be escaped in JSON
-_TEXT = {text: pa.scalar(text, pa.large_string()) for text in ('"', ",", "\n", "")}
+_TEXT = {text: pa.scalar(text, pa.large_string()) for text in (",", "")}
+
+Cells: TypeAlias = tuple[str, pa.Array]
+"""The values of a column as texts, and before them what is to be put around each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """A form of lines: `header` gives the line above them (or nothing), `of` the lines of a table."""
+    """A form of lines: `header` gives the line above them (or nothing), `of` the lines of a table.
+
+    What is written in parts has `between` between two of them, and ends with `footer`.
+    """
 
     header: Callable[[Sequence[str]], bytes]
     of: Callable[[pa.Table], Iterator[pa.Buffer]]
+    between: bytes = b""
+    footer: bytes = b""
 
 
 def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
@@ -67,10 +76,10 @@ def _quoted_lines(columns: Sequence[pa.Array]) -> pa.Buffer:
             continue
         text = column.cast(pa.large_string())
         special = pc.match_substring_regex(text, '[",\r\n]')
-        quoted = _joined(_TEXT['"'], pc.replace_substring(text, '"', '""'), _TEXT['"'])
+        quoted = _joined(['"', pc.replace_substring(text, '"', '""'), '"'])
         cells.append(pc.if_else(special, quoted, text))
     cells = [pc.fill_null(cell.cast(pa.large_string()), "") for cell in cells]
-    return _content(_joined(pc.binary_join_element_wise(*cells, _TEXT[","]), _TEXT["\n"]))
+    return _content(_joined([pc.binary_join_element_wise(*cells, _TEXT[","]), "\n"]))
 
 
 def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
@@ -82,19 +91,45 @@ def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     {"source": "say \\"b\\"", "timestamp": 2}
     """
     for batch in rows.to_batches():
-        if not batch.num_rows:
-            continue
-        pieces: list[pa.Array | pa.Scalar] = []
-        literal = "{"
-        for number, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
-            quote, cells = _json_cells(_decoded(column))
-            pieces += [_scalar(f"{literal}{', ' * bool(number)}{json.dumps(name)}: {quote}"), cells]
-            literal = quote
-        yield _content(_joined(*pieces, _scalar(f"{literal}}}\n")))
+        if batch.num_rows:
+            yield _content(_joined(object_pieces(batch.schema.names, map(json_cells, batch.columns))))
 
 
-def _json_cells(column: pa.Array) -> tuple[str, pa.Array]:
-    """The values of a column, and what is to be put around each."""
+def json_arrays(rows: pa.Table) -> Iterator[pa.Buffer]:
+    """Yield the rows of a table as arrays of JSON, one a line, without blanks.
+
+    >>> rows = pa.table({"query": ["a+"], "source": [1], "target": ["y"]})
+    >>> b"".join(buffer.to_pybytes() for buffer in json_arrays(rows))
+    b'["a+",1,"y"]\\n'
+    """
+    for batch in rows.to_batches():
+        if batch.num_rows:
+            yield _content(_joined(array_pieces(map(json_cells, batch.columns))))
+
+
+def object_pieces(names: Iterable[str], columns: Iterable[Cells]) -> list[str | pa.Array]:
+    """What the lines of objects with these keys are put together of: constants, and columns of texts."""
+    pieces: list[str | pa.Array] = []
+    constant = "{"
+    for number, (name, (quote, texts)) in enumerate(zip(names, columns, strict=True)):
+        pieces += [f"{constant}{', ' * bool(number)}{json.dumps(name)}: {quote}", texts]
+        constant = quote
+    return [*pieces, f"{constant}}}\n"]
+
+
+def array_pieces(columns: Iterable[Cells]) -> list[str | pa.Array]:
+    """What the lines of arrays are put together of: constants, and columns of texts."""
+    pieces: list[str | pa.Array] = []
+    constant = "["
+    for number, (quote, texts) in enumerate(columns):
+        pieces += [f"{constant}{',' * bool(number)}{quote}", texts]
+        constant = quote
+    return [*pieces, f"{constant}]\n"]
+
+
+def json_cells(column: pa.Array) -> Cells:
+    """The values of a column in JSON: what is to be put around each, and the texts (large_string, without nulls)."""
+    column = _decoded(column)
     if not _is_text(column):
         return "", pc.fill_null(column.cast(pa.large_string()), "null")
     data = np.frombuffer(_content(column), dtype=np.uint8)  # all texts at once, which is much faster than one by one
@@ -111,8 +146,8 @@ def _scalar(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
 
 
-def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
-    return pc.binary_join_element_wise(*parts, _TEXT[""])
+def _joined(pieces: Sequence[str | pa.Array]) -> pa.Array:
+    return pc.binary_join_element_wise(*(_scalar(one) if isinstance(one, str) else one for one in pieces), _TEXT[""])
 
 
 def _content(texts: pa.Array) -> pa.Buffer:

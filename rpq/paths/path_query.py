@@ -1,23 +1,21 @@
-"""A path query while it runs: an index for each thread, and which vertices each may use."""
+"""A path query while it runs: its part of the trees that it asks for, alone or with others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.errors import ConflictBudgetError
+from rpq.errors import ConflictBudgetError, QueryError
 from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
-from rpq.paths.index import layout
+from rpq.paths.explained_path import PathExplanation
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
-from rpq.paths.index.numbered_index import NumberedIndex, index_over
 from rpq.paths.path import Path, path_of
-from rpq.paths.program import Compiled
-from rpq.paths.which_judge import judge_for
+from rpq.paths.path_trees import PathTrees, shared_key
 from rpq.paths.which_way import way_of
 from rpq.paths.witness_text import paths_of
 from rpq.queries import written
@@ -27,7 +25,9 @@ from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQue
 from rpq.queries.query import Query, Vertex
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
+from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 
 _ROWS = ("ADDED", "REMOVED")
@@ -39,7 +39,8 @@ class PathQuery(RunningQuery):
     """A registered path query: the trees of its roots, divided by the hash of the root's name over several indexes.
 
     The engine answers only for its share of the roots; within it the roots are divided over the threads. Roots are the
-    sources of answers, or their targets (`rpq.paths.which_way`).
+    sources of answers, or their targets (`rpq.paths.which_way`). Others may ask for trees of the same kind: what holds them
+    is shared then (`rpq.paths.path_trees`).
     """
 
     question: Query
@@ -47,67 +48,57 @@ class PathQuery(RunningQuery):
     def __init__(self, query: Query, resources: Resources) -> None:
         self.question = query
         self._way = way_of(query)
-        self._compiled = Compiled(self._way.dfa)
-        self._division = Division(resources.threads, resources.share)
-        program = self._compiled.program
-        self.workers: Sequence[DeltaIndex] = [
-            index_over(
-                query.window,
-                program,
-                explicit=query.semantics == "explicit",
-                witness=resources.witness,
-                judge=judge_for(query, program, room=resources.capacity),
-                turned=self._way.turned,
-                capacity=resources.capacity,
-                guard=resources.guard,
+        if resources.events is not None and query.window.kind == "count" and query.semantics == "implicit":
+            raise QueryError(
+                f"query {query.name!r}: where events have several tuples, what a window of count lets go within one is to "
+                'be told: give semantics="explicit"'
             )
-            for _ in range(resources.threads)
-        ]
-        self.is_divided = not self._division.is_whole or query.sources is not None or query.targets is not None
-        self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
-        self._inverse = np.full(0, -1, np.int16)
-        self._is_root = [np.ones(0, np.uint8) for _ in self.workers]
-        self._is_end = np.ones(0, np.uint8)
+        key = shared_key(query, self._way, resources)
+        trees: PathTrees | None = None if key is None else resources.common.get(key)
+        if trees is None:
+            trees = PathTrees(query, self._way, resources)
+        if key is not None:
+            resources.common[key] = trees
+        self._key, self._common = key, resources.common
+        self._trees = trees
+        self._reader = trees.join(query.name, self._way.roots, resources.guard)
+        self.workers: Sequence[DeltaIndex] = trees.workers
+        is_whole = Division(resources.threads, resources.share).is_whole
+        self.is_divided = not is_whole or query.sources is not None or query.targets is not None
+
+    @property
+    def holder(self) -> PathTrees:
+        return self._trees
+
+    def leave(self) -> None:
+        self._trees.leave(self._reader)
+        if self._key is not None and not self._trees.readers:
+            del self._common[self._key]
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
-        if len(labels) == 0:
-            return
-        classes = np.array([self._compiled.classes_of(name) for name in names], np.int16)
-        held = len(self._forward)
-        if (needed := int(labels.max()) + 1) > held:
-            more = np.full(max(needed - held, held, 16), -1, np.int16)
-            self._forward = np.concatenate([self._forward, more])
-            self._inverse = np.concatenate([self._inverse, more])
-            for index in self.workers:
-                index.set_labels(self._forward, self._inverse)
-        self._forward[labels], self._inverse[labels] = classes.T
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        if len(self._trees.readers) == 1:  # else they know
+            self._trees.set_labels(labels, names)
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
-        return relevant[:, None]
+        return self._trees.reads(labels)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        way, held = self._way, len(self._is_end)
-        if vertices.count > held:
-            more = np.ones(max(vertices.count - held, held // 2), np.uint8)
-            self._is_end = np.concatenate([self._is_end, more])
-            self._is_root = [np.concatenate([flags, more]) for flags in self._is_root]
-            self.vertex_room = len(self._is_end)
-        if len(fresh) and (not self._division.is_whole or way.roots is not None):
-            admitted = _among(vertices, fresh, way.roots)
-            for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(fresh)), strict=True):
-                flags[fresh] = admitted & owned
-        if len(fresh) and way.ends is not None:
-            self._is_end[fresh] = _among(vertices, fresh, way.ends)
-        for index, flags in zip(self.workers, self._is_root, strict=True):
-            index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
+        self._trees.admit(self._reader, vertices, fresh, graph)
 
     def count_from(self, numbers: Sequence[int]) -> None:
-        for index in self.workers:
-            if isinstance(index, NumberedIndex):
-                index.count_from(numbers[0])
+        self._trees.count_from(numbers[0])
+
+    def load_static(self, chunk: Chunk) -> None:
+        self._trees.load_static(chunk)
+
+    @property
+    def has_content(self) -> bool:
+        return self._trees.is_loaded
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        return self._trees.load(self._reader, time, chunk, slides[0], quiet=quiet)
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
@@ -115,23 +106,36 @@ class PathQuery(RunningQuery):
         return [self.workers[0].slides(edges)]
 
     def answers(self) -> list[IdRows]:
-        return [rows_of_pairs(index.answers(), turned=index.turned) for index in self.workers]
+        return [rows_of_pairs(pairs, turned=self._way.turned) for pairs in self._trees.answers(self._reader)]
 
     def rows(self) -> np.ndarray:
-        return np.array([self._total(layout.ADDED), self._total(layout.REMOVED)], np.int64)
+        return self._trees.rows(self._reader)
 
     def figures(self) -> Figures:
-        live = [index.live() for index in self.workers]
+        cells, answers, edges = self._trees.held(self._reader)
+        added, removed = self.rows().tolist()
         return Figures(
-            counts=tuple(self._count(name) for name in COUNTS),
-            added=self._total(layout.ADDED),
-            removed=self._total(layout.REMOVED),
-            answers=sum(index[1] for index in live),
-            edges=live[0][2],
-            cells=sum(index[0] for index in live),
-            nbytes=sum(index.nbytes - index.buffer_bytes for index in self.workers),
-            latency=self.workers[0].index.latency,
+            counts=tuple(self._counts()),
+            added=added,
+            removed=removed,
+            answers=answers,
+            edges=edges,
+            cells=cells,
+            nbytes=self._trees.nbytes(self._reader),
+            latency=self._latency(),
             further={name: self._figure(name) for name in _OF_DOUBT},
+        )
+
+    def explain(self) -> PathExplanation:
+        roots = self._way.roots
+        return PathExplanation(
+            query=self.question,
+            states=len(self._way.dfa.accepting),
+            followed_from="targets" if self._way.turned else "sources",
+            roots=None if roots is None else len(roots),
+            shared_with=len(self._trees.readers) - 1,
+            trees=self._trees.count_trees(),
+            cells=sum(index.live()[0] for index in self.workers),
         )
 
     def witness(
@@ -139,7 +143,7 @@ class PathQuery(RunningQuery):
     ) -> Path | None:
         source, target = answer
         root, end = (target, source) if self._way.turned else (source, target)
-        if not self._is_end[end]:
+        if not self._trees.joins(self._reader, root, end):
             return None
         for index in self.workers:
             steps = index.witness(root, end, edges)
@@ -174,10 +178,9 @@ class PathQuery(RunningQuery):
     # --- to go on later --------------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
-        latency = self.workers[0].index.latency
+        latency = self._latency()
         return {
-            "counters": {name: self._total(getattr(layout, name)) for name in _ROWS}
-            | {name: self._count(name) for name in COUNTS},
+            "counters": dict(zip((*_ROWS, *COUNTS), (*self.rows().tolist(), *self._counts()), strict=True)),
             "latency": [(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
             "figures": {name: self._figure(name) for name in _FIGURES},
             "set_aside": [(name_of(root), size) for index in self.workers for root, size in index.aside.items()],
@@ -185,12 +188,9 @@ class PathQuery(RunningQuery):
 
     def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
         counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *COUNTS)}
-        latency = [
-            (bucket.whole(0, LATENCY_BUCKETS - 1), count.whole(0, _LARGEST_COUNT))
-            for bucket, count in (entry.tuple_of(2) for entry in saved["latency"])
-        ]
-        if sum(count for _, count in latency) > _LARGEST_COUNT:
-            raise Damage("more latencies were counted than there can be")
+        latency = np.zeros(LATENCY_BUCKETS, np.int64)
+        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
+            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
         figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
         aside = aside_of(saved["set_aside"], id_of) if "set_aside" in saved else {}
         for index in self.workers:
@@ -198,28 +198,23 @@ class PathQuery(RunningQuery):
         load()
         if len(self.set_aside()) < len(aside):
             raise Damage("a root is set aside that meets no conflict")
-        for index in self.workers:
-            for name in COUNTS:
-                index.state[getattr(layout, name)] = counters[name]
-            if isinstance(index, NumberedIndex):
-                index.set_verdicts([counters["INSERTED"], counters["REFRESHED"]])
-        first = self.workers[0]
-        for name in _ROWS:
-            first.state[getattr(layout, name)] = counters[name]
+        self._reader.counted_before = self._trees.counted() - np.array([counters[name] for name in COUNTS], np.int64)
+        self._reader.latency_before = self._trees.latency() - latency
+        self._trees.set_rows(self._reader, [counters[name] for name in _ROWS])
         for i, index in enumerate(self.workers):
             index.set_figures(**{name: count if i == 0 else 0 for name, count in figures.items()})
-        for bucket, count in latency:
-            first.index.latency[bucket] = count
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _total(self, field: int) -> int:
-        """A counter of rows, which every index counts for its own."""
-        return sum(int(index.state[field]) for index in self.workers)
+    def _counts(self) -> list[int]:
+        """What became of tuples since it was registered, in the order of `COUNTS`."""
+        counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
+        return counts
 
-    def _count(self, name: str) -> int:
-        """A counter of tuples, which all indexes have in common."""
-        return int(self.workers[0].state[getattr(layout, name)])
+    def _latency(self) -> np.ndarray:
+        """Tuples since then by the ticks that they took, in all queries together that share its trees."""
+        latency: np.ndarray = self._trees.latency() - self._reader.latency_before
+        return latency
 
     def _figure(self, name: str) -> int:
         """One of `DoubtFigures`."""
@@ -228,16 +223,6 @@ class PathQuery(RunningQuery):
 
 _FIGURES = ("conflicts", "searches")
 _OF_DOUBT = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
-
-
-def _among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex] | None) -> np.ndarray:
-    """Which ids have one of these names. O(the fewer of the two)."""
-    if names is None:
-        return np.ones(len(ids), bool)
-    if len(ids) < len(names):
-        return np.array([name in names for name in vertices.names_of(ids).to_pylist()], bool)
-    wanted = {identity for identity in map(vertices.id_of, names) if identity >= 0}
-    return np.isin(ids, np.fromiter(wanted, np.int64, len(wanted)))
 
 
 KIND = Kind(name="path", question=Query, start=PathQuery, described=written.described, read=written.read)

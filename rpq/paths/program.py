@@ -61,8 +61,13 @@ class Compiled:
         self.accepting = accepting
         self.program = _flatten(self.table, accepting)
 
-    def classes_of(self, label: str) -> tuple[int, int]:
-        """The classes of a step along and of a step against an edge of that label; -1 where it leads nowhere."""
+    def classes_of(self, label: str | None) -> tuple[int, int]:
+        """The classes of a step along and of a step against an edge of that label; -1 where it leads nowhere.
+
+        None is a label that the query does not see: that of another stream.
+        """
+        if label is None:
+            return -1, -1
         columns = (self._dfa.column(label, False), self._dfa.column(label, True))
         forward, inverse = (self._class_of_column[c] if c >= 0 else -1 for c in columns)
         return forward, inverse

@@ -8,6 +8,7 @@ these as its roots, and its pairs are turned around where they leave the index.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 from rpq.automata import DFA, ExpressionError, parse, reversal
@@ -41,15 +42,23 @@ def way_of(query: Query) -> Way:
     forward = Way(query.dfa, query.sources, query.targets, False)
     if query.targets is None or (query.sources is not None and len(query.sources) <= len(query.targets)):
         return forward
-    try:
-        dfa = compiled(str(reversal(parse(query.expression))))
-    except (ExpressionError, SizeError):
+    dfa = _reversed(query.expression)
+    if dfa is None:
         return forward
     if len(dfa.accepting) > _LARGER * len(query.dfa.accepting):
         return forward
     if query.paths == "simple" and (_has_conflicts(query.dfa) or _has_conflicts(dfa)):
         return forward
     return Way(dfa, query.targets, query.sources, True)
+
+
+@lru_cache(maxsize=4096)
+def _reversed(expression: str) -> DFA | None:
+    """The automaton of the reversal, if there is one: thousands of queries may ask for that of one expression."""
+    try:
+        return compiled(str(reversal(parse(expression))))
+    except (ExpressionError, SizeError):
+        return None
 
 
 def _has_conflicts(dfa: DFA) -> bool:

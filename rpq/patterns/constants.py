@@ -7,19 +7,36 @@ all constants are looked up when names are new: before any edge of theirs enters
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from rpq.stream.vertices import VertexDictionary
 
+_FIRST = -2
+"""The number of the first constant; -1 is no vertex."""
+
+
+class Met(NamedTuple):
+    """What became of constants when ids were given to new names."""
+
+    queries: set[str]
+    """Those with a constant that is another vertex now, or none."""
+    fresh: set[str]
+    """Names that have a new vertex, which has no edges yet."""
+    bound: dict[int, int | None]
+    """By their numbers, the constants that are another vertex now, or none."""
+
 
 class Constants:
-    """The names that stand in patterns, and their ids."""
+    """The names that stand in patterns, and their ids. Each has a number too, below -1, as long as it is watched."""
 
     def __init__(self) -> None:
         self._users: dict[str, set[str]] = {}  # of a name, the queries in which it stands
         self._ids: dict[str, int] = {}  # of those that have one
         self._names: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._free: list[int] = []
 
     def __len__(self) -> int:
         return len(self._users)
@@ -28,23 +45,43 @@ class Constants:
         """Watch the names that stand in a query too."""
         for name in names:
             self._users.setdefault(name, set()).add(query)
+            if name not in self._numbers:
+                self._numbers[name] = self._free.pop() if self._free else _FIRST - len(self._numbers)
 
-    def release(self, query: str, names: Iterable[str]) -> None:
-        """Watch them no more for this query."""
+    def release(self, query: str, names: Iterable[str]) -> list[int]:
+        """Watch them no more for this query; the numbers of those that are watched no more."""
+        gone = []
         for name in names:
             self._users[name].discard(query)
             if not self._users[name]:
                 del self._users[name]
                 self._names.pop(self._ids.pop(name, -1), None)
+                gone.append(self._numbers.pop(name))
+        self._free += gone
+        return gone
+
+    def number_of(self, name: str) -> int:
+        """The number of a name that is watched."""
+        return self._numbers[name]
 
     def id_of(self, name: str) -> int | None:
         """The id of a name; None while no edge has it."""
         return self._ids.get(name)
 
-    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> set[str]:
-        """Look names up after ids were given to new ones; the queries with one that is another now. O(the fewer)."""
+    def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> dict[int, int]:
+        """Have the ids of names that were watched just now; by their numbers, those that were found. O(names)."""
+        found = {}
+        for name in names:
+            if name not in self._ids and (identity := vertices.id_of(_as_vertex(name, vertices))) >= 0:
+                self._ids[name] = identity
+                self._names[identity] = name
+                found[self._numbers[name]] = identity
+        return found
+
+    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> Met:
+        """Look names up after ids were given to new ones. O(the fewer)."""
         if not self._users or not len(fresh):
-            return set()
+            return Met(set(), set(), {})
         if len(fresh) < len(self._users):
             ids = [int(identity) for identity in fresh]
             named = [str(vertices.name_of(identity)) for identity in ids]
@@ -61,7 +98,9 @@ class Constants:
         for name, identity in known.items():
             self._ids[name] = identity
             self._names[identity] = name
-        return {query for name in met if self._ids.get(name) != before[name] for query in self._users[name]}
+        others = {name for name in met if self._ids.get(name) != before[name]}
+        bound = {self._numbers[name]: self._ids.get(name) for name in others}
+        return Met({query for name in others for query in self._users[name]}, others & {*known}, bound)
 
 
 def _as_vertex(name: str, vertices: VertexDictionary) -> int | str:

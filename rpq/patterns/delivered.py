@@ -6,7 +6,7 @@ last of a chunk. Here they become, for each part, runs one after the other with 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,6 +23,11 @@ class PartRows(NamedTuple):
 
     runs: np.ndarray  # int64 (run, RUN)
     values: np.ndarray  # int32
+
+    @classmethod
+    def none(cls) -> PartRows:
+        """No rows."""
+        return cls(np.zeros((0, RUN), np.int64), np.zeros(0, np.int32))
 
     @property
     def row_count(self) -> int:
@@ -87,10 +92,13 @@ class Delivered:
         self._bytes_of_runs += runs.nbytes
         self._count = end
 
-    def rows_of_event(self, order: int, time: int, is_own: np.ndarray | None) -> dict[int, int]:
+    def rows_of_event(
+        self, order: int, time: int, is_own: np.ndarray | None, deciding: Mapping[int, int]
+    ) -> dict[int, int]:
         """How many rows of the last event, which is this one, there are so far of each part; those of a share alone.
 
-        `is_own` tells which first values a row may have. O(pieces of the event, and their rows where there is `is_own`).
+        `is_own` tells which vertices a row may have where its part's `deciding` value is. O(pieces of the event, and their
+        rows where there is `is_own`).
         """
         found: dict[int, int] = {}
         behind = self._count
@@ -104,7 +112,8 @@ class Delivered:
                     end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else behind
                     first = int(runs[run, RUN_VALUES])
                     if end > first:  # a part without columns belongs to every share
-                        rows = int(is_own[self._values[first : end : (end - first) // rows]].sum())
+                        decisive = self._values[first + deciding[part] : end : (end - first) // rows]
+                        rows = int(is_own[decisive].sum())
                 found[part] = found.get(part, 0) + rows
             behind = int(runs[0, RUN_VALUES])
         return found

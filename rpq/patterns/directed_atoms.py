@@ -129,6 +129,8 @@ def _fewness(roots: Roots) -> int:
 
 def _without_empty_word(expression: Expression) -> Expression:
     """The same pairs, by an expression that is the same for `a*` and `a+`."""
+    if isinstance(expression, Label) or (isinstance(expression, Inverse) and isinstance(expression.inner, Label)):
+        return expression
     try:
         nonempty = automata.nonempty(expression) or expression
         compiled(str(nonempty))

@@ -13,10 +13,12 @@ import numpy as np
 from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
+from rpq.patterns.condition_tables import GONE_RELATION, GONE_SOURCE, GONE_TARGET, ON, TAKING_OUT
+from rpq.patterns.conditions import change_conditions
 from rpq.patterns.edge_records import drop_edge, enter_window, leave_window, make_edge, make_younger
 from rpq.patterns.edge_table import find, prefetch_edge, prefetch_record
 from rpq.patterns.join import enumerate_edge
-from rpq.patterns.prefetching import prefetch_at
 from rpq.patterns.support_lists import change_supports
 from rpq.patterns.tables import (
     ABSENT,
@@ -51,6 +53,8 @@ from rpq.patterns.tables import (
     LEAVING,
     LOOPLESS,
     LOW,
+    MASK,
+    NEXT,
     NEXT_BOUNDARY,
     NUMBER,
     NUMBERED,
@@ -63,12 +67,14 @@ from rpq.patterns.tables import (
     SEED,
     SIGN,
     SLIDE,
+    SOURCE,
     STAGE,
     STARTED,
     STATIC,
     STREAM_TIME,
     STRIDE,
     SUPPORT,
+    TARGET,
     TIME_WINDOW,
     TIMED,
     TUPLE,
@@ -81,6 +87,8 @@ from rpq.patterns.wheel import NEVER, first_edge, next_slide, slide_after
 
 AHEAD = 12
 """Tuples ahead for which memory is asked."""
+CACHED = 1 << 16
+"""Entries of a table that is in a cache anyway, where asking ahead for what leaves only costs."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -107,29 +115,56 @@ def _begin(relations, plans, edge, sign):
     plans.state[SIGN] = sign
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _entering(relations, plans, edge):
+    """What is to be changed for an edge that came, before it is enumerated."""
+    return (1 if _has_supports(relations, edge) else 0) + (2 if plans.conditions.state[ON] != 0 else 0)
+
+
 @njit(cache=True, nogil=True)
 def _go_on_leaving(relations, plans, output, explicit_only):
-    """Report what the current edge takes, then take it out."""
-    edge = plans.state[AT_EDGE]
-    code = enumerate_edge(relations, plans, output, edge, explicit_only)
-    if code == DONE:
+    """Report what the current edge takes, then take it out, then let conditions know."""
+    edge, shared = plans.state[AT_EDGE], plans.conditions.state
+    if shared[TAKING_OUT] == 0:
+        code = enumerate_edge(relations, plans, output, edge, explicit_only)
+        if code != DONE:
+            return code
         if _has_supports(relations, edge):
             change_supports(relations, edge, False)
+        if shared[ON] != 0:
+            shared[GONE_SOURCE] = relations.edge[edge * EDGE + SOURCE]
+            shared[GONE_TARGET] = relations.edge[edge * EDGE + TARGET]
+            shared[GONE_RELATION] = relations.edge[edge * EDGE + RELATION]
+            shared[TAKING_OUT] = 1
         drop_edge(relations, edge)
-        plans.state[AT_EDGE] = 0
-    return code
+    if shared[TAKING_OUT] != 0:
+        gone = shared[GONE_SOURCE], shared[GONE_TARGET]
+        code = change_conditions(relations, plans.conditions, shared[GONE_RELATION], gone[0], gone[1], False)
+        if code != DONE:
+            return code
+        shared[TAKING_OUT] = 0
+    plans.state[AT_EDGE] = 0
+    return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def _go_on_entering(relations, plans, output):
     """Report what the current edge brings, which is in its relation."""
     state = plans.state
-    if state[ENTERING] != 0:
-        code = change_supports(relations, state[AT_EDGE], True)
+    edge = state[AT_EDGE]
+    if state[ENTERING] & 1:
+        code = change_supports(relations, edge, True)
+        if code != DONE:
+            return code
+        state[ENTERING] &= ~1
+    if state[ENTERING] & 2:
+        source, target = np.int64(relations.edge[edge * EDGE + SOURCE]), np.int64(relations.edge[edge * EDGE + TARGET])
+        relation = np.int64(relations.edge[edge * EDGE + RELATION])
+        code = change_conditions(relations, plans.conditions, relation, source, target, True)
         if code != DONE:
             return code
         state[ENTERING] = 0
-    code = enumerate_edge(relations, plans, output, state[AT_EDGE], False)
+    code = enumerate_edge(relations, plans, output, edge, False)
     if code == DONE:
         state[AT_EDGE] = 0
     return code
@@ -166,7 +201,7 @@ def change_derived(relations, plans, output, changes):
                 if edge < 0:
                     return -edge
                 _begin(relations, plans, edge, 1)
-                state[ENTERING] = 1 if _has_supports(relations, edge) else 0
+                state[ENTERING] = _entering(relations, plans, edge)
                 state[INSERTED] += 1
             else:
                 _begin(relations, plans, find(relations, relation, pair >> 32, pair & LOW), -1)
@@ -188,6 +223,20 @@ def change_derived(relations, plans, output, changes):
     return np.int64(DONE)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _look_ahead_of_leaving(relations, edge):
+    """Ask for the memory that taking out an edge will need; the edge that leaves after it, or 0."""
+    if edge == 0:
+        return edge
+    record = edge * EDGE
+    source, target = np.int64(relations.edge[record + SOURCE]), np.int64(relations.edge[record + TARGET])
+    stride = relations.state[STRIDE]
+    prefetch_edge(relations, np.int64(relations.edge[record + RELATION]), source, target)
+    prefetch_at(relations.lists, source * stride)
+    prefetch_at(relations.lists, target * stride)
+    return np.int64(relations.edge[record + NEXT])
+
+
 @njit(cache=True, nogil=True)
 def expire_slide(relations, plans, output, window, limit):
     """Take out what leaves a window at slides up to `limit`."""
@@ -196,10 +245,14 @@ def expire_slide(relations, plans, output, window, limit):
         if code != DONE:
             return code
     while next_slide(relations, window, limit) != NEVER:
+        later = first_edge(relations, window) if relations.state[MASK] >= CACHED else np.int64(0)
+        for _ in range(AHEAD):
+            later = _look_ahead_of_leaving(relations, later)
         while True:
             edge = first_edge(relations, window)
             if edge == 0:
                 break
+            later = _look_ahead_of_leaving(relations, later)
             plans.state[EXPIRED] += 1
             if relations.edge[edge * EDGE + STATIC] != 0:
                 leave_window(relations, edge)
@@ -297,7 +350,7 @@ def _insert(relations, plans, output, relation, source, target, time, number):
             return -edge
         _count(relations, plans, relation, INSERTED)
         _begin(relations, plans, edge, 1)
-        state[ENTERING] = 1 if _has_supports(relations, edge) else 0
+        state[ENTERING] = _entering(relations, plans, edge)
     return _go_on_entering(relations, plans, output)
 
 

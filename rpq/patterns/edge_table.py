@@ -4,7 +4,7 @@ import numpy as np
 
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns.prefetching import prefetch_at
+from rpq.compiled.prefetching import prefetch_at
 from rpq.patterns.tables import EDGE, LOW, MASK, RELATION, SOURCE, TARGET
 
 HASH = (1 << 31) - 1

@@ -69,6 +69,8 @@ class ExplainedPart:
     variables: tuple[str, ...]
     seeds: tuple[ExplainedSeed, ...]
     support_lists: str
+    sharing: str = ""
+    """What it has in common with parts of other queries; empty before it runs, and where little is shared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,9 +177,13 @@ class Explanation:
         for meaning in self.meanings:
             lines += [f"  {line}" for line in _meaning_lines(meaning, several=len(self.meanings) > 1)]
         told = list(dict.fromkeys(part.support_lists for meaning in self.meanings for part in meaning.parts))
-        return "\n".join([*lines, "", *(f"support lists: {text}" for text in told)]).rstrip()
+        shared = list(dict.fromkeys(part.sharing for meaning in self.meanings for part in meaning.parts if part.sharing))
+        told = [*(f"support lists: {text}" for text in told), *(f"shared: {text}" for text in shared)]
+        return "\n".join([*lines, "", *told]).rstrip()
 
 
+_SHOWN = 10
+"""So many of the queries that read a relation are named."""
 _READS = {"edge": "edges labelled", "path": "paths along"}
 _WHERE_WORTH_IT = "where the query looks at many values in vain; decided while it runs"
 
@@ -328,7 +334,9 @@ def _relation_line(relation: ExplainedRelation) -> str:
     held = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
     if relation.trees is not None and relation.cells is not None:
         held += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
-    shared = f", shared with {', '.join(relation.shared_with)}" if relation.shared_with else ""
+    others = relation.shared_with
+    more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
+    shared = f", shared with {', '.join(others[:_SHOWN])}{more}" if others else ""
     read = f"read by atom{'s' * (len(relation.atoms) > 1)} {atoms}" if atoms else "a chain of atoms, read as one path"
     return f"{relation.name}: {read}{held}{shared}"
 

@@ -18,9 +18,12 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.adjacency import list_length, span
+from rpq.patterns.condition_tables import CHOSEN, HELD_VERTEX, NEXT_OF_NODE, ON, RECORD
+from rpq.patterns.conditions import choose_seeds, holds, next_candidate
 from rpq.patterns.edge_table import find
 from rpq.patterns.row_writing import write_row, write_rows
 from rpq.patterns.tables import (
+    ANSWER_PLACE,
     ARENA,
     AT_ANSWER,
     AT_EDGE,
@@ -28,7 +31,9 @@ from rpq.patterns.tables import (
     AT_STEP,
     BEFORE_CHANGE,
     BINDS,
+    CELL,
     COLUMNS,
+    CONDITION,
     DONE,
     EDGE,
     EDGES,
@@ -70,6 +75,7 @@ from rpq.patterns.tables import (
     REACH_SIDE,
     REACH_SLOT,
     RELATION,
+    RELATION_FIELDS,
     RUN,
     RUN_ORDER,
     RUN_QUERY,
@@ -170,6 +176,9 @@ def _accepts(relations, plans, step, proposer, entry):
     value = entry >> 32
     needs = plans.step[base + NEEDS]
     if needs != 0 and lists[value * relations.state[STRIDE] + plans.step[base + NEEDS_WORD]] & needs != needs:
+        return False
+    condition = plans.step[base + CONDITION]
+    if condition != 0 and not holds(plans.conditions, condition, value):
         return False
     binding[plans.step[base + BINDS]] = value
     if plans.step[base + PLAIN] != 0:
@@ -336,7 +345,12 @@ def _write_one(plans, output, seed):
 @njit(cache=True, nogil=True)
 def enumerate_edge(relations, plans, output, edge, explicit_only):
     """Write the rows of an edge from seed AT_SEED on; DONE, or NEED_OUTPUT, after which the same call goes on."""
-    state = plans.state
+    state, shared = plans.state, plans.conditions.state
+    if shared[ON] != 0 and shared[CHOSEN] == 0:
+        relation, source = np.int64(relations.edge[edge * EDGE + RELATION]), np.int64(relations.edge[edge * EDGE + SOURCE])
+        choose_seeds(plans, relation, source, np.int64(relations.edge[edge * EDGE + TARGET]))
+        shared[CHOSEN] = 1
+        state[AT_SEED] = next_candidate(plans.conditions)
     seed = state[AT_SEED]
     while seed >= 0:
         base = seed * SEED_FIELDS
@@ -355,8 +369,9 @@ def enumerate_edge(relations, plans, output, edge, explicit_only):
             state[AT_SEED] = seed
             return code
         state[AT_STEP] = -1
-        seed = plans.seed[base + NEXT_SEED]
+        seed = next_candidate(plans.conditions) if shared[ON] != 0 else plans.seed[base + NEXT_SEED]
     state[AT_SEED] = -1
+    shared[CHOSEN] = 0
     return np.int64(DONE)
 
 
@@ -385,4 +400,39 @@ def enumerate_all(relations, plans, output, seed, relation):
             return code
         state[AT_STEP] = -1
         state[AT_ANSWER] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def enumerate_around(relations, plans, output, seed, relation, side):
+    """As `enumerate_all`, of the edges of a seed's relation at the vertices of records from AT_ANSWER on.
+
+    These are where a node holds that the seed needs at its source (`side` 0) or target (1), so no other edge has solutions.
+    """
+    state, conditions = plans.state, plans.conditions
+    base = seed * SEED_FIELDS
+    first, end = plans.seed[base + STEPS], plans.seed[base + STEPS_END]
+    cell = relations.relation[relation * RELATION_FIELDS + CELL + side]
+    while state[AT_ANSWER] != 0:
+        record = state[AT_ANSWER] * RECORD
+        vertex = np.int64(conditions.record[record + HELD_VERTEX])
+        position, behind = span(relations.lists, relations.state[ARENA], vertex * relations.state[STRIDE] + cell)
+        while position + state[ANSWER_PLACE] < behind:
+            edge = relations.lists[position + state[ANSWER_PLACE]] & LOW
+            code = np.int64(DONE)
+            if state[AT_STEP] >= 0:
+                code = _walk(relations, plans, output, seed)
+            elif _begin_seed(relations, plans, seed, edge):
+                if first == end:
+                    code = _write_one(plans, output, base)
+                else:
+                    _open_step(relations, plans, first, 0)
+                    state[AT_STEP] = first
+                    code = _walk(relations, plans, output, seed)
+            if code != DONE:
+                return code
+            state[AT_STEP] = -1
+            state[ANSWER_PLACE] += 1
+        state[ANSWER_PLACE] = 0
+        state[AT_ANSWER] = np.int64(conditions.record[record + NEXT_OF_NODE])
     return np.int64(DONE)

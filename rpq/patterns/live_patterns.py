@@ -13,7 +13,7 @@ from rpq.patterns.plan_tables import PlanTables
 from rpq.patterns.relation import RelationStore
 from rpq.patterns.row_writing import WIDEST
 from rpq.patterns.support_choice import SupportChoice
-from rpq.patterns.tables import DONE, NEED_OUTPUT, Changes, Output, Tuples
+from rpq.patterns.tables import DONE, NEED_CONDITIONS, NEED_OUTPUT, Changes, Output, Tuples
 from rpq.patterns.wheel import NEVER
 
 _NO_EVENTS = np.zeros(0, np.int64)
@@ -113,14 +113,20 @@ class LivePatterns:
 
         `deliver` may raise: the others are not enumerated then.
         """
-        seed, relation = self.plan_tables.cheapest_seed(query)
+        self.plan_tables.see_to_conditions()
+        around = self.plan_tables.narrowest_seed(query)
+        seed, relation = self.plan_tables.cheapest_seed(query) if around is None else around[:2]
         state = self.plan_tables.plans.state
         state[[tables.AT_ANSWER, tables.AT_STEP, tables.AT_EDGE]] = 1, tables.NONE, 0
         state[[tables.ORDER, tables.SIGN]] = 1, 1
         state[tables.EVENT_TIME] = self.store.relations.state[tables.STREAM_TIME]
         work = self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]]
         try:
-            self._call(join.enumerate_all, seed, relation)
+            if around is None:
+                self._call(join.enumerate_all, seed, relation)
+            else:
+                state[[tables.AT_ANSWER, tables.ANSWER_PLACE]] = around[3], 0
+                self._call(join.enumerate_around, seed, relation, around[2])
         finally:
             # Asking for answers is no work that support lists would spare.
             self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]] = work
@@ -131,6 +137,7 @@ class LivePatterns:
         return sum(array.nbytes for array in self.output)
 
     def _call(self, kernel: Any, *arguments: Any) -> None:
+        self.plan_tables.see_to_conditions()
         ready = self._ready.get(kernel)
         if ready is None:
             ready = self._ready[kernel] = bound(kernel, *self._views(), *arguments)
@@ -143,6 +150,9 @@ class LivePatterns:
                     raise
             if code == NEED_OUTPUT:
                 self._hand_over()
+            elif code == NEED_CONDITIONS:
+                self.plan_tables.graph.grow()
+                self.plan_tables.see_to_conditions()
             else:
                 self.store.grow(code)
         self._hand_over()

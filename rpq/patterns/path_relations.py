@@ -13,7 +13,7 @@ nothing. Roots that no atom needs are dropped when the engine collects, with the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from rpq.paths.index.delta_index import PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
 from rpq.paths.program import Compiled
 from rpq.paths.which_judge import judge_for
+from rpq.paths.words import words_of
 from rpq.patterns.changes_of_chunks import merged
 from rpq.patterns.constants import Constants
 from rpq.patterns.edge_ends import neighbours
@@ -36,10 +37,13 @@ from rpq.patterns.wheel import NEVER
 from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import Guard, Overrun
 from rpq.queries.query import PatternQuery, compiled
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.window import AnyWindow
 
+STATIC_ALONE = ""
+"""In place of the name of a stream: no tuple is of it, so a relation holds what is static and nothing else."""
 _BYTES_A_PAIR = 100
 """About what a pair takes in a relation: its record, its entries in the hash table and in two lists."""
 
@@ -47,7 +51,7 @@ _BYTES_A_PAIR = 100
 class PathContent(NamedTuple):
     """What a derived relation holds."""
 
-    words: tuple[Any, ...]
+    words: Hashable
     """The minimal automaton."""
     window: AnyWindow
     numbered: LabelSet | None = None
@@ -56,6 +60,10 @@ class PathContent(NamedTuple):
     """0: all that its window does; others: what came since some query began with an empty one."""
     budget: int | None = None
     """Of simple paths, how many nodes may be expanded for a root at a time; None: walks."""
+    stream: str | None = None
+    """None: the merged one, in which the names of streams play no part."""
+    without_static: bool = False
+    """It is read without the static edges: a named window."""
 
 
 class Need(NamedTuple):
@@ -69,33 +77,51 @@ class Need(NamedTuple):
     inward: bool = False
 
 
-def content_of(expression: str, question: PatternQuery, origin: int) -> PathContent:
-    """What a path atom of a query reads."""
-    dfa = compiled(expression)
-    columns = [(*symbol, *dfa.transitions[:, column].tolist()) for column, symbol in enumerate(dfa.symbols)]
-    words = tuple(sorted(columns, key=repr)), tuple(dfa.accepting[1:].tolist())
+def content_of(
+    expression: str,
+    question: PatternQuery,
+    origin: int,
+    *,
+    window: AnyWindow | None = None,
+    numbered: LabelSet | None = None,
+    stream: str | None = None,
+    without_static: bool = False,
+) -> PathContent:
+    """What a path atom of a query reads: over its only window, or another."""
+    words = words_of(compiled(expression))
     budget = question.simple_budget if question.paths == "simple" else None
-    numbered = question.label_set if question.window.kind == "count" else None
-    return PathContent(words, question.window, numbered, origin, budget)
+    if window is None:
+        window, numbered = question.window, question.label_set if question.window.kind == "count" else None
+    return PathContent(words, window, numbered, origin, budget, stream, without_static)
 
 
 class PathRelation:
     """One derived relation: its index, the edges of the store that are its pairs, and who needs which roots."""
 
     def __init__(
-        self, expression: str, question: PatternQuery, number: int, *, capacity: int, guard: Guard
+        self,
+        content: PathContent,
+        expression: str,
+        question: PatternQuery,
+        number: int,
+        *,
+        capacity: int,
+        guard: Guard,
     ) -> None:
         self.number = number
         """Of its relation in the store."""
+        self.stream = content.stream
+        self.is_static = content.stream == STATIC_ALONE
+        self._labels_of = None if self.is_static else content.stream
         self._compiled = Compiled(compiled(expression))
         program = self._compiled.program
         judge = judge_for(question, program, room=capacity)
-        self.index = index_over(
-            question.window, program, explicit=True, judge=judge, capacity=capacity, guard=guard
-        )
-        self._numbered = question.label_set if question.window.kind == "count" else None
+        self.index = index_over(content.window, program, explicit=True, judge=judge, capacity=capacity, guard=guard)
+        self._numbered = content.numbered
         self.needs: Counter[Need | None] = Counter()
         """By how many atoms; None is every vertex."""
+        self.near: dict[Need, None] = {}
+        """Those of them that are neighbours in a relation, which edges may change."""
         self.is_loaded = False
         """Whether it began with what its window held, or with the stream."""
         self.is_dirty = False
@@ -118,7 +144,7 @@ class PathRelation:
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Take in label ids with their names. O(labels)."""
         if not len(labels):
             return
@@ -132,10 +158,11 @@ class PathRelation:
                 self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
                 self.index.numbers_of(self._is_numbered)
         self._forward[labels], self._inverse[labels] = np.array(
-            [self._compiled.classes_of(name) for name in names], np.int16
+            [self._compiled.classes_of(label_in(name, self._labels_of)) for name in names], np.int16
         ).T
         if self._numbered is not None:
-            self._is_numbered[labels] = [self._numbered.has(name) for name in names]
+            seen = (label_in(name, self._labels_of) for name in names)
+            self._is_numbered[labels] = [label is not None and self._numbered.has(label) for label in seen]
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         """Which labels steps of its paths can have (boolean)."""
@@ -219,7 +246,7 @@ class PathRelations:
         self._users[content] += 1
         if content not in self._held:
             relation = PathRelation(
-                expression, question, self._new_relation(), capacity=self._capacity, guard=self._guard
+                content, expression, question, self._new_relation(), capacity=self._capacity, guard=self._guard
             )
             relation.set_labels(*self._relations.labels())
             relation.needs[need] += 1
@@ -229,6 +256,8 @@ class PathRelations:
         else:
             relation = self._held[content]
             relation.needs[need] += 1
+        if need is not None and need.relation is not None:
+            relation.near[need] = None
         relation.overruns.setdefault(question.name, [])
         relation.is_dirty = True
 
@@ -248,6 +277,8 @@ class PathRelations:
         relation.needs[need] -= 1
         if not relation.needs[need]:
             del relation.needs[need]
+            if need is not None:
+                relation.near.pop(need, None)
         relation.overruns.pop(question.name, None)
         self._users[content] -= 1
         if not self._users[content]:
@@ -257,25 +288,28 @@ class PathRelations:
 
     # --- what the host is told -------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Take in label ids with their names."""
         for relation in self._held.values():
             relation.set_labels(labels, names)
 
-    def make_room(self, vertices: int, graph: SnapshotGraph, *, are_met: bool) -> None:
-        """Let vertex ids up to a number and the graph be used; `are_met` tells that constants have other ids."""
+    def make_room(self, vertices: int, graph: SnapshotGraph, *, met: Collection[str]) -> None:
+        """Let vertex ids up to a number and the graph be used; of the queries that were `met` constants have other ids."""
         self._vertices, self._graph = vertices, graph
         for relation in self._held.values():
             relation.make_room(vertices, graph.capacity)
-            relation.is_dirty |= are_met
+            relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(met)
 
     def advance(self, time: int) -> Changes:
         """Move the stream time without a tuple; what it changes."""
         found = [(relation.number, relation.index.advance(time)) for relation in self._held.values()]
         return merged(found)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> tuple[Changes, MemoryLimitError | None, int]:
+    def apply(
+        self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS
+    ) -> tuple[Changes, MemoryLimitError | None, int]:
         """Apply a chunk; what it changes, or with a failure what its tuples before a place of it do, and that place."""
+        named = (chunk, tuples) if details.named is None else (details.named, details.named_view)
         found: list[tuple[int, PathDelta]] = []
         failure, place = None, len(chunk.timestamp)
         if place > len(self.spent):
@@ -286,11 +320,13 @@ class PathRelations:
             relation.index.add_cycles_to(self.spent, place)
             if None not in relation.needs:
                 try:
-                    found += self._grown(relation, self._candidates(relation, chunk))
+                    found += self._grown(relation, self._candidates(relation, chunk, named[0]))
                 except MemoryLimitError as problem:
                     return NO_CHANGES, problem, 0
+            if relation.is_static:
+                continue
             try:
-                relation.index.apply(chunk, tuples, edges)
+                relation.index.apply(*((chunk, tuples) if relation.stream is None else named), edges)
             except MemoryLimitError as problem:
                 if int(relation.index.state[layout.TUPLE]) < place:
                     failure, place = problem, int(relation.index.state[layout.TUPLE])
@@ -310,15 +346,14 @@ class PathRelations:
             else:
                 yield from neighbours(self._store, self._relations[need.relation], ids, inward=need.inward).tolist()
 
-    def _candidates(self, relation: PathRelation, chunk: Chunk) -> np.ndarray:
+    def _candidates(self, relation: PathRelation, chunk: Chunk, named: Chunk) -> np.ndarray:
         """Vertices that a chunk may make needed as roots, and that are none yet."""
         found = [relation.missing(self._wanted(relation))] if relation.is_dirty else []
         relation.is_dirty = False
-        for need in relation.needs:
-            assert need is not None
-            if need.relation is None:
-                continue
-            of_label = chunk.label == self._relations.label_id(need.relation.label)
+        for need in relation.near:
+            assert need.relation is not None
+            labels = chunk.label if need.relation.stream is None else named.label
+            of_label = labels == self._relations.label_id(need.relation.name)
             if not of_label.any():
                 continue
             near, far = (chunk.source, chunk.target) if need.inward else (chunk.target, chunk.source)
@@ -428,6 +463,8 @@ class PathRelations:
             relation.index._check()
             pairs = {(pair >> 32, pair & layout.LOW_HALF) for pair in relation.index.answers().tolist()}
             assert pairs_of(relation.number) == pairs, "a derived relation differs from its index"
+            if not relation.is_loaded:
+                continue  # the vertices of static edges become roots with the first tuple
             if None in relation.needs:
                 assert not len(relation.no_roots), "a vertex is no root"
             elif not relation.is_dirty:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,12 +21,15 @@ from rpq.patterns.relation import RelationStore
 from rpq.patterns.shared_relations import Content, SharedRelations
 from rpq.patterns.tables import Changes
 from rpq.patterns.tally import Tally
+from rpq.patterns.verdicts import Verdicts
 from rpq.queries.division import Division
 from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import Resources
+from rpq.queries.readings import Reading
 from rpq.results.delta import Delta
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
 
@@ -51,8 +55,8 @@ class Member(Protocol):
     def contents(self) -> Collection[Content]:
         """What its relations hold."""
 
-    def resolve(self) -> None:
-        """Constants have other ids: put plans in, or take them out."""
+    def resolve(self, *, fresh: Container[str] = ()) -> None:
+        """Constants have other ids: put plans in, or take them out. Those that are `fresh` have no edges yet."""
 
     def delta(self, found: dict[Place, PartRows]) -> Delta:
         """The rows that changes of its parts make."""
@@ -71,7 +75,7 @@ class PatternHost:
     def __init__(self, resources: Resources) -> None:
         capacity = resources.capacity
         self.store = RelationStore(capacity=capacity)
-        self.tables = PlanTables(self.store)
+        self.tables = PlanTables(self.store, sharing=resources.sharing)
         self.relations = SharedRelations(self.store)
         self.constants = Constants()
         self.members: dict[str, Member] = {}
@@ -79,17 +83,19 @@ class PatternHost:
         """Tuples that were applied."""
         self.is_delete = np.zeros(0, np.uint8)
         """Of the last chunk, which tuples are deletes."""
+        self.first: np.ndarray | None = None
+        """Of the last chunk, for each tuple the place of the first one of its event; None where each is an event."""
         self.vertex_room = 0
         self.keeps_rows = True
         self.division = Division(1, resources.share)  # threads do not divide it
         self.is_own = np.ones(0, bool)
-        """Which vertices are this share's; the first column of a row decides."""
+        """Which vertices are this share's; one column of a row decides, the first or its centre."""
         self._guard = resources.guard
-        self.paths = PathRelations(
-            self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard
-        )
+        self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
         # By window, the labels that one of count numbers, and origin.
         self._tallies: dict[tuple[AnyWindow, LabelSet | None, int], Tally] = {}
+        self._verdicts: dict[Hashable, Verdicts] = {}  # of queries with several windows, by what they read
+        self._judged: Counter[Hashable] = Counter()  # queries, by these
         self._graph: SnapshotGraph | None = None
         self._delivered = Delivered()
         self._sink = self._delivered
@@ -103,11 +109,18 @@ class PatternHost:
         )
         self._rows = resources.rows
         self._most_rows = 0  # that one event can have brought to one part so far
+        self._is_by_tuple = True  # whether an event is one tuple, so that its rows can be counted as they are found
         self._most_answers: int | None = None
-        self._parts: dict[int, tuple[str, Place]] = {}
+        self._parts: dict[int, list[tuple[str, Place]]] = {}  # what has the rows of each now
+        self._holders: Counter[int] = Counter()  # how many places of queries have each
+        self._alike: dict[tuple[Any, ...], int] = {}  # parts that are the same for all that have them
+        self._keys: dict[int, tuple[Any, ...]] = {}
+        self._bytes_of_members: int | None = None  # kept up to date with what members tell
         self._told: set[int] = set()  # parts whose rows are the rows of their query
         self._untold: set[int] = set()  # the others
+        self._deciding: dict[int, int] = {}  # of parts: which of a row's values tells whose it is
         self._granted = 0  # bytes of what is delivered, of which the guard knows
+        self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
         self._origins = 0
 
@@ -118,6 +131,12 @@ class PatternHost:
         Those that they took in the indexes of paths included.
         """
         return self.tables.plans.latency
+
+    def latency_now(self) -> np.ndarray:
+        """What it is now, one copy for all that ask before the next tuple."""
+        if self._latency_copy is None or self._latency_copy[0] != self.tuples:
+            self._latency_copy = self.tuples, self.latency.copy()
+        return self._latency_copy[1]
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -139,26 +158,116 @@ class PatternHost:
                 tally.make_room(self._graph.capacity)
         return tally
 
-    def add_part(self, name: str, place: Place, part: Part, *, explicit: bool, told: bool) -> int:
-        """Let changes of a part of a query's pattern be enumerated from now on; its number.
+    def release_tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int, reader: Hashable) -> None:
+        """Let a query less need what counts for a reader; what only that read is forgotten, as another may read it later."""
+        tally = self._tallies[window, numbered, origin]
+        tally.release(reader)
+        if not tally.is_used:
+            del self._tallies[window, numbered, origin]
+        elif self._graph is not None and not tally.has(reader):
+            tally.sweep(self._graph.edges.label)
+
+    def take_verdicts(self, key: Hashable, readings: Sequence[Reading]) -> Verdicts:
+        """What becomes of the tuples of a query with these readings, from now on; queries with equal keys share it."""
+        self._judged[key] += 1
+        verdicts = self._verdicts.get(key)
+        if verdicts is None:
+            verdicts = self._verdicts[key] = Verdicts(readings)
+            verdicts.set_labels(*self.relations.labels())
+            if self._graph is not None:
+                verdicts.make_room(self._graph.capacity)
+        return verdicts
+
+    def release_verdicts(self, key: Hashable) -> None:
+        """Let a query less need them."""
+        self._judged[key] -= 1
+        if not self._judged[key]:
+            del self._judged[key], self._verdicts[key]
+
+    def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> None:
+        """Have the vertices of constants that are watched since just now."""
+        for constant, vertex in self.constants.look_up(vertices, names).items():
+            self.tables.bind(constant, vertex)
+
+    def release_constants(self, query: str, names: Iterable[str]) -> None:
+        """Watch constants no more for a query, none of whose parts is there any more."""
+        for constant in self.constants.release(query, names):
+            self.tables.bind(constant, None)
+
+    def add_part(
+        self,
+        part: Part,
+        *,
+        explicit: bool,
+        told: bool,
+        deciding: int = 0,
+        constants: tuple[int, ...] | None = None,
+    ) -> int:
+        """Have a part of a query's pattern, which `join_part` lets be enumerated; its number, which equal parts share.
 
         `told`: its rows are those that the query tells, so the guard on rows counts them as they are found, and where no
-        rows are kept they are only counted.
+        rows are kept they are only counted; the `deciding` one of their values tells whose they are. `constants` are the
+        numbers of the part's constants, or their vertices, where these are ranks.
         """
-        self._numbers += 1
-        (self._told if told else self._untold).add(self._numbers)
-        self.tables.add(self._numbers, part, explicit=explicit)
-        self._parts[self._numbers] = name, place
-        return self._numbers
+        self._bytes_of_members = None
+        differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
+        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, told, deciding)
+        number = self._alike.get(key) if self.shares_parts else None
+        if number is not None:
+            self._holders[number] += 1
+            return number
+        number = self._numbers = self._numbers + 1
+        (self._told if told else self._untold).add(number)
+        self._deciding[number] = deciding
+        self.tables.add(number, part, explicit=explicit, constants=constants, is_linked=False)
+        self._parts[number] = []
+        self._holders[number] = 1
+        self._alike[key], self._keys[number] = number, key
+        return number
+
+    @property
+    def shares_parts(self) -> bool:
+        """Whether equal parts of queries are one."""
+        return self.tables.sharing != "never"
+
+    def sharing_of(self, number: int) -> str:
+        """What a part has in common with others, in words; nothing where there are few."""
+        others = len({name for name, _ in self._parts[number]}) - 1
+        told = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
+        needed, known = self.tables.shared_conditions(number)
+        if needed:
+            told.append(f"{known:,} of the {needed:,} conditions that it needs with others")
+        return "; ".join(told)
 
     def number_of(self, content: Content | PathContent) -> int:
         """The number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
-    def remove_part(self, number: int) -> None:
-        """Enumerate changes of a part no more."""
+    def join_part(self, number: int, name: str, place: Place) -> None:
+        """Let changes of a part, whose constants are bound, be enumerated for a query that has it at this place."""
+        users = self._parts[number]
+        if not users:
+            self.tables.link(number)
+        users.append((name, place))
+
+    def leave_part(self, number: int, name: str, place: Place) -> None:
+        """Enumerate changes of a part no more for a query. O(queries that have it)."""
+        users = self._parts[number]
+        users.remove((name, place))
+        if not users:
+            self.tables.unlink(number)
+
+    def release_part(self, number: int) -> None:
+        """Let go of a part that a query had, and has left."""
+        self._bytes_of_members = None
+        self._holders[number] -= 1
+        if self._holders[number]:
+            return
         self.tables.remove(number)
-        del self._parts[number]
+        del self._parts[number], self._holders[number], self._deciding[number]
+        key = self._keys.pop(number)
+        if self._alike.get(key) == number:
+            del self._alike[key]
         self._told.discard(number)
         self._untold.discard(number)
 
@@ -167,8 +276,9 @@ class PatternHost:
 
         O(edges, and what joining them costs).
         """
-        nothing = PartRows(np.zeros((0, tables.RUN), np.int64), np.zeros(0, np.int32))
-        return self._aside(lambda: self._live.answers(number), most=most).by_part().get(number, nothing)
+        if self.tables.has_no_solution(number):
+            return PartRows.none()
+        return self._aside(lambda: self._live.answers(number), most=most).by_part().get(number, PartRows.none())
 
     def _aside(self, call: Callable[[], None], *, most: int | None = None) -> Delivered:
         """What a call delivers, beside what is delivered of the stream, and without asking the guard."""
@@ -205,27 +315,29 @@ class PatternHost:
         """Keep what was delivered. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
         is_of_stream = self._sink is self._delivered
-        # Which rows are a share's own, their first values tell.
+        # Which rows are a share's own, their values tell.
         only_counts = is_of_stream and not self.keeps_rows and self.division.is_whole
-        self._sink.take(output, kept=self._untold if only_counts else None)
+        some = self._untold if only_counts and len(self._untold) < len(self._parts) else None
+        self._sink.take(output, kept=some)
         if not is_of_stream:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
             return
         self._most_rows += output.state.item(tables.VALUES)
-        if self._rows.limit is not None and self._most_rows > self._rows.limit:
+        if self._rows.limit is not None and self._most_rows > self._rows.limit and self._is_by_tuple:
             last = (output.state.item(tables.RUNS) - 1) * tables.RUN
             self._count_event(output.runs.item(last + tables.RUN_ORDER), output.runs.item(last + tables.RUN_TIME))
 
     def _count_event(self, order: int, time: int) -> None:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
         assert self._rows.limit is not None
-        counts = self._delivered.rows_of_event(order, time, None if self.division.is_whole else self.is_own)
+        is_own = None if self.division.is_whole else self.is_own
+        counts = self._delivered.rows_of_event(order, time, is_own, self._deciding)
         told = {part: rows for part, rows in counts.items() if part in self._told}
         self._most_rows = max(told.values(), default=0)
         if self._most_rows > self._rows.limit:
             part = max(told, key=told.__getitem__)
-            raise self._rows.error(self._parts[part][0], told[part], place=order // 2)
+            raise self._rows.error(self._parts[part][0][0], told[part], place=order // 2)
 
     def settle(self, content: PathContent) -> None:
         """Let a derived relation have the pairs of the roots that are needed by now. Raises `MemoryLimitError`."""
@@ -239,6 +351,7 @@ class PatternHost:
 
     def restore_root(self, contents: Collection[PathContent], root: int) -> list[tuple[str, Delta]]:
         """Let a root that is set aside have its pairs in derived relations again; the rows by the name of the query."""
+        self.first = None
         changes = self.paths.restore_root(contents, root)
         if not len(changes.order):
             return []
@@ -247,10 +360,12 @@ class PatternHost:
 
     # --- as a job of the crew --------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Take in label ids with their names."""
         self.relations.set_labels(labels, names)
         self.paths.set_labels(labels, names)
+        for verdicts in self._verdicts.values():
+            verdicts.set_labels(labels, names)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
@@ -262,29 +377,39 @@ class PatternHost:
             more = self.vertex_room - len(self.is_own)
             self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
             (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
-        met = self.constants.meet(vertices, fresh)
+        met, without_edges, bound = self.constants.meet(vertices, fresh)
+        for constant, vertex in bound.items():
+            self.tables.bind(constant, vertex)
         for name in sorted(met):
-            self.members[name].resolve()
-        self.paths.make_room(self.vertex_room, graph, are_met=bool(met))
+            with self._weighed(self.members[name]):
+                self.members[name].resolve(fresh=without_edges)
+        self.paths.make_room(self.vertex_room, graph, met=met)
         for tally in self._tallies.values():
             tally.make_room(graph.capacity)
+        for verdicts in self._verdicts.values():
+            verdicts.make_room(graph.capacity)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
+        self._is_by_tuple = details.first is None
         count = len(chunk.timestamp)
+        # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
+        both = tuples if details.named is None else details.named_view
         if self.paths:
-            changes, failure, place = self.paths.apply(chunk, tuples, edges)
-            self._live.apply_view(tuples, place, changes._replace(spent=self.paths.spent[:place]))
+            changes, failure, place = self.paths.apply(chunk, tuples, edges, details)
+            self._live.apply_view(both, place, changes._replace(spent=self.paths.spent[:place]))
             if failure is not None:
                 raise failure
             for tally in self._tallies.values():
                 tally.apply(tuples, count)
         else:
-            self._live.apply_view(tuples, count)
+            self._live.apply_view(both, count)
+        for verdicts in self._verdicts.values():
+            verdicts.apply(tuples, both, count)
         self.tuples += count
-        self.is_delete = chunk.delete
+        self.is_delete, self.first = chunk.delete, details.first
 
     @property
     def has_rows(self) -> bool:
@@ -300,24 +425,31 @@ class PatternHost:
     def _deltas_of(self, delivered: Delivered, *, before: int | None = None) -> list[tuple[str, Delta]]:
         found: dict[str, dict[Place, PartRows]] = {}
         for number, rows in delivered.by_part().items():
-            name, place = self._parts[number]
-            found.setdefault(name, {})[place] = rows if before is None else rows.before(2 * before)
-        deltas = [(name, self.members[name].delta(parts)) for name, parts in found.items()]
+            told = rows if before is None else rows.before(2 * before)
+            for name, place in self._parts[number]:
+                found.setdefault(name, {})[place] = told
+        deltas = []
+        for name, parts in found.items():
+            member = self.members[name]
+            with self._weighed(member):
+                deltas.append((name, member.delta(parts)))
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> list[tuple[str, Delta]]:
         """Move the stream time without a tuple; the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
+        self._is_by_tuple, self.first = True, None
         self._live.advance(time, self.paths.advance(time))
         for tally in self._tallies.values():
             tally.advance(time)
+        for verdicts in self._verdicts.values():
+            verdicts.advance(time)
         return self.deltas()
 
     def sweep(self) -> None:
         """Let go of what has left the windows. Relations have done so: they move their time together."""
         self._change_quietly(self.paths.sweep())
-        self._tallies = {key: tally for key, tally in self._tallies.items() if tally.is_used}
         for tally in self._tallies.values():
             assert self._graph is not None
             tally.sweep(self._graph.edges.label)
@@ -327,7 +459,22 @@ class PatternHost:
         """Bytes held."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
         of_paths = self.paths.nbytes + sum(tally.nbytes for tally in self._tallies.values())
-        return shared + of_paths + sum(member.nbytes for member in self.members.values())
+        of_paths += sum(verdicts.nbytes for verdicts in self._verdicts.values())
+        if self._bytes_of_members is None:
+            self._bytes_of_members = sum(member.nbytes for member in self.members.values())
+        return shared + of_paths + self._bytes_of_members
+
+    @contextmanager
+    def _weighed(self, member: Member) -> Iterator[None]:
+        """Know what a member holds after it changes; to ask all of them takes long where there are thousands."""
+        before = member.nbytes
+        yield
+        if self._bytes_of_members is not None:
+            self._bytes_of_members += member.nbytes - before
+
+    def forget_sizes(self) -> None:
+        """Queries may hold more or less for themselves than when rows were last told."""
+        self._bytes_of_members = None
 
     def ask_for(self, size: int) -> None:
         """Tell the guard that `size` bytes more are about to be taken, without a tuple; it may refuse."""
@@ -350,7 +497,11 @@ class PatternHost:
         """Assert the structural invariants. O(everything)."""
         check(self.store)
         self.paths._check(lambda relation: pairs_of(self.store, relation))
-        assert {name for name, _ in self._parts.values()} <= {*self.members}, "a part of a query that is gone"
-        assert sorted(self.tables.queries()) == sorted(self._parts), "parts and plans differ"
+        users = {name for users in self._parts.values() for name, _ in users}
+        assert users <= {*self.members}, "a part of a query that is gone"
+        self.tables.graph._check()
+        joined = sorted(part for part, users in self._parts.items() if users)
+        assert sorted(self.tables.queries()) == joined, "parts and plans differ"
+        assert all(len(users) <= self._holders[part] for part, users in self._parts.items()), "joined more often than held"
         for member in self.members.values():
             member._check()

@@ -1,4 +1,4 @@
-"""A graph pattern while it runs: which relations it reads, its plans in the host, and its rows.
+"""A graph pattern while it runs: its plans in the host, and its rows.
 
 Most patterns are one part, and the rows of the kernels are its rows. Where a pattern has several parts, atoms without
 variables, literals or DISTINCT, `Solutions` makes its rows from theirs.
@@ -6,7 +6,7 @@ variables, literals or DISTINCT, `Solutions` makes its rows from theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,42 +19,43 @@ from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
 from rpq.patterns.chains import alone, chains_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
-from rpq.patterns.directed_atoms import Neighbours, PathRead, Roots, directed
+from rpq.patterns.directed_atoms import PathRead, directed
 from rpq.patterns.explained import Explanation
 from rpq.patterns.meanings import Meaning, meanings_of, variable
-from rpq.patterns.path_relations import Need, PathContent, PathRelation, content_of
+from rpq.patterns.path_relations import PathContent
 from rpq.patterns.pattern_host import PatternHost, Place
 from rpq.patterns.pattern_witness import Held, witness_of
 from rpq.patterns.plan import Part, Plan, condition_part, is_one_part, plan_pattern
+from rpq.patterns.plan_shapes import shaped_parts
+from rpq.patterns.read_relations import ReadRelations
 from rpq.patterns.running_explained import explain_running
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Solutions
-from rpq.patterns.tally import Tally
 from rpq.patterns.witnessed import Witness
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
-from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.results.netting import ends_of_kept, net_rows
+from rpq.results.rows_of_events import net_of_events
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 
-_NOT_HELD = int(np.iinfo(np.int64).min)
 _LARGEST_COUNT = 2**56
-_BYTES_AN_EDGE = 100
-"""About what an edge takes: its record, its entries in the hash table and in two lists."""
+_NONE = np.zeros(0, np.int64)
+_NO_CHANGE = Delta(ids=None, times=_NONE, ends=_NONE, kinds=np.zeros(0, np.int8), orders=_NONE)
 
 
-class Derived(NamedTuple):
-    """A path of a pattern: what is read for it, from where, and the roots that it needs there."""
+class HeldPart(NamedTuple):
+    """A part of a meaning: the number that the host gave it, its columns, and the names of its constants."""
 
-    read: PathRead
-    content: PathContent
-    need: Need | None
+    number: int
+    columns: tuple[str, ...]
+    constants: frozenset[str]
 
 
 class RunningPattern(RunningQuery):
@@ -73,14 +74,15 @@ class RunningPattern(RunningQuery):
         has_paths = bool(question.pattern.path_expressions)
         self._chains = chains_to_evaluate(question) if has_paths else alone(question.pattern.atoms)
         atoms = directed([chain.atom for chain in self._chains])
-        self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
-        self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
+        self._has_paths = any(isinstance(atom.reads, PathRead) for atom in atoms)
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
         self._reads = [atom.reads for atom in atoms]
-        self._names = sorted({name for meaning in self._meanings for name in meaning.names})
+        self._names_of = [tuple(meaning.names) for meaning in self._meanings]
+        self._names = sorted({name for names in self._names_of for name in names})
         self._is_counted = question.window.kind == "count"
+        self._has_events = resources.events is not None
         self._repeats = False  # whether two bindings may give the same row
         self._is_direct = self._rows_are_those_of_its_part()
         self._solutions = Solutions(
@@ -91,11 +93,15 @@ class RunningPattern(RunningQuery):
             differ=self._is_isomorphism,
         )
         self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
-        self._parts: dict[int, list[tuple[int, Part]]] = {}  # of a meaning: the numbers that the host gave
+        self._held: dict[int, list[HeldPart]] = {}  # the parts of a meaning
+        self._joined: set[int] = set()  # meanings whose parts it gets rows of
         self._most_rows = resources.rows.limit if question.report == "change" else None
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
-        self._origin = self._host.new_origin() if resources.is_late else 0
+        centre = None if self._host.division.is_whole else question.centre
+        self._deciding = 0 if centre is None else centre.column  # the column that tells which share has a row
+        origin = self._host.new_origin() if resources.is_late else 0
+        self._relations = ReadRelations(question, atoms, self._host, origin=origin)
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
         # Its windows are loaded next, and everything is counted then.
@@ -103,11 +109,11 @@ class RunningPattern(RunningQuery):
 
     @property
     def _is_netted(self) -> bool:
-        """Whether a solution may leave and come back in one event: of a count window that an insert moves.
+        """Whether a solution may leave and come back in one event, the first in silence: of a count window that moves.
 
         Where there are paths it is the rows that are told whether what they lose is lost by an eviction alone.
         """
-        return self._is_counted and (self._repeats or not self._is_direct or bool(self._paths))
+        return self._is_counted and (self._repeats or not self._is_direct or self._has_paths or self._has_events)
 
     @property
     def _is_isomorphism(self) -> bool:
@@ -134,111 +140,93 @@ class RunningPattern(RunningQuery):
             plan = plan_pattern(atoms, select=everything, isomorphism=True)
         return plan
 
-    # --- relations and plans ---------------------------------------------------------------------------------
-
-    def _content(self, label: str, *, loopless: bool) -> Content:
-        question = self.question
-        return Content(label, question.window, self._numbered, self._origin, loopless)
-
-    @property
-    def _numbered(self) -> LabelSet | None:
-        """Of a count window: the labels whose inserts it numbers."""
-        return self.question.label_set if self._is_counted else None
-
-    @property
-    def _held(self) -> list[Content]:
-        """For each label the relation with all its edges in the window, which counts; none where a tally does."""
-        return [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
-
-    @property
-    def _joined(self) -> list[Content]:
-        """For each label the relation that atoms read."""
-        return [self._content(label, loopless=self.question.paths == "simple") for label in self._labels]
+    # --- plans -----------------------------------------------------------------------------------------------
 
     @property
     def contents(self) -> set[Content | PathContent]:
         """What its relations hold."""
-        return {*self._edge_contents, *(derived.content for derived in self._derived)}
-
-    @property
-    def _edge_contents(self) -> set[Content]:
-        return {*self._held, *self._joined}
-
-    def _what_paths_read(self) -> list[Derived]:
-        return [
-            Derived(read, content_of(read.expression, self.question, self._origin), self._need(read.roots))
-            for read in self._paths
-        ]
-
-    @property
-    def _path_relations(self) -> Iterator[PathRelation]:
-        return (self._host.paths[derived.content] for derived in self._derived)
-
-    def _need(self, roots: Roots) -> Need | None:
-        if isinstance(roots, Neighbours):
-            content = self._content(roots.label, loopless=self.question.paths == "simple")
-            return Need(roots.names, content, roots.inward)
-        return None if roots is None else Need(roots)
-
-    @property
-    def _tally(self) -> Tally:
-        """What counts where there are path atoms."""
-        return self._host.tally(self.question.window, self._numbered, self._origin)
-
-    @property
-    def _reader(self) -> tuple[object, ...]:
-        """Its labels, to the tally."""
-        return (*self._labels, *(derived.content.words for derived in self._derived))
+        return self._relations.contents
 
     def _enter(self, *, most: int | None = None) -> None:
         """Take relations and put plans in; `most` as `resolve`."""
-        for content in self._edge_contents:
-            self._host.relations.take(content)
-        self._derived = self._what_paths_read()
-        for read, path_content, need in self._derived:
-            self._host.paths.take(path_content, read.expression, self.question, need)
-        if self._paths:
-            self._tally.take(self._reader)
-            self.set_labels(*self._host.relations.labels())
-        self._counted_before = self._counted()
-        self._latency_before = self._host.latency.copy()
+        self._relations.take()
+        if not self._is_isomorphism:  # so that nothing is left to do but joining them when its constants are there
+            for number in range(len(self._meanings)):
+                self._prepare(number)
+        self._counted_before = self._relations.counted()
+        self._latency_before = self._host.latency_now()
         self.resolve(most=most)
 
     def leave(self) -> None:
         """Let go of relations and plans."""
         self._withdraw()
-        self._host.constants.release(self.question.name, self._names)
+        self._host.release_constants(self.question.name, self._names)
         del self._host.members[self.question.name]
 
     def _withdraw(self) -> None:
         self._solutions.clear()
-        for meaning in [*self._parts]:
+        for meaning in [*self._joined]:
             self._take_out(meaning)
+        for meaning in [*self._held]:
+            self._release(meaning)
         self._ids.clear()
-        if self._paths:
-            self._tally.release(self._reader)
-        for _, path_content, need in self._derived:
-            self._host.paths.release(path_content, self.question, need)
-        for content in self._edge_contents:
-            self._host.relations.release(content)
+        self._relations.release()
 
-    def resolve(self, *, most: int | None = None) -> None:
+    def resolve(self, *, most: int | None = None, fresh: Container[str] = ()) -> None:
         """Put in the plans of meanings all of whose constants are vertices now; take out those of others.
 
         A meaning of which a constant has no id or another one has no solutions: the vertex it was had no edge left.
         Where there are more than `most` solutions not all are counted, and they have to be before anything changes.
+        Constants that are `fresh` have no edges yet.
         """
-        for number, meaning in enumerate(self._meanings):
-            ids = {name: self._host.constants.id_of(name) for name in meaning.names}
+        for number, names in enumerate(self._names_of):
+            ids = {name: self._host.constants.id_of(name) for name in names}
             if ids != self._ids.get(number):
                 self._take_out(number)
                 self._ids[number] = ids
                 if None not in ids.values():
-                    self._put_in(number, most)
+                    self._put_in(number, most, fresh)
 
-    def _put_in(self, number: int, most: int | None) -> None:
-        relation: dict[str | PathRead, int] = {content.label: self._host.relations[content] for content in self._joined}
-        relation |= {derived.read: self._host.paths[derived.content].number for derived in self._derived}
+    def _prepare(self, number: int) -> None:
+        """Have the parts of a meaning; where different terms are different vertices these have to be known."""
+        ids = self._id_of(number) if self._is_isomorphism else self._names.index
+        atoms = self._meanings[number].atoms(self._relations.numbers().__getitem__, ids)
+        select = [variable(name) for name in self.question.columns]
+        # What expires silently has to be known where it is counted, or may come back in the same event.
+        explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
+        is_told = self._is_direct and not self._is_netted and self.question.report == "change"
+        numbers = [self._host.constants.number_of(name) for name in self._names]
+        held = self._held[number] = []
+        for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
+            constants = None if ranks is None else tuple([numbers[rank] for rank in ranks])
+            known = self._host.add_part(
+                part,
+                explicit=explicit,
+                told=is_told,
+                deciding=self._deciding if is_told else 0,
+                constants=constants,
+            )
+            held.append(HeldPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
+
+    def _release(self, number: int) -> None:
+        for held in self._held.pop(number, []):
+            self._host.release_part(held.number)
+
+    def _put_in(self, number: int, most: int | None, fresh: Container[str]) -> None:
+        if number not in self._held:
+            self._prepare(number)
+        for place, held in enumerate(self._held[number]):
+            self._host.join_part(held.number, self.question.name, Place(number, place))
+        self._joined.add(number)
+        self._count_solutions(number, most=most, fresh=fresh)
+
+    def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
+        """The parts of a meaning with its own names of variables, and the ids of its constants."""
+        plan = self._plan(self._meanings[number], self._relations.numbers().__getitem__, self._id_of(number))
+        parts = [*plan.parts, *map(condition_part, plan.conditions)]
+        return [(held.number, part) for held, part in zip(self._held[number], parts, strict=True)]
+
+    def _id_of(self, number: int) -> Callable[[str], int]:
         ids = self._ids[number]
 
         def id_of(name: str) -> int:
@@ -246,110 +234,76 @@ class RunningPattern(RunningQuery):
             assert identity is not None
             return identity
 
-        plan = self._plan(self._meanings[number], relation.__getitem__, id_of)
-        parts = [*plan.parts, *map(condition_part, plan.conditions)]
-        # What expires silently has to be known where it is counted, or may come back in the same event.
-        explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
-        is_told = self._is_direct and not self._is_netted and self.question.report == "change"
-        name = self.question.name
-        self._parts[number] = [
-            (self._host.add_part(name, Place(number, place), part, explicit=explicit, told=is_told), part)
-            for place, part in enumerate(parts)
-        ]
-        self._count_solutions(number, most=most)
+        return id_of
 
     def _take_out(self, number: int) -> None:
-        for part, _ in self._parts.pop(number, []):
-            self._host.remove_part(part)
+        if number not in self._joined:
+            return
+        self._joined.remove(number)
+        for place, held in enumerate(self._held[number]):
+            self._host.leave_part(held.number, self.question.name, Place(number, place))
+        if self._is_isomorphism:
+            self._release(number)
         self._solutions.drop(number)
 
-    def _count_solutions(self, number: int, *, most: int | None) -> None:
+    def _count_solutions(self, number: int, *, most: int | None, fresh: Container[str] = ()) -> None:
         """Have the solutions of a meaning as the relations have them now; of more than `most` not all."""
         if self._is_direct:
             return
-        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number), most=most)
+        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, fresh), most=most)
 
     def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
-        return [part.columns for _, part in self._parts[meaning]]
+        return [held.columns for held in self._held[meaning]]
 
-    def _rows_of_parts(self, meaning: int) -> list[np.ndarray]:
+    def _rows_of_parts(self, meaning: int, fresh: Container[str] = ()) -> list[np.ndarray]:
         """The rows of each part of a meaning now: (row, column). O(edges, and what joining them costs)."""
-        return [
-            rows.values.reshape(rows.row_count, len(part.columns))
-            for rows, part in ((self._host.rows_of_part(number), part) for number, part in self._parts[meaning])
-        ]
+        found = []
+        for held in self._held[meaning]:
+            # With paths a vertex without edges may have rows, those of no step.
+            is_bare = not self._has_paths and any(name in fresh for name in held.constants)
+            rows = PartRows.none() if is_bare else self._host.rows_of_part(held.number)
+            found.append(rows.values.reshape(rows.row_count, len(held.columns)))
+        return found
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
-        if self._paths:
-            self._tally.read(self._reader, labels, self.reads(labels)[:, 0])
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        self._relations.set_labels(labels)
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        read = np.zeros(len(labels), bool)
-        for label in self._labels:
-            read |= labels == self._host.relations.label_id(label)
-        for relation in self._path_relations:
-            read |= relation.reads(labels)
-        return read[:, None]
+        return self._relations.reads(labels)[:, None]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         self._graph = graph
         self.vertex_room = self._host.vertex_room
+        if len(fresh):
+            self._host.look_up(vertices, self._names)
+            self.resolve(most=0)
 
     def count_from(self, numbers: Sequence[int]) -> None:
-        if self._is_counted:
-            for content in self._edge_contents:
-                self._host.relations.set_number(content, numbers[0])
-            for derived in self._derived:
-                self._host.paths.count_from(derived.content, numbers[0])
-            if self._paths:
-                self._tally.count_from(numbers[0])
+        self._relations.count_from(numbers[0])
 
     def load_static(self, chunk: Chunk) -> None:
-        self._host.ask_for(_BYTES_AN_EDGE * len(chunk.edge))
-        for content in self._edge_contents:
-            mine = chunk.label == self._host.relations.label_id(content.label)
-            self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
-        for derived in self._derived:
-            self._host.paths.load_static(derived.content, chunk)
+        self._relations.load_static(chunk)
+
+    @property
+    def has_content(self) -> bool:
+        return self._relations.has_content
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
+        self._host.forget_sizes()
         if chunk is not None:
-            self._fill(chunk, slides[0], is_checked=quiet)
+            self._relations.fill(chunk, slides[0], is_checked=quiet)
         # More than these will be refused.
         most = None if quiet or chunk is None or not self._host.division.is_whole else self._most_rows
         self._solutions.clear()
-        for number in self._parts:
+        for number in self._joined:
             self._count_solutions(number, most=most)
         if quiet or chunk is None:
             return []
         ids = self._own(self._ids_of_answers(most=most))
         return [self._told(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
-
-    def _fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
-        """Let the relations that are empty have the edges that are theirs; others have them, as `is_checked`."""
-        store = self._host.store
-        for content in self._edge_contents:
-            mine = chunk.label == self._host.relations.label_id(content.label)
-            if content.loopless:
-                mine &= chunk.source != chunk.target
-            source, target, expires = chunk.source[mine], chunk.target[mine], slides[mine]
-            number = self._host.relations[content]
-            if not store.edges_held(number):
-                self._host.ask_for(_BYTES_AN_EDGE * len(source))
-                store.fill_relation(number, source, target, chunk.timestamp[mine], expires)
-            elif is_checked and (
-                store.edges_held(number) != len(source)
-                or (store.expiries(number, source, target, _NOT_HELD) != expires).any()
-            ):
-                raise Damage(f"query {self.question.name!r} holds other edges than one that has the same")
-        for derived in self._derived:
-            self._host.paths.load(derived.content, chunk, slides, is_checked=is_checked)
-            self._host.settle(derived.content)
-        if self._paths:
-            self._tally.load(self._reader, chunk, slides, is_checked=is_checked)
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
@@ -373,10 +327,19 @@ class RunningPattern(RunningQuery):
         self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The rows of events without those that leave and come back in one, nor those that an eviction takes in silence."""
-        kept = net_rows(ids, ends, kinds, orders)
+        first = self._host.first
+        is_delete: np.ndarray = self._host.is_delete
+        if first is None:
+            kept = net_rows(ids, ends, kinds, orders)
+        else:
+            plain = Delta(ids=IdRows(ids, self._order), times=times, ends=ends, kinds=kinds, orders=orders)
+            net = net_of_events(plain, first)
+            ids, times, ends, kinds, orders = net.ids.values, net.times, net.ends, net.kinds, net.orders
+            kept = np.ones(len(ids), bool)
+            is_delete = np.bincount(first, is_delete, len(first))  # of an event: whether it has one
         if self.question.semantics == "implicit" and len(ends):
             is_insert = (orders % 2 == 1) & (kinds < 0)
-            is_insert[is_insert] = self._host.is_delete[orders[is_insert] // 2] == 0
+            is_insert[is_insert] = is_delete[orders[is_insert] // 2] == 0
             kept &= ~np.repeat(is_insert, np.diff(ends, prepend=0))
         ends = ends_of_kept(kept, ends)
         some = np.diff(ends, prepend=0) > 0
@@ -384,8 +347,11 @@ class RunningPattern(RunningQuery):
 
     def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
         # Where the row guard would refuse them, not all are found; of a share it is told which are its own first.
-        most = None if self._is_netted or not self._host.division.is_whole else self._most_rows
+        is_partial = self._is_netted or self._host.first is not None or not self._host.division.is_whole
+        most = None if is_partial else self._most_rows
         ids, events = self._solutions.change(found, explicit=self.question.semantics == "explicit", most=most)
+        if not len(events):
+            return _NO_CHANGE
         orders, times, signs, ends = np.ascontiguousarray(events.T)
         if not self._host.division.is_whole:
             ids, ends, some = self._own_of(ids, ends)
@@ -395,15 +361,13 @@ class RunningPattern(RunningQuery):
 
     def _own_of(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(rows, ends, events): the rows of this share, and where those of events end, of which some have none."""
-        own = self._host.is_own[ids[:, 0]]
+        own = self._host.is_own[ids[:, self._deciding]]
         ends = np.append(0, np.cumsum(own))[ends]
         some = np.diff(ends, prepend=0) > 0
         return ids[own], ends[some], some
 
     def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
-        return self._note(
-            Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True)
-        )
+        return self._note(Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True))
 
     def _counted_alone(self, last: np.ndarray, ends: np.ndarray) -> Delta:
         """As many rows as runs say, which nobody wants to see; `last` is the last run of each event."""
@@ -423,41 +387,34 @@ class RunningPattern(RunningQuery):
         return IdRows(ids, self._order)
 
     def _is_own(self, row: tuple[int, ...]) -> bool:
-        return self._host.division.is_whole or bool(self._host.is_own[row[0]])
+        return self._host.division.is_whole or bool(self._host.is_own[row[self._deciding]])
 
     def _own(self, ids: np.ndarray) -> np.ndarray:
-        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, 0]]]
+        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, self._deciding]]]
 
     def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
         """The answer; where it has more than `most` rows, only some more than that."""
         if not self._is_direct:
             return self._solutions.answers(most=most)
-        if not self._parts:
+        if not self._joined:
             return np.zeros((0, len(self.question.columns)), np.int32)
-        ((number, _),) = self._parts[0]
+        ((number, _, _),) = self._held[0]
         return self._host.rows_of_part(number, most=most).values.reshape(-1, len(self.question.columns))
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
-        held = self._graph.edges
-        if self._paths:
-            return [self._tally.slides(self._reader, edges, held.label[edges])]
-        found = np.full(len(edges), _NOT_HELD, np.int64)
-        for content in self._held:
-            mine = held.label[edges] == self._host.relations.label_id(content.label)
-            source, target = held.source[edges][mine], held.target[edges][mine]
-            found[mine] = self._host.store.expiries(self._host.relations[content], source, target, _NOT_HELD)
-        return [found]
+        return [self._relations.slides(edges, self._graph.edges)]
 
     def answers(self) -> list[IdRows]:
         return [self._id_rows(self._own(self._ids_of_answers()))]
 
     def explain(self) -> Explanation:
-        meanings = [(meaning, self._parts.get(number)) for number, meaning in enumerate(self._meanings)]
-        contents: dict[str, Content | PathContent] = {content.label: content for content in self._joined}
-        contents |= {derived.read.expression: derived.content for derived in self._derived}
-        of_reads: dict[str | PathRead, Content | PathContent] = {content.label: content for content in self._joined}
-        of_reads |= {derived.read: derived.content for derived in self._derived}
+        meanings = [
+            (meaning, self._parts_as_written(number) if number in self._joined else None)
+            for number, meaning in enumerate(self._meanings)
+        ]
+        of_reads = self._relations.by_read
+        contents = {reads if isinstance(reads, str) else reads.expression: content for reads, content in of_reads.items()}
         is_each_alone = len(self._chains) == len(self.question.pattern.atoms)
         of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
         return explain_running(self.question, self._host, meanings, contents, of_atoms)
@@ -468,16 +425,20 @@ class RunningPattern(RunningQuery):
         if not self._is_own(answer):
             return None
         known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
-        relation = {content.label: self._host.relations[content] for content in self._joined}
+        relations = self._relations
+        paths = relations.by_path
         return witness_of(
-            [(self._meanings[number], [part for _, part in parts]) for number, parts in self._parts.items()],
+            [
+                (self._meanings[number], [part for _, part in self._parts_as_written(number)])
+                for number in sorted(self._joined)
+            ],
             known,
             question=self.question,
             chains=self._chains,
             host=self._host,
-            relation_of=relation.__getitem__,
-            index_of={derived.read: self._host.paths[derived.content].index for derived in self._derived}.__getitem__,
-            graph=Held(edges, vertices, labels, lambda edge: self._tally.time_of(edge, int(edges.timestamp[edge]))),
+            relation_of=relations.numbers().__getitem__,
+            index_of=lambda read: paths[read].index,
+            graph=Held(edges, vertices, labels, lambda edge: relations.time_of(edge, edges)),
         )
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
@@ -491,17 +452,8 @@ class RunningPattern(RunningQuery):
     def rows(self) -> np.ndarray:
         return self._rows.copy()
 
-    def _counted(self) -> np.ndarray:
-        """What the relations and the host have counted, in the order of `COUNTS`."""
-        store, relations = self._host.store, self._host.relations
-        if self._paths:
-            relevant = self._tally.counted(self._reader)
-            return np.append(relevant, self._host.tuples - relevant.sum())
-        relevant = sum((store.counted(relations[content]) for content in self._held), np.zeros(len(COUNTS) - 1, np.int64))
-        return np.append(relevant, self._host.tuples - relevant.sum())
-
     def _counts(self) -> list[int]:
-        counts: list[int] = (self._counted() - self._counted_before).tolist()
+        counts: list[int] = (self._relations.counted() - self._counted_before).tolist()
         return counts
 
     def _latency(self) -> np.ndarray:
@@ -515,12 +467,7 @@ class RunningPattern(RunningQuery):
         return self._solutions.nbytes
 
     def figures(self) -> Figures:
-        counted = self._held or self._joined
-        edges = cells = sum(self._host.store.edges_held(self._host.relations[content]) for content in counted)
-        if self._paths:
-            assert self._graph is not None
-            edges = self._tally.edges_live(self._reader, self._graph.edges.label)
-            cells += sum(relation.index.live()[0] for relation in self._path_relations)
+        edges, cells = self._relations.sizes(None if self._graph is None else self._graph.edges)
         added, removed = self._rows.tolist()
         return Figures(
             counts=tuple(self._counts()),
@@ -537,19 +484,19 @@ class RunningPattern(RunningQuery):
 
     @property
     def may_overrun(self) -> bool:
-        return any(relation.index.may_overrun for relation in self._path_relations)
+        return any(relation.index.may_overrun for relation in self._relations.paths)
 
     def take_overruns(self) -> list[Overrun]:
-        return [overrun for relation in self._path_relations for overrun in relation.take_overruns(self.question.name)]
+        return [overrun for relation in self._relations.paths for overrun in relation.take_overruns(self.question.name)]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
         return budget_error(self.question, report)
 
     def set_aside(self) -> list[int]:
-        return sorted({root for relation in self._path_relations for root in relation.index.aside})
+        return sorted({root for relation in self._relations.paths for root in relation.index.aside})
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
-        return self._host.restore_root({derived.content for derived in self._derived}, root)
+        return self._host.restore_root(self._relations.of_paths, root)
 
     # --- to go on later --------------------------------------------------------------------------------------
 
@@ -558,9 +505,9 @@ class RunningPattern(RunningQuery):
             "counters": dict(zip(COUNTS, self._counts(), strict=True)),
             "rows": self._rows.tolist(),
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
-            "origin": self._origin,
+            "origin": self._relations.origin,
             "set_aside": [
-                [(name_of(root), size) for root, size in relation.index.aside.items()] for relation in self._path_relations
+                [(name_of(root), size) for root, size in relation.index.aside.items()] for relation in self._relations.paths
             ],
         }
 
@@ -571,33 +518,33 @@ class RunningPattern(RunningQuery):
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
             latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
         origin = saved["origin"].whole(0, _LARGEST_COUNT)
-        if origin != self._origin:
+        if origin != self._relations.origin:
             self._withdraw()
             self._host.know_origin(origin)
-            self._origin = origin
+            self._relations.begin_at(origin)
             self._enter()
         aside = self._read_aside(saved, id_of)
-        for relation, roots in zip(self._path_relations, aside, strict=True):
+        for relation, roots in zip(self._relations.paths, aside, strict=True):
             if not relation.is_loaded:
                 relation.index.set_aside(roots)
         load()
-        now_aside = [relation.index.aside for relation in self._path_relations]
+        now_aside = [relation.index.aside for relation in self._relations.paths]
         if any(now.keys() != roots.keys() for now, roots in zip(now_aside, aside, strict=True)):
             raise Damage("a root is set aside that meets no conflict")
-        self._counted_before = self._counted() - np.array(counts, np.int64)
+        self._counted_before = self._relations.counted() - np.array(counts, np.int64)
         self._latency_before = self._host.latency - latency
         self._rows[:] = rows
 
     def _read_aside(self, saved: Described, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
         """Of each path the roots that were set aside, with the size at which each was. Raises `Damage`."""
         if "set_aside" not in saved:
-            return [{} for _ in self._paths]
-        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len(self._paths))]
+            return [{} for _ in self._relations.paths]
+        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.paths]))]
 
     def _check(self) -> None:
         """Assert that what is counted of parts is what the relations hold. O(answers)."""
         if not self._is_direct:
-            rows = {meaning: self._rows_of_parts(meaning) for meaning in self._parts}
+            rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
 
 

@@ -161,6 +161,13 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
     )
 
 
+def connected_parts(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
+    """The atoms of each part, and behind them each condition by itself. Raises `QueryError`. O(atoms²)."""
+    distinct = _different(atoms)
+    conditions = [(atom,) for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))]
+    return [*_connected(distinct), *conditions]
+
+
 def condition_part(atom: Atom) -> Part:
     """A condition as a part without columns: its one row is there while the edge is."""
     return _part((atom,), (), None)

@@ -6,15 +6,18 @@ patterns that were taken out, the tables are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.compiled.views import view
 from rpq.patterns import tables
+from rpq.patterns.condition_graph import ConditionGraph, Needs
 from rpq.patterns.plan import Look, Part, Reach, Step, Term, Test
 from rpq.patterns.relation import RelationStore
+from rpq.patterns.seed_links import link_seeds, unlink_seeds
 from rpq.patterns.support_tables import SupportTables, Tree, can_have_supports
 from rpq.patterns.tables import IN, NONE, OUT, Plans
 
@@ -27,6 +30,11 @@ _WIDTHS = {
     "fixed": 2,
 }
 _MOST_STEPS = 33
+MANY = 1000
+"""From so many parts on seeds are found by the conditions that they need; below half of that by their relation alone.
+
+For fewer the upkeep of conditions takes longer than the seeds that they spare.
+"""
 
 
 class Work(NamedTuple):
@@ -39,13 +47,30 @@ class Work(NamedTuple):
     """Changes of its support lists."""
 
 
+class _Shape(NamedTuple):
+    """The rows of a part that do not depend on the query; steps are counted from the part's first."""
+
+    part: Part  # which stays the object that it is known by
+    seeds: np.ndarray  # (seed, SEED_FIELDS)
+    steps: np.ndarray  # (step, STEP_FIELDS)
+    fixed: list[tuple[int, int]]  # (slot, constant)
+    fixed_ranks: np.ndarray  # int64: these constants
+    constant_places: np.ndarray  # int64: where in the seeds a constant's vertex is
+    constant_ranks: np.ndarray  # int64: which one's
+
+
 class PlanTables:
     """The plans that read the relations of a store; `plans` are the arrays, which `add` and `remove` may replace."""
 
-    def __init__(self, store: RelationStore) -> None:
+    def __init__(self, store: RelationStore, *, sharing: Literal["auto", "always", "never"] = "auto") -> None:
         self.store = store
+        self.sharing = sharing
+        self.bound: dict[int, int] = {}
+        """The vertices of constants, by their numbers."""
+        self.graph = ConditionGraph(store, self.bound)
         self.plans = Plans(
             **{name: np.zeros(0, np.int64) for name in _WIDTHS},
+            conditions=self.graph.conditions,
             binding=np.zeros(tables.SLOTS, np.int32),
             frame=np.zeros(_MOST_STEPS * tables.FRAME, np.int64),
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
@@ -55,14 +80,35 @@ class PlanTables:
         self._used = dict.fromkeys(_WIDTHS, 0)
         self._supports = SupportTables(store)
         self._trees: dict[int, Tree] = {}
-        self._parts: dict[int, tuple[Part, bool]] = {}
+        self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
+        self._linked: dict[int, None] = {}  # queries whose changes are enumerated
         self._seed_atoms: dict[int, dict[int, int]] = {}  # of a query: its seeds, each with its atom
         self._work: dict[int, dict[int, tuple[int, int]]] = {}  # of a query and an atom: looks and rows that were taken
+        self._needs: dict[int, Needs] = {}  # of parts, while conditions are shared
+        self._shapes: dict[int, _Shape] = {}  # by the identity of a part
+        self._shape_of: dict[int, _Shape] = {}  # of each query
         self._garbage = 0
+        self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
+
+    def see_to_conditions(self) -> None:
+        """Let kernels have the conditions that there are, with room for all that there is. O(1) where nothing changed."""
+        self.graph.see_to_room(self._used["seed"])
+        if self.plans.conditions is not self.graph.conditions:
+            self.plans = self.plans._replace(conditions=self.graph.conditions)
+
+    def is_linked(self, query: int) -> bool:
+        """Whether changes of a query's relations are enumerated."""
+        return query in self._linked
 
     def queries(self) -> list[int]:
-        """The queries that have a part."""
-        return list(self._parts)
+        """The queries that have a part whose changes are enumerated."""
+        return list(self._linked)
+
+    def queries_at_work(self) -> set[int]:
+        """The queries whose changes are enumerated that cost anything since they were asked last. O(seeds), in one pass."""
+        rows = self.plans.seed[: self._used["seed"] * tables.SEED_FIELDS].reshape(-1, tables.SEED_FIELDS)
+        busy = (rows[:, tables.LOOKED] != 0) | (rows[:, tables.WRITTEN] != 0)
+        return {query for query in np.unique(rows[busy, tables.QUERY]).tolist() if query in self._linked}
 
     def take_work(self, query: int) -> Work:
         """What a query cost since it was asked last. O(its atoms, and seeds of the relations that it reads)."""
@@ -93,44 +139,147 @@ class PlanTables:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(array.nbytes for array in self.plans)
+        return sum(array.nbytes for array in self.plans if isinstance(array, np.ndarray)) + self.graph.nbytes
 
     def cheapest_seed(self, query: int) -> tuple[int, int]:
         """The seed of a query with the fewest edges in its relation, and that relation."""
         held = self.store.relations.relation.reshape(-1, tables.RELATION_FIELDS)[:, tables.EDGES_HELD]
-        part, _ = self._parts[query]
+        part = self._parts[query][0]
         relation = min((part.atoms[seed.atom].relation for seed in part.seeds), key=held.__getitem__)
-        seed = int(self.store.relations.relation[relation * tables.RELATION_FIELDS + tables.SEED])
-        while self.plans.seed[seed * tables.SEED_FIELDS + tables.QUERY] != query:
-            seed = int(self.plans.seed[seed * tables.SEED_FIELDS + tables.NEXT_SEED])
-        return seed, relation
+        seeds = self._seed_atoms[query].items()
+        return next(seed for seed, atom in seeds if part.atoms[atom].relation == relation), relation
+
+    def narrowest_seed(self, query: int) -> tuple[int, int, int, int] | None:
+        """A seed of a query, its relation, and a side, with the first record of where the node holds that it needs there.
+
+        None where no seed needs one at a side whose lists are kept.
+        """
+        if query not in self._needs or self.graph.is_stale:
+            return None
+        atoms, ends = self._parts[query][0].atoms, self._needs[query].ends
+        found = None
+        for (seed, atom), needed in zip(self._seed_atoms[query].items(), ends, strict=True):
+            relation = atoms[atom].relation
+            for side, node in enumerate(needed):
+                if node and self.store.header(relation, side)[0] != NONE:
+                    found = seed, relation, side, self.graph.first_held(node)
+                    if self.graph.is_constant(node):
+                        return found
+        return found
 
     def columns(self, query: int) -> tuple[str, ...]:
         """The columns of a query's rows."""
         return self._parts[query][0].columns
 
-    def add(self, query: int, part: Part, *, explicit: bool) -> None:
-        """Let changes of a part's relations be enumerated, as rows of a query; `explicit`: what leaves by expiry as well.
+    def bind(self, constant: int, vertex: int | None) -> None:
+        """Let a constant, by its number, be this vertex from now on, or none; what has it is to be linked anew."""
+        if vertex is None:
+            self.bound.pop(constant, None)
+        else:
+            self.bound[constant] = vertex
+            self.store.have_vertices(vertex + 1)
+        self.graph.bind(constant)
 
-        O(its plan), and the edges of a relation one of whose sides was not kept so far.
+    def add(
+        self,
+        query: int,
+        part: Part,
+        *,
+        explicit: bool,
+        constants: tuple[int, ...] | None = None,
+        is_linked: bool = True,
+    ) -> None:
+        """Have the plan of a part, as rows of a query; `explicit`: what leaves by expiry as well.
+
+        `constants` has the vertices of the part's constants, or their numbers (below -1), where these are ranks. Its changes
+        are enumerated once it is linked. O(its plan), and the edges of a relation one of whose sides was not kept so far.
         """
         if query in self._parts:
             raise ValueError(f"query {query} has a part already")
         # A constant need not be a vertex of any edge so far.
-        self.store.have_vertices(max((term + 1 for term in part.slots if not isinstance(term, str)), default=0))
+        ranks = (term for term in part.slots if not isinstance(term, str))
+        self.store.have_vertices(max((self._vertex(term, constants) + 1 for term in ranks), default=0))
         for relation, forward in sorted(part.sides()):
             self.store.keep_side(relation, OUT if forward else IN)
-        self._parts[query] = part, explicit
+        self._parts[query] = part, explicit, constants
         self._work[query] = {seed.atom: (0, 0) for seed in part.seeds}
-        self._write(query, part, explicit)
+        if self.graph.is_on:
+            self._needs[query] = self.graph.add(part, constants)
+        if is_linked:
+            self._linked[query] = None
+        self._write(query)
+        self._choose_sharing()
 
     def remove(self, query: int) -> None:
         """Forget a query. O(seeds of the relations that it reads)."""
         if query in self._trees:
             self._supports.remove(self._trees.pop(query))
-        part, _ = self._parts.pop(query)
-        self._take_out(query, part)
-        del self._work[query], self._seed_atoms[query]
+        self._take_out(query, self._parts.pop(query)[0])
+        self._linked.pop(query, None)
+        del self._work[query], self._seed_atoms[query], self._shape_of[query]
+        if self.graph.is_on:
+            self.graph.release(self._needs.pop(query))
+        self._choose_sharing()
+
+    def link(self, query: int) -> None:
+        """Enumerate changes of a query's relations from now on; all its constants are vertices. O(its seeds)."""
+        constants = self._parts[query][2]
+        if constants:
+            shape, first = self._shape_of[query], next(iter(self._seed_atoms[query]))
+            vertices = np.array([self._vertex(rank, constants) for rank in range(len(constants))], np.int64)
+            self.plans.seed[first * tables.SEED_FIELDS + shape.constant_places] = vertices[shape.constant_ranks]
+            begin = 2 * int(self.plans.seed[first * tables.SEED_FIELDS + tables.FIXED])
+            self.plans.fixed[begin + 1 :: 2][: len(shape.fixed_ranks)] = vertices[shape.fixed_ranks]
+        self._linked[query] = None
+        self._call(link_seeds, query)
+
+    def unlink(self, query: int) -> None:
+        """Enumerate them no more. O(its seeds)."""
+        del self._linked[query]
+        self._call(unlink_seeds, query)
+
+    def _call(self, kernel: Callable[..., None], query: int) -> None:
+        """Let a kernel have the seeds of a query, which stand side by side."""
+        seeds = self._seed_atoms[query]
+        self.graph.make_room_for(len(seeds))
+        if self.plans.conditions is not self.graph.conditions:
+            self.plans = self.plans._replace(conditions=self.graph.conditions)
+        held = self.store.relations, self.plans
+        if held[0] is not self._views[0] or held[1] is not self._views[1]:
+            self._views = (*held, view(held[0]), view(held[1]))
+        first = next(iter(seeds))
+        kernel(*self._views[2:], first, first + len(seeds))
+
+    def _vertex(self, term: int, constants: tuple[int, ...] | None) -> int:
+        """The vertex of a constant, as far as it has one."""
+        vertex = term if constants is None else constants[term]
+        return vertex if vertex >= 0 else self.bound.get(vertex, NONE)
+
+    def _choose_sharing(self) -> None:
+        """Share conditions where there are many parts, or none."""
+        few = MANY // 2 if self.graph.is_on else MANY
+        wanted = self.sharing == "always" or (self.sharing == "auto" and len(self._parts) >= few)
+        if wanted == self.graph.is_on:
+            return
+        if self.graph.is_on:
+            self.graph.unlink_all()
+            while self._needs:
+                self.graph.release(self._needs.popitem()[1])
+        self.graph.turn(wanted)
+        if wanted:
+            self._needs = {query: self.graph.add(part, ids) for query, (part, _, ids) in self._parts.items()}
+        self._write_all()
+
+    def shared_conditions(self, query: int) -> tuple[int, int]:
+        """How many conditions a query needs, and how many of these others need or build on as well. O(its atoms²)."""
+        nodes = self._needs[query].nodes if query in self._needs else []
+        own = {node: nodes.count(node) for node in nodes}
+        mine = {node: count + self.graph.parents_of(node, own) for node, count in own.items()}
+        return len(own), sum(self.graph.users(node) > count for node, count in mine.items())
+
+    def has_no_solution(self, query: int) -> bool:
+        """Whether conditions tell that a query has no solution now. O(its atoms)."""
+        return query in self._needs and self.graph.holds_nowhere(self._needs[query])
 
     def has_supports(self, query: int) -> bool:
         """Whether support lists are kept for a query."""
@@ -141,7 +290,8 @@ class PlanTables:
 
         O(its atoms × (edges + vertices)) where it changes. A pattern of one atom, or too large a one, has none.
         """
-        part, explicit = self._parts[query]
+        held = self._parts[query]
+        part = held[0]
         if keep == (query in self._trees):
             return True
         if not can_have_supports(part):
@@ -152,39 +302,35 @@ class PlanTables:
             self._supports.remove(self._trees.pop(query))
         del self._parts[query]
         self._take_out(query, part)
-        self._parts[query] = part, explicit
-        self._write(query, part, explicit)
+        self._parts[query] = held
+        self._write(query)
         return True
 
     def _take_out(self, query: int, part: Part) -> None:
-        for relation in {atom.relation for atom in part.atoms}:
-            self._unchain(relation, query)
+        if query in self._linked:
+            self._call(unlink_seeds, query)
         self._garbage += len(part.seeds)
         self._take_counts(query)
         self._seed_atoms[query] = {}
         if self._garbage * 2 > self._used["seed"]:
-            self._used = dict.fromkeys(_WIDTHS, 0)
-            self._garbage = 0
-            self.store.relations.relation[tables.SEED :: tables.RELATION_FIELDS] = NONE
-            for held in self._parts:
-                self._take_counts(held)
-            for held, (kept, explicit) in self._parts.items():
-                self._write(held, kept, explicit)
+            self._write_all()
 
-    def _unchain(self, relation: int, query: int) -> None:
-        """Take the seeds of a query out of the chain of a relation."""
-        seeds = self.plans.seed
-        array, place = self.store.relations.relation, relation * tables.RELATION_FIELDS + tables.SEED
-        while (seed := int(array[place])) != NONE:
-            base = seed * tables.SEED_FIELDS
-            if seeds[base + tables.QUERY] == query:
-                array[place] = seeds[base + tables.NEXT_SEED]
-            else:
-                array, place = seeds, base + tables.NEXT_SEED
+    def _write_all(self) -> None:
+        """Make the tables anew."""
+        for held in self._parts:
+            self._take_counts(held)
+        self._used = dict.fromkeys(_WIDTHS, 0)
+        self._shapes.clear()
+        self._garbage = 0
+        self.store.relations.relation[tables.SEED :: tables.RELATION_FIELDS] = NONE
+        if self.graph.is_on:
+            self.graph.unlink_all()
+        for held in self._parts:
+            self._write(held)
 
     # --- written -------------------------------------------------------------------------------------------------
 
-    def _append(self, name: str, rows: Sequence[Sequence[int]]) -> tuple[int, int]:
+    def _append(self, name: str, rows: Sequence[Sequence[int]] | np.ndarray) -> tuple[int, int]:
         """Add rows to a table; the first, and the one behind the last."""
         width, used = _WIDTHS[name], self._used[name]
         array: np.ndarray = getattr(self.plans, name)
@@ -193,43 +339,73 @@ class PlanTables:
             longer = np.zeros(max(2 * len(array), end * width), np.int64)
             longer[: used * width] = array[: used * width]
             array = longer
-            self.plans = self.plans._replace(**{name: array})
-        if rows:
+            self.plans = self.plans._replace(**{name: array})  # type: ignore[arg-type]
+        if len(rows):
             array[used * width : end * width] = np.array(rows, np.int64).reshape(-1)
         self._used[name] = end
         return used, end
 
-    def _write(self, query: int, part: Part, explicit: bool) -> None:
+    def _write(self, query: int) -> None:
+        part, explicit, constants = self._parts[query]
+        shape = self._shape_of[query] = self._shape(query, part)
+        needs = self._needs.get(query)
+        steps = shape.steps.copy()
+        if needs is not None and len(steps):
+            steps[:, tables.CONDITION] = [node for nodes in needs.steps for node in nodes]
+            steps[:, tables.PLAIN] &= steps[:, tables.CONDITION] == 0
+        first_step, _ = self._append("step", steps)
+        fixed = self._append("fixed", [(slot, self._vertex(term, constants)) for slot, term in shape.fixed])
+        seeds = shape.seeds.copy()
+        seeds[:, tables.QUERY] = query
+        seeds[:, tables.EXPLICIT] = int(explicit)
+        seeds[:, [tables.STEPS, tables.STEPS_END]] += first_step
+        seeds[:, [tables.FIXED, tables.FIXED_END]] = fixed
+        for place, term in zip(shape.constant_places.tolist(), shape.constant_ranks.tolist(), strict=True):
+            seeds.reshape(-1)[place] = self._vertex(term, constants)
+        if needs is not None:
+            seeds[:, [tables.NEEDS_SOURCE, tables.NEEDS_TARGET]] = needs.ends
+        first, _ = self._append("seed", seeds)
+        self._seed_atoms[query] = {first + number: seed.atom for number, seed in enumerate(part.seeds)}
+        if query in self._linked:
+            self._call(link_seeds, query)
+
+    def _shape(self, query: int, part: Part) -> _Shape:
+        """What the rows of all parts have that are one object, written where it is not yet; with support lists its own."""
+        if query not in self._trees and (known := self._shapes.get(id(part))) is not None:
+            return known
         slot = {term: number for number, term in enumerate(part.slots)}
-        atoms: dict[int, int] = {}
-        self._seed_atoms[query] = atoms
-        fixed = self._append("fixed", [(slot[t], t) for t in part.slots if not isinstance(t, str)])
-        relation_fields = self.store.relations.relation
-        # The last seed first: chains are extended at their heads.
-        for seed in reversed(part.seeds):
-            atom = part.atoms[seed.atom]
-            chain = atom.relation * tables.RELATION_FIELDS + tables.SEED
-            source, target = atom.source, atom.target
-            tests = self._append("test", _tests(part, slot, seed.tests, seed.differ))
-            tree = self._trees.get(query)
+        tree = self._trees.get(query)
+        seeds: list[list[int]] = []
+        all_steps: list[list[int]] = []
+        for seed in part.seeds:
+            source, _, target = part.atoms[seed.atom]
             ends = [term for term in dict.fromkeys((source, target)) if isinstance(term, str)]
-            looks = self._append("look", self._looks(slot, seed.looks, tree, ends, but=seed.atom))
-            steps = self._append("step", [self._step(part, slot, step, tree) for step in seed.steps])
+            steps = [self._step(part, slot, step, tree) for step in seed.steps]
             row = [0] * tables.SEED_FIELDS
-            row[tables.NEXT_SEED] = int(relation_fields[chain])
-            row[tables.QUERY] = query
             row[tables.FROM], row[tables.TO] = slot[source], slot[target]
-            row[tables.IS_FROM] = NONE if isinstance(source, str) else source
-            row[tables.IS_TO] = NONE if isinstance(target, str) else target
+            row[tables.IS_FROM] = row[tables.IS_TO] = NONE
             row[tables.SAME] = int(source == target)
-            row[tables.TESTS], row[tables.TESTS_END] = tests
-            row[tables.STEPS], row[tables.STEPS_END] = steps
-            row[tables.LOOKS], row[tables.LOOKS_END] = looks
-            row[tables.FIXED], row[tables.FIXED_END] = fixed
+            row[tables.TESTS], row[tables.TESTS_END] = self._append("test", _tests(part, slot, seed.tests, seed.differ))
+            row[tables.STEPS], row[tables.STEPS_END] = len(all_steps), len(all_steps) + len(steps)
+            looks = self._looks(slot, seed.looks, tree, ends, but=seed.atom)
+            row[tables.LOOKS], row[tables.LOOKS_END] = self._append("look", looks)
             row[tables.COLUMNS] = len(part.columns)
-            row[tables.EXPLICIT] = int(explicit)
-            relation_fields[chain], _ = self._append("seed", [row])
-            atoms[int(relation_fields[chain])] = seed.atom
+            row[tables.SEED_RELATION] = part.atoms[seed.atom].relation
+            row[tables.PREVIOUS_SEED] = row[tables.ALIKE] = row[tables.ALIKE_BEFORE] = NONE
+            seeds.append(row)
+            all_steps += steps
+        fixed = [(slot[term], term) for term in part.slots if not isinstance(term, str)]
+        shape = _Shape(
+            part,
+            np.array(seeds, np.int64),
+            np.array(all_steps, np.int64).reshape(-1, tables.STEP_FIELDS),
+            fixed,
+            np.array([rank for _, rank in fixed], np.int64),
+            *_places_of_constants(part),
+        )
+        if tree is None:
+            self._shapes[id(part)] = shape
+        return shape
 
     def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> list[int]:
         # What a support list proposes is supported; what another list does is to be looked at.
@@ -288,6 +464,18 @@ class PlanTables:
                 for word, asked in tree.bits(variable, but=but).items():
                     ask(variable, word, asked)
         return [(*place, asked) for place, asked in bits.items()]
+
+
+def _places_of_constants(part: Part) -> tuple[np.ndarray, np.ndarray]:
+    """Where in the seeds of a part vertices of constants are asked for, and of which constants."""
+    found = [
+        (number * tables.SEED_FIELDS + field, term)
+        for number, seed in enumerate(part.seeds)
+        for field, term in zip((tables.IS_FROM, tables.IS_TO), part.atoms[seed.atom][::2], strict=True)
+        if not isinstance(term, str)
+    ]
+    places, ranks = np.array(found, np.int64).reshape(-1, 2).T
+    return np.ascontiguousarray(places), np.ascontiguousarray(ranks)
 
 
 def _tests(

@@ -54,6 +54,8 @@ class RelationStore:
             support_stack=np.zeros(_MOST_FRAMES * tables.SUPPORT_FRAME, np.int64),
             state=state,
         )
+        self.fills = 0
+        """How often edges came to a relation otherwise than one by one, in the order of the stream."""
         self._note_capacities()
 
     def _note_capacities(self) -> None:
@@ -151,12 +153,14 @@ class RelationStore:
         self, relation: int, source: np.ndarray, target: np.ndarray, time: np.ndarray, expires: np.ndarray
     ) -> None:
         """Enter edges into an empty relation, with the slides at which they expire; nothing is enumerated."""
+        self.fills += 1
         at = np.zeros(1, np.int64)
         while (code := enter_edges(view(self.relations), relation, source, target, time, expires, at)) != tables.DONE:
             self.grow(code)
 
     def enter_static(self, relation: int, source: np.ndarray, target: np.ndarray) -> None:
         """Let edges stay in a relation whether its window holds them or not; nothing is enumerated."""
+        self.fills += 1
         at = np.zeros(1, np.int64)
         while (code := enter_static(view(self.relations), relation, source, target, at)) != tables.DONE:
             self.grow(code)

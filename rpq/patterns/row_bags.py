@@ -10,9 +10,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.arrays.hashing import clear, first_candidate, id_at, mixed, new_table, next_candidate, put, put_new, table_size
+from rpq.arrays.hashing import (
+    clear,
+    first_candidate,
+    home_of,
+    id_at,
+    mixed,
+    new_table,
+    next_candidate,
+    put,
+    put_new,
+    table_size,
+)
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import view
 
 # Fields of `Bags.fields`.
@@ -143,6 +155,26 @@ def _is_row(bags, entry, bag, rows, at, width):
     while i < width and bags.rows[held + i] == rows[at + i]:
         i += 1
     return i == width
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def prefetch_place(bags, bag, rows, at):
+    """Ask for the place of a row in the table."""
+    h = _hash(bag, rows, at, np.int64(bags.width[bag]))
+    prefetch_at(bags.table, home_of(bags.fields[TABLE], h))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def prefetch_entry(bags, bag, rows, at):
+    """Ask for the entry that lies at that place, most often that of the row; its number, or -1."""
+    h = _hash(bag, rows, at, np.int64(bags.width[bag]))
+    entry = id_at(bags.table, home_of(bags.fields[TABLE], h))
+    if entry >= 0:
+        prefetch_at(bags.rows, entry * bags.fields[STRIDE])
+        prefetch_at(bags.bag, entry)
+        prefetch_at(bags.counts, entry)
+        prefetch_at(bags.before, entry)
+    return entry
 
 
 @njit(cache=True, nogil=True)

@@ -85,4 +85,5 @@ def _meaning(
         supports=[why_no_supports(part) or host.why_supports(number) for number, part in joined],
         work=lambda place, atom: host.tables.work_of(joined[place][0])[atom],
     )
-    return replace(found, waits_for=waits)
+    shown = [replace(part, sharing=host.sharing_of(joined[place][0])) for place, part in enumerate(found.parts)]
+    return replace(found, waits_for=waits, parts=tuple(shown))

@@ -1,8 +1,8 @@
 """The relations of all patterns of an engine, by what they hold: atoms that read the same share one.
 
-A relation is the edges of one label under one window. What it holds follows from these, but for queries that began with
-an empty window in mid-stream: those of one such *origin* share relations of their own. Where paths are simple no atom
-joins a vertex with itself: such atoms read a relation without loops.
+A relation is the edges of one label under one window, of the merged stream or of a named one. What it holds follows from
+these, but for queries that began with an empty window in mid-stream: those of one such *origin* share relations of their
+own. Where paths are simple no atom joins a vertex with itself: such atoms read a relation without loops.
 
 A label has an id while the engine knows it; the relation stays when the id goes, which it does when there is no edge.
 """
@@ -17,6 +17,7 @@ import numpy as np
 
 from rpq.patterns.relation import RelationStore
 from rpq.queries.label_set import LabelSet
+from rpq.stream.stream_labels import LabelName, StreamLabel, name_in, text_of
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
 
@@ -30,12 +31,21 @@ class Content(NamedTuple):
     origin: int = 0
     """0: all that its window does; others: what came since some query began with an empty one."""
     loopless: bool = False
+    stream: str | None = None
+    """None: the merged one, in which the names of streams play no part."""
+    without_static: bool = False
+    """It is read without the static edges: a named window."""
+
+    @property
+    def name(self) -> LabelName:
+        """What its label is called in its stream."""
+        return name_in(self.label, self.stream)
 
     @property
     def extent(self) -> Hashable:
         """What tells its window in the store from others: relations of one extent share one."""
         # Count windows differ by what they number, and since when; each relation of a label has its own.
-        return self.window if self.numbered is None else (self.window, self.numbered, self.origin, self.loopless)
+        return self.window if self.numbered is None else self._replace(label="")
 
 
 class SharedRelations:
@@ -49,11 +59,11 @@ class SharedRelations:
         self._with_static: set[Content] = set()
         self._idle: list[int] = []
         self._idle_windows: list[int] = []
-        self._label_ids: dict[str, int] = {}
-        self._label_names: dict[int, str] = {}
+        self._label_ids: dict[LabelName, int] = {}
+        self._label_names: dict[int, LabelName] = {}
         self._label_room = 0
-        self._read: Counter[str] = Counter()  # labels, by relations that read them
-        self._numbered: dict[int, LabelSet] = {}  # count windows, by their number in the store
+        self._read: Counter[LabelName] = Counter()  # labels, by relations that read them
+        self._numbered: dict[int, Content] = {}  # count windows, by their number in the store: one that they are of
 
     def __getitem__(self, content: Content) -> int:
         return self._numbers[content]
@@ -72,7 +82,7 @@ class SharedRelations:
         else:
             number = self.store.add_relation(window, loopless=content.loopless)
         self._numbers[content] = number
-        self._read[content.label] += 1
+        self._read[content.name] += 1
         self._tell_readers()
 
     def release(self, content: Content) -> None:
@@ -83,9 +93,9 @@ class SharedRelations:
         del self._users[content]
         number = self._numbers.pop(content)
         self._with_static.discard(content)
-        self._read[content.label] -= 1
-        if not self._read[content.label]:
-            del self._read[content.label]
+        self._read[content.name] -= 1
+        if not self._read[content.name]:
+            del self._read[content.name]
         self.store.empty_relation(number)
         self._idle.append(number)
         extent = content.extent
@@ -107,7 +117,7 @@ class SharedRelations:
                 number = self.store.add_window(kind, size=size, slide=slide)
             self._windows[extent] = number
             if content.numbered is not None:
-                self._numbered[number] = content.numbered
+                self._numbered[number] = content
         return self._windows[extent]
 
     def enter_static(self, content: Content, source: np.ndarray, target: np.ndarray) -> None:
@@ -124,16 +134,16 @@ class SharedRelations:
 
     # --- labels ----------------------------------------------------------------------------------------------
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Take in label ids with their names. O(labels given), amortised."""
         changed = False
         for number, name in zip(labels.tolist(), names, strict=True):
             old = self._label_names.get(number, name)
             if old != name and self._label_ids.get(old) == number:
                 del self._label_ids[old]
-                changed |= old in self._read or bool(self._numbered)
+                changed |= self._is_read(old) or bool(self._numbered)
             self._label_names[number] = name
-            is_told = name in self._read or any(labels.has(name) for labels in self._numbered.values())
+            is_told = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
             changed |= is_told and self._label_ids.get(name) != number
             self._label_ids[name] = number
             if number >= self._label_room:
@@ -142,25 +152,38 @@ class SharedRelations:
         if changed:
             self._tell_readers()
 
-    def labels(self) -> tuple[np.ndarray, list[str]]:
+    def _is_read(self, name: LabelName) -> bool:
+        """Whether a tuple with a label, as it is called in its stream, belongs to any relation."""
+        return name in self._read or text_of(name) in self._read
+
+    def labels(self) -> tuple[np.ndarray, list[LabelName]]:
         """The label ids that there are, and their names."""
         return np.array([*self._label_names], np.int64), [*self._label_names.values()]
 
-    def label_id(self, label: str) -> int:
+    def label_id(self, label: LabelName) -> int:
         """The id of a label, -1 if it has none."""
         return self._label_ids.get(label, -1)
 
     def _tell_readers(self) -> None:
+        """Let the store know which relations a tuple belongs to, by its label; one of a named stream to both kinds."""
         readers: list[list[int]] = [[] for _ in range(self._label_room)]
+        by_name: dict[LabelName, list[int]] = {}
         for content, number in self._numbers.items():
-            if content.label in self._label_ids:
-                readers[self._label_ids[content.label]].append(number)
+            by_name.setdefault(content.name, []).append(number)
         numbering: list[list[int]] = [[] for _ in range(self._label_room)]
-        for window, labels in self._numbered.items():
-            for name, number in self._label_ids.items():
-                if labels.has(name):
-                    numbering[number].append(window)
+        for name, label in self._label_ids.items():
+            readers[label] += by_name.get(text_of(name), [])
+            if isinstance(name, StreamLabel):
+                readers[label] += by_name.get(name, [])
+            numbering[label] += [window for window, content in self._numbered.items() if _numbers(content, name)]
         self.store.read_labels(readers, numbering)
+
+
+def _numbers(content: Content, name: LabelName) -> bool:
+    """Whether the count window of a relation numbers inserts with a label, as it is called in the stream of the tuple."""
+    assert content.numbered is not None
+    is_of_stream = content.stream is None or (isinstance(name, StreamLabel) and name.stream == content.stream)
+    return is_of_stream and content.numbered.has(text_of(name))
 
 
 def _measures(window: AnyWindow) -> tuple[Literal["time", "count", "unbounded"], int, int]:

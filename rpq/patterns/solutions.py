@@ -24,6 +24,10 @@ from rpq.patterns.delivered import PartRows
 from rpq.patterns.pattern_host import Place
 from rpq.patterns.products import Products, Told
 from rpq.patterns.row_bags import RowBags, add_all, empty
+from rpq.patterns.waiting_rows import MOST, WaitingRows
+
+_ready: dict[Any, Any] = {}
+"""Kernels as they are called; the types of what they are given are the same for all queries."""
 
 
 class Solutions:
@@ -40,12 +44,13 @@ class Solutions:
         self._distinct = distinct
         self._differ = differ
         self._held: RowBags | None = None
-        self._ready: dict[Any, Any] = {}
+        self._waiting: WaitingRows | None = None  # the rows of the only meaning, while one of its parts has none
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return 0 if self._held is None else self._held.nbytes
+        waiting = 0 if self._waiting is None else self._waiting.nbytes
+        return waiting if self._held is None else self._held.nbytes
 
     @property
     def _bags(self) -> RowBags:
@@ -88,6 +93,15 @@ class Solutions:
         of no use but to tell `answers` that there are so many, and for `clear`.
         """
         self.drop(meaning)
+        if self._held is None and self._meanings == 1 and not all(map(len, rows)) and sum(map(len, rows)) <= MOST:
+            self._waiting = WaitingRows(columns, rows)
+            return
+        self._put(meaning, columns, rows, most)
+
+    def _put(
+        self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], most: int | None = None
+    ) -> None:
+        self._waiting = None
         self._have_parts(columns)
         self._products.parts[meaning] = len(columns)
         for part, some in enumerate(rows[:-1]):
@@ -99,12 +113,14 @@ class Solutions:
 
     def clear(self) -> None:
         """Have no meaning any more. O(1)."""
+        self._waiting = None
         if self._held is not None:
             self._held = None
             self._products.parts[:] = 0
 
     def drop(self, meaning: int) -> None:
         """Have it no more."""
+        self._waiting = None
         if self._held is None or not self._products.parts[meaning]:
             return
         if np.count_nonzero(self._products.parts) == 1:
@@ -128,6 +144,13 @@ class Solutions:
         silence. With `most` all rows of an event are of one sign: of one with more solutions only some more than that
         are told, and nothing behind it; what is held is of no use any more then. O(rows + solutions).
         """
+        if self._waiting is not None:
+            if self._waiting.still_wait(found):
+                self._waiting.take(found)
+                if self._waiting.are_many:
+                    self._wait_no_more()
+                return self._nothing
+            self._wait_no_more()
         runs, begin = [], 0
         for (meaning, part), (changed, values) in found.items():
             rows = changed[:, tables.RUN_ROWS]
@@ -148,6 +171,15 @@ class Solutions:
         told = self._change(table, values, tells=True, explicit=explicit)
         rows = told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
         return rows, told.events.reshape(-1, products.EVENT)[: state[products.EVENTS_TOLD]]
+
+    @property
+    def _nothing(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((0, len(self._select)), np.int32), np.zeros((0, products.EVENT), np.int64)
+
+    def _wait_no_more(self) -> None:
+        """Have the rows that waited in bags."""
+        if self._waiting is not None:
+            self._put(0, self._waiting.columns, self._waiting.rows())
 
     def _change_silently(
         self, meaning: int, part: int, rows: np.ndarray, sign: int, *, most: int | None = None
@@ -200,9 +232,9 @@ class Solutions:
     def _call(self, kernel: Any, *arguments: Any) -> Any:
         own = (self._bags.view,) if kernel in (add_all, empty) else (self._bags.view, self._products_view)
         given = [view(argument) if isinstance(argument, Told) else argument for argument in arguments]
-        ready = self._ready.get(kernel)
+        ready = _ready.get(kernel)
         if ready is None:
-            ready = self._ready[kernel] = bound(kernel, *own, *given)
+            ready = _ready[kernel] = bound(kernel, *own, *given)
         return ready(*own, *given)
 
     def check(self, columns: Mapping[int, Sequence[Sequence[str]]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
@@ -216,6 +248,11 @@ class Solutions:
         )
         for meaning, parts in rows.items():
             again.put(meaning, columns[meaning], parts)
+        if self._waiting is not None:
+            assert self._waiting == WaitingRows(columns[0], rows[0]), "other rows wait than there are"
+            assert not all(map(len, rows[0])), "rows wait though no part is without"
+            return
+        again._wait_no_more()
         assert (self._held is None) == (again._held is None), "a meaning was forgotten"
         if self._held is not None:
             self._held.check()

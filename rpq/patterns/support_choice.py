@@ -52,16 +52,18 @@ class SupportChoice:
         self._next = 0
 
     def review(self) -> None:
-        """Give support lists to queries that need them, and take them from others. O(1), and O(queries) once a period."""
+        """Give support lists to queries that need them, and take them from others.
+
+        O(1), and once a period O(queries that ever cost anything).
+        """
         changes = self._changes()
         if changes < self._next:
             return
         held = self.tables.store.relations.state
         period = max(SHORTEST, int(held[tables.LIVE] + held[tables.VERTICES]) // 4)
         self._next = changes + period
-        queries = self.tables.queries()
-        self._records = {query: record for query, record in self._records.items() if query in queries}
-        for query in queries:
+        self._records = {query: record for query, record in self._records.items() if self.tables.is_linked(query)}
+        for query in sorted({*self._records} | self.tables.queries_at_work()):
             record = self._records.setdefault(query, _Record(changes - period))
             self._decide(query, record, changes - record.changes)
             record.changes = changes
@@ -73,8 +75,8 @@ class SupportChoice:
 
     def why(self, query: int) -> str:
         """Whether a query has support lists, and why."""
-        record = self._records.get(query)
-        if record is None or record.measured is None or self._changes() < SHORTEST:
+        record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # one that has done nothing has none
+        if record.measured is None or self._changes() < SHORTEST:
             return f"not yet: it is judged after {SHORTEST:,} changes of edges or more"
         looks, rows, entries = record.measured
         cost = f"{looks:,.1f} values looked at and {rows:,.1f} rows a change"

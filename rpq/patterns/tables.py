@@ -38,12 +38,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.patterns.condition_tables import Conditions
+
 # What a kernel returns: finished, or what Python must do before it goes on.
 DONE = 0
 NEED_EDGES = 1
 NEED_ARENA = 2
 NEED_TABLE = 3
 NEED_OUTPUT = 4
+NEED_CONDITIONS = 5
 
 LOW = (1 << 32) - 1
 BITS = 62
@@ -163,7 +166,14 @@ COLUMNS = 15  # the first slots are the columns of a row
 EXPLICIT = 16  # 1: expiry is reported
 LOOKED = 17  # values looked at that were no rows by themselves, so far
 WRITTEN = 18  # rows, so far
-SEED_FIELDS = 19
+PREVIOUS_SEED = 19  # in the chain of the relation
+ALIKE = 20  # the next seed that needs the same conditions; -1 none
+ALIKE_BEFORE = 21
+SEED_ENTRY = 22  # of the conditions
+SEED_RELATION = 23
+NEEDS_SOURCE = 24  # the node that must hold at the source
+NEEDS_TARGET = 25
+SEED_FIELDS = 26
 
 # Fields of `Plans.step`.
 BINDS = 0
@@ -176,7 +186,8 @@ MORE_END = 6
 PROBES = 7  # tests, in `test`
 PROBES_END = 8
 PLAIN = 9  # 1: whatever the one list holds is a value
-STEP_FIELDS = 10
+CONDITION = 10  # a node that holds at every value; 0 always does
+STEP_FIELDS = 11
 
 # Fields of `Plans.reach`: an atom with one bound end.
 REACH_RELATION = 0
@@ -222,7 +233,7 @@ ABSENT = 12
 LATE = 13
 EXPIRED = 14
 STAGE = 15  # how far an insert has come in a count window
-ENTERING = 16  # 1: support lists are being changed for an edge that came
+ENTERING = 16  # for an edge that came there are to be changed, + 1: support lists, + 2: conditions
 AT_ANSWER = 17  # the edge that is next when all answers are enumerated
 CHANGE = 18  # derived changes: the event that is next
 CHANGES = 19  # how many events there are
@@ -231,7 +242,8 @@ CHANGE_PAIR = 21  # which of its pairs is next
 DERIVING = 22  # 1: the changing edge is one of these pairs
 STARTED = 23  # the cycle counter when the current tuple began; 0 it has not, or no relation reads it
 TIMED = 24  # tuples of which `Changes.spent` tells how long they took already
-PLAN_STATE = 25
+ANSWER_PLACE = 25  # of the edge that is next in the list of the vertex of record AT_ANSWER
+PLAN_STATE = 26
 
 # Values of `Plans.state[PHASE]`.
 CROSSING, EVICTING, LEAVING, CHANGING = range(4)
@@ -292,6 +304,7 @@ class Plans(NamedTuple):
     binding: np.ndarray  # int32[SLOTS]: the vertex a slot is bound to
     frame: np.ndarray  # int64, FRAME a step of the current seed
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples that some relation reads, by the ticks that they took
+    conditions: Conditions  # shared by all plans
     state: np.ndarray  # int64[PLAN_STATE]
 
 

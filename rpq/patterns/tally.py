@@ -83,6 +83,10 @@ class Tally:
         """Whether there are readers."""
         return bool(self._readers)
 
+    def has(self, reader: Hashable) -> bool:
+        """Whether it counts for a set of labels."""
+        return reader in self._users
+
     def take(self, reader: Hashable) -> None:
         """Let a set of labels be counted for one query more; `read` says which they are."""
         self._users[reader] += 1

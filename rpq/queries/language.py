@@ -1,8 +1,8 @@
 """Which notation the text of a query is in, and which options go with it.
 
-What parses as a path expression is one (`select` is a label); else what begins with a keyword of SPARQL is SPARQL; else
-what has a `?` before a letter, `_:`, or a dot before a blank in it is a pattern. Anything else is a path expression that
-is not understood.
+What parses as a path expression is one (`select` is a label); else what begins with a keyword of SPARQL, perhaps after
+comments (`# …`), is SPARQL; else what has a `?` before a letter, `_:`, or a dot before a blank in it is a pattern. Anything
+else is a path expression that is not understood.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ OF_PATTERNS = ("select", "distinct", "matching", "report")
 OF_PATHS = ("sources", "targets")
 """Options that patterns do not have."""
 
-_SPARQL = re.compile(r"\s*(?:base|prefix|select|ask|construct|describe|register)(?=[\s{<*]|$)", re.IGNORECASE)
+OF_TEXTS = ("select", "distinct", "matching")
+"""Options whose place in SPARQL is the text."""
+
+_SPARQL = re.compile(
+    r"(?:\s|#[^\r\n]*[\r\n])*(?:base|prefix|select|ask|construct|describe|register)(?=[\s{<*]|$)", re.IGNORECASE
+)
 
 
 class Unfit(NamedTuple):
@@ -37,7 +42,7 @@ class Unfit(NamedTuple):
 def language_of(text: str) -> Language:
     """The notation of a text. O(length).
 
-    >>> [language_of(text) for text in ("a2q/c2a*", "?x a2q ?y . ?y c2q ?z", "ASK { ?x <a2q> ?y }", "select")]
+    >>> [language_of(text) for text in ("a2q/c2a*", "?x a2q ?y . ?y c2q ?z", "# why\\nASK { ?x <a2q> ?y }", "select")]
     ['path', 'pattern', 'sparql', 'path']
     """
     is_sparql = _SPARQL.match(text) is not None
@@ -65,4 +70,9 @@ def unfit(language: Language, text: str, given: Iterable[str]) -> Unfit | None:
                 "is an option of path queries; in a pattern a name in place of a variable says the same, "
                 "as in alice knows ?y",
             )
+        if language == "sparql" and option in OF_PATHS:
+            return Unfit(option, "is an option of path queries; in SPARQL write VALUES or a FILTER")
+        if language == "sparql" and option in OF_TEXTS:
+            reason = "is an option of graph patterns; in SPARQL the text says it (SELECT DISTINCT ?x, FILTER(?x != ?y))"
+            return Unfit(option, reason)
     return None

@@ -6,10 +6,13 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
+from rpq.queries.centre import stands_in_all
 from rpq.queries.pattern_text import Atom, Blank, Constant, Term, Variable, parse_pattern
 
 _SIGN = re.compile(r"\?[\w:]|_:|\.\s")
@@ -30,7 +33,14 @@ class Pattern:
 
     @classmethod
     def read(cls, text: str, select: Sequence[str] | None) -> Pattern:
-        """From a text, and what to select of it. Raises `QueryError`, with a pointer to the column for the text."""
+        """From a text, and what to select of it. Raises `QueryError`, with a pointer to the column for the text.
+
+        O(length); as long as somebody has the pattern of a text, reading it again is looking it up.
+        """
+        is_plain = select is None or (isinstance(select, (tuple, list)) and all(isinstance(name, str) for name in select))
+        key = (text, None if select is None else tuple(select)) if is_plain else None
+        if key is not None and (known := _known.get(key)) is not None:
+            return known
         try:
             atoms = parse_pattern(text)
         except automata.ExpressionError as problem:
@@ -42,22 +52,37 @@ class Pattern:
         for name in pattern.columns:
             if name in _TAKEN:
                 raise QueryError(f"all rows have a column called {name}: rename the variable ?{name}, or select others")
+        if key is not None:
+            _known[key] = pattern
         return pattern
 
-    @property
+    @cached_property
     def edge_labels(self) -> frozenset[str]:
         """The labels of the edge atoms."""
         return frozenset(atom.edge[1] for atom in self.atoms if atom.edge is not None)
 
-    @property
+    @cached_property
+    def centres(self) -> tuple[str, ...]:
+        """The variables that stand in all atoms, each an edge, whether or not they are columns.
+
+        >>> Pattern.read("?x a ?y . ?y b ?z", ("x", "z")).centres
+        ('y',)
+        """
+        names = dict.fromkeys(term.name for term in _terms(self.atoms) if isinstance(term, Variable))
+        return tuple(name for name in names if stands_in_all(self.atoms, name))
+
+    @cached_property
     def path_expressions(self) -> tuple[str, ...]:
         """The expressions of the path atoms, each once."""
         return tuple(dict.fromkeys(str(atom.expression) for atom in self.atoms if atom.edge is None))
 
-    @property
-    def constants(self) -> list[Constant]:
+    @cached_property
+    def constants(self) -> tuple[Constant, ...]:
         """The constants, as often as they stand in the pattern."""
-        return [term for term in _terms(self.atoms) if isinstance(term, Constant)]
+        return tuple(term for term in _terms(self.atoms) if isinstance(term, Constant))
+
+
+_known: WeakValueDictionary[tuple[str, tuple[str, ...] | None], Pattern] = WeakValueDictionary()
 
 
 def looks_like_a_pattern(text: str) -> bool:

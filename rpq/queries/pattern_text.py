@@ -12,6 +12,7 @@ In an expression a `?` before a letter begins a variable; the quantifier stands 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NoReturn
 
 from rpq.automata.errors import ExpressionError
@@ -57,19 +58,19 @@ Term = Variable | Blank | Constant
 
 @dataclass(frozen=True)
 class Atom:
-    """A path expression between two terms."""
+    """A path expression between two terms.
+
+    >>> [atom.edge for atom in parse_pattern("?x ^knows ?y . ?x knows* ?z")]
+    [(Variable(name='y'), 'knows', Variable(name='x')), None]
+    """
 
     subject: Term
     expression: Expression
     object: Term
 
-    @property
+    @cached_property
     def edge(self) -> tuple[Term, str, Term] | None:
-        """The ends of an edge atom in the direction of its edges, and its label; None for a path atom.
-
-        >>> [atom.edge for atom in parse_pattern("?x ^knows ?y . ?x knows* ?z")]
-        [(Variable(name='y'), 'knows', Variable(name='x')), None]
-        """
+        """The ends of an edge atom in the direction of its edges, and its label; None for a path atom."""
         if isinstance(self.expression, Label):
             return self.subject, self.expression.name, self.object
         if isinstance(self.expression, Inverse) and isinstance(self.expression.inner, Label):

@@ -13,7 +13,7 @@ the two (`rpq.queries.kinds`). `tests/edge_query.py` is a small one: the edges o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
@@ -22,17 +22,27 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Described
+from rpq.queries.centre import Centre
 from rpq.queries.label_set import LabelSet
 from rpq.queries.row_guard import RowGuard
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
-from rpq.stream.chunk import Chunk
+from rpq.results.typed_columns import Texts
+from rpq.stream.chunk import Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
+from rpq.stream.stream_time import windows_of
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
 
 Guard = Callable[[int, int], None]
 """Called with the bytes that a worker is about to need and its place in the chunk; raises where that is too much."""
+
+SEVERAL = -1
+"""In place of the number of a query, of a worker that several share, and of a delta whose events have `numbers`."""
+
+Telling = Literal["changes", "enter", "leave", "whole"]
+"""What a report tells: what has changed since the last one, of that what enters or leaves, or the whole answer."""
 
 COUNTS = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
 """What becomes of a tuple, for one query: the names under which it is counted."""
@@ -42,7 +52,13 @@ _NO_WITNESS = "has_witnesses says that there are none"
 
 
 class Question(Protocol):
-    """What a user asks."""
+    """What a user asks.
+
+    One that reads several windows, or named streams, also has `readings`, a tuple of `Reading` (`rpq.queries.readings`), an
+    entry a window; the `windows`, `reads` and `slides` of its `RunningQuery` have theirs in the same order. Where one of
+    its windows may be in durations it has `in_unit(unit)`, the same question with windows in that unit. Its `label_set`
+    is that of no window, and not asked for.
+    """
 
     @property
     def name(self) -> str:
@@ -50,7 +66,7 @@ class Question(Protocol):
 
     @property
     def window(self) -> AnyWindow:
-        """The window that it is asked over."""
+        """The window that it is asked over; of one with `readings` its default one, whose boundaries reports are at."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -67,6 +83,10 @@ class Question(Protocol):
     def label_set(self) -> LabelSet:
         """The labels that it reads, those that it does not name too: a count window numbers their inserts."""
 
+    @property
+    def centre(self) -> Centre | None:
+        """The column around which its rows lie, by which Spark divides it with all that it reads; else by its rows alone."""
+
     def over(self, window: AnyWindow) -> Self:
         """The same question over another window."""
 
@@ -82,7 +102,10 @@ class Resources:
     guard: Guard
     rows: RowGuard = field(default_factory=lambda: RowGuard(None))
     host: Any = None  # what the kind's `host` made, for all its queries in the engine
+    events: Literal["window", "alone"] | None = None  # whether events have several tuples, and each is answered by itself
+    sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none needs alone
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
+    common: dict[Hashable, Any] = field(default_factory=dict)  # what queries share, by what it is: theirs to fill
 
 
 class Overrun(NamedTuple):
@@ -156,14 +179,17 @@ class Host(Protocol):
     keeps_rows: bool
     """Whether rows are told. Where not, deltas may lack them, and only say how many there are."""
 
-    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Take in label ids with their names, before the queries do. O(labels)."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used, before the queries do; `fresh` ids are those of new names."""
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `MemoryLimitError`."""
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails) -> None:
+        """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `MemoryLimitError`.
+
+        The chunk is the merged stream; `details` have what readers of named streams see, and which tuples are one event.
+        """
 
     @property
     def has_rows(self) -> bool:
@@ -186,6 +212,38 @@ class Host(Protocol):
         """Assert the invariants."""
 
 
+class Holder(Protocol):
+    """What holds the workers of a query: the query itself, unless it shares them with others of its kind."""
+
+    @property
+    def workers(self) -> Sequence[Worker]:
+        """As of `RunningQuery`, as all that follows but `jobs`."""
+
+    @property
+    def vertex_room(self) -> int:
+        """Vertex ids below can be used."""
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether new vertex ids are to be told of."""
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Take in label ids with their names."""
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Which edges are read."""
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Let the ids of the dictionary and the graph be used."""
+
+    def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
+        """What takes chunks, each with the number of the query that it answers for, by the numbers of all names.
+
+        With SEVERAL it is no `Worker` but like one, with `deltas(before=…)` in place of `delta`, which as its `advance`
+        gives deltas behind the numbers of their queries. It is called again where others come, or numbers change.
+        """
+
+
 class RunningQuery(ABC):
     """A registered query while it runs."""
 
@@ -204,19 +262,45 @@ class RunningQuery(ABC):
     """When its rows are told: with every change, or net at boundaries of its window, or of each moment. What it reports
     is every change in any case, of windows too; `rpq.running.reports` makes the others of that."""
 
+    telling: Telling = "changes"
+    """What of a report is told, if it does not tell every change."""
+
+    has_first_rows: bool = False
+    """Whether it has answers before the first tuple, of an empty graph: they are told with the time of that."""
+
+    term_texts: Texts | None = None
+    """Gives the terms of ids in its rows, where these are not all ids of vertices; its columns are typed then."""
+
+    nets_events: bool = False
+    """Whether what it reports is net of events of several tuples (`ChunkDetails.first`) already; else others see to that."""
+
+    holds_vertices: bool = False
+    """Whether it names vertices though no edge of the graph may: whether `held_vertices` and `retain` are for it."""
+
     is_divided: bool = False
     """Whether vertices differ in what they may be, so that every new one must be told of by `make_room`."""
+
+    # --- who holds what it needs -----------------------------------------------------------------------------
+
+    @property
+    def holder(self) -> Holder:
+        """What holds its workers: itself, or what it shares with others."""
+        return self
+
+    def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
+        """Its workers with its number; see `Holder`."""
+        return [(numbers[self.question.name], worker) for worker in self.workers]
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
     @property
     def windows(self) -> tuple[AnyWindow, ...]:
-        """The windows over which it reads edges."""
-        return (self.question.window,)
+        """The windows over which it reads edges: those of the question."""
+        return windows_of(self.question)
 
     @abstractmethod
-    def set_labels(self, labels: np.ndarray, names: Sequence[str]) -> None:
-        """Take in label ids with their names. O(labels)."""
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Take in label ids with their names, some of which are labels of named streams (`StreamLabel`). O(labels)."""
 
     @abstractmethod
     def reads(self, labels: np.ndarray) -> np.ndarray:
@@ -236,6 +320,11 @@ class RunningQuery(ABC):
         for worker in self.workers:
             worker.load_static(chunk)
 
+    @property
+    def has_content(self) -> bool:
+        """Whether others hold all that its windows hold, so that `load` needs none of it."""
+        return False
+
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         """Start at a time with these edges, as `Worker.load` has them; None where there never was one."""
         deltas = []
@@ -248,6 +337,14 @@ class RunningQuery(ABC):
     def held_vertices(self) -> np.ndarray:
         """The ids of vertices that it names though no edge of the graph may: nobody else is given them."""
         return _NO_VERTICES
+
+    def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
+        """The ids of terms, None for what is unbound: the inverse of `term_texts`."""
+        raise NotImplementedError("its ids are those of vertices")
+
+    def retain(self, waiting: np.ndarray) -> None:
+        """Let go of ids of its own that are in nothing that it holds, nor among those that wait for a report."""
+        return
 
     def leave(self) -> None:
         """Let go of what is held for this query alone, also by the host."""

@@ -13,6 +13,8 @@ from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
+from rpq.queries import sparql_home
+from rpq.queries.centre import Centre, centre_of
 from rpq.queries.label_set import LabelSet
 from rpq.queries.language import Language, language_of, unfit
 from rpq.queries.pattern import Pattern
@@ -23,11 +25,6 @@ _SHOWN = 5  # vertices of `sources` and `targets` in a repr
 
 PAIR = ("source", "target")
 """The columns of path queries."""
-
-NO_SPARQL = (
-    "SPARQL is not evaluated yet: write a pattern (?x a2q ?y . ?y c2q ?z), or a path expression (a2q/c2a*); if the text is "
-    "a pattern whose first name is a keyword of SPARQL, write that name in angle brackets"
-)
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of the queries that there are: thousands of queries often ask for a few expressions."""
@@ -75,7 +72,7 @@ class Query(_Options):
             self,
             expression: str,
             *,
-            window: AnyWindow,
+            window: AnyWindow | None = None,
             name: str = "",
             paths: Literal["walk", "simple"] = "walk",
             semantics: Literal["implicit", "explicit"] | None = None,
@@ -93,10 +90,10 @@ class Query(_Options):
         if cls is not Query or not isinstance(expression, str):
             return super().__new__(cls)
         language = language_of(expression)
-        if language == "sparql":
-            raise QueryError(NO_SPARQL)
         if language == "pattern":
             return super().__new__(PatternQuery)
+        if language == "sparql":
+            return super().__new__(_of_sparql())
         if misfit := unfit(language, expression, options):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         return super().__new__(cls)
@@ -195,6 +192,15 @@ class Query(_Options):
         ['a', 'b']
         """
         return self.dfa.labels
+
+    @property
+    def centre(self) -> Centre | None:
+        """The column around which lies all that it reads, by which shares divide it; None of every path query.
+
+        >>> Query("a", window=Window(size=1, slide=1)).centre is None
+        True
+        """
+        return None
 
     def reads(self, label: str) -> bool:
         """Whether edges of a label can be steps of an answer's path.
@@ -307,6 +313,15 @@ class PatternQuery(Query):
         return self.pattern.columns
 
     @property
+    def centre(self) -> Centre | None:
+        """The column that stands in all atoms, each an edge, by which shares divide it; None where there is none.
+
+        >>> Query("?x a ?y . ?y b ?z", window=Window(size=1, slide=1)).centre.variable
+        'y'
+        """
+        return centre_of(self.pattern.atoms, self.columns)
+
+    @property
     def labels(self) -> frozenset[str] | None:
         """The labels of its atoms; None where a path may have others than those that it names.
 
@@ -349,6 +364,8 @@ class PatternQuery(Query):
         >>> Query("?x a ?y . ?y ^b ?z", window=CountWindow(size=9)).label_set.others
         False
         """
+        if not self._automata:
+            return LabelSet(self.pattern.edge_labels, others=False)
         return LabelSet.of(self.named_labels, self.reads)
 
 
@@ -362,13 +379,35 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
       ?x a ?y
       ^
     """
-    if language == "sparql":
-        raise QueryError(NO_SPARQL)
     if language == "pattern":
         return PatternQuery(text, **options)
+    if language == "sparql":
+        asked: Query = _of_sparql()(text, **options)
+        return asked
     if language == "path":
         compiled(text)  # what is a path expression is never taken for anything else
     return Query(text, **options)
+
+
+def columns_asked(
+    language: Language, text: str, *, select: Sequence[str] | None, paths: Literal["walk", "simple"]
+) -> tuple[str, ...]:
+    """The columns of the answers to a text in a notation, whatever its window is. Raises `QueryError`.
+
+    >>> columns_asked("pattern", "?x a ?y", select=["y"], paths="walk")
+    ('y',)
+    """
+    if language == "path":
+        return PAIR
+    if language == "pattern":
+        return Pattern.read(text, select).columns
+    return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
+
+
+def _of_sparql() -> type[Query]:
+    """The class of questions in SPARQL."""
+    assert sparql_home.home is not None  # the package has told
+    return sparql_home.home()
 
 
 def compiled(expression: str) -> automata.DFA:

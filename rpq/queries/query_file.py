@@ -39,9 +39,9 @@ from rpq import automata
 from rpq.errors import QueryError
 from rpq.queries.language import LANGUAGES, OF_PATHS, OF_PATTERNS, Language, language_of, unfit
 from rpq.queries.pattern import Pattern
-from rpq.queries.query import NO_SPARQL, PAIR, Query, Vertex, compiled, query_in
+from rpq.queries.query import PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS
-from rpq.stream.window import AnyWindow
+from rpq.stream.window import AnyWindow, Window
 from rpq.stream.window_text import WindowTextError, kind_of_text, length_of, window_of
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -103,8 +103,9 @@ class AskedQuery:
     """A query as a file asks it; `query` gives what it means over a stream.
 
     `window` and `slide` are None where neither the file nor the defaults say them; `sources` and `targets` where there
-    is no restriction, and all that only patterns have where it is not said.  `columns` are those of its rows, `dfa` is
-    None for a pattern.  `place` is where the query stands, `places` where the file says the fields that it says.
+    is no restriction, and all that only patterns have where it is not said.  `columns` are those of its rows,
+    `dfa` is None but for a path, `pattern` but for a pattern.  `place` is where the query stands, `places` where the file
+    says the fields that it says.
     """
 
     place: Place
@@ -114,6 +115,7 @@ class AskedQuery:
     language: Language
     columns: tuple[str, ...]
     dfa: automata.DFA | None
+    pattern: Pattern | None = None
     window: int | str | None = None
     slide: int | str | None = None
     paths: Literal["walk", "simple"] = "walk"
@@ -159,8 +161,10 @@ class AskedQuery:
         except QueryError as error:
             raise self.place.error(str(error)) from error
 
-    def _window(self, unit: str | None, durations: bool) -> AnyWindow:
+    def _window(self, unit: str | None, durations: bool) -> AnyWindow | None:
         slide = self.slide
+        if self.window is None and slide is None and self.language == "sparql":
+            return None  # the text may declare all that it reads
         if self.window is not None and kind_of_text(self.window) == "unbounded":
             # That which queries have in common is for those that slide.
             slide = slide if self.places.get("slide") == self.places.get("window") else None
@@ -243,6 +247,15 @@ def read_query_file(
     return list(found.values())
 
 
+def asked_query(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: Place) -> AskedQuery:
+    """One query by its fields, as a file has them; what it does not say is said by `defaults`.  Raises `QueryFileError`.
+
+    >>> asked_query({"query": "a/b", "window": 10}, defaults={"slide": 1}, place=Place(file="the query")).slide
+    1
+    """
+    return _asked(place, entry, _fields(dict(defaults), Place(file="the defaults"), DEFAULT_FIELDS), {})
+
+
 def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, Place]) -> AskedQuery:
     """One query; `common` is what it need not say, of which the file says what is in `places`."""
     own = _fields(entry, place, FIELDS)
@@ -251,20 +264,25 @@ def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, P
     text = own.pop("query")
     values = {"name": text} | common | own
     places = places | dict.fromkeys(own, place)
-    language, columns, dfa = _understood(text, values, place, places)
+    language, columns, dfa, pattern = _understood(text, values, place, places)
     values["language"] = language
-    return AskedQuery(place=place, places=places, expression=text, columns=columns, dfa=dfa, **values)
+    return AskedQuery(
+        place=place, places=places, expression=text, columns=columns, dfa=dfa, pattern=pattern, **values
+    )
 
 
 def _understood(
     text: str, values: Mapping[str, Any], place: Place, places: Mapping[str, Place]
-) -> tuple[Language, tuple[str, ...], automata.DFA | None]:
-    """The notation of a text, the columns of its rows and, of a path expression, its automaton."""
+) -> tuple[Language, tuple[str, ...], automata.DFA | None, Pattern | None]:
+    """The notation of a text, the columns of its rows, and the automaton of a path expression or the pattern."""
     language = values.get("language") or language_of(text)
-    if language == "sparql":
-        raise place.error(NO_SPARQL, field="query")
     try:
         select = values.get("select")
+        if language == "sparql":
+            if misfit := unfit(language, text, values):
+                raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
+            asked = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
+            return language, asked.columns, None, None
         dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, select))
     except automata.ExpressionError as error:
         what = "expression" if language == "path" else "pattern"
@@ -276,11 +294,11 @@ def _understood(
     if misfit := unfit(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
     if pattern is None:
-        return language, PAIR, dfa
+        return language, PAIR, dfa, None
     if values.get("on_budget") == "set_aside":
         where = places.get("on_budget", place)
         raise where.error("'set_aside' is of path queries: an answer to a pattern must not miss a path", field="on_budget")
-    return language, pattern.columns, None
+    return language, pattern.columns, None, pattern
 
 
 def _toml(file: str, content: bytes) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from rpq.readers.guessing import Hinted
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
 from rpq.readers.known_formats import OWN, format_named, formats
+from rpq.readers.rdf.rdf_input import RdfReading
 from rpq.readers.selecting import Filtered, Limited, Skipped, WithoutSelfLoops
 from rpq.readers.where import Where, WhereError, parse_where
 
@@ -28,6 +29,7 @@ __all__ = [
     "Batch",
     "ColumnNames",
     "Format",
+    "RdfReading",
     "Reader",
     "TextFormat",
     "Where",
@@ -51,6 +53,7 @@ def open_reader(
     where: Where | None = None,
     time_unit: str | None = None,
     streams: Sequence[str | None] | None = None,
+    rdf: RdfReading | None = None,
 ) -> Reader:
     """Open inputs of a format as one stream of tuples, to be read once.
 
@@ -64,7 +67,7 @@ def open_reader(
     condition on the input's columns: tuples for which it does not hold are not there for anything that follows, and
     counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is what times in text become.  `streams` are the names of
     the streams that the tuples of each input belong to, None for those without; a tuple belongs to the merged stream
-    in any case.
+    in any case.  `rdf` is how inputs of the format `rdf` are read.
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
     condition that does not fit an input, for a pipe when it is read.
@@ -78,7 +81,7 @@ def open_reader(
     """
     several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     names = [os.fspath(path) for path in several]
-    described = {"columns": columns or None, "time_unit": time_unit}
+    described = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf}
 
     def open_as(format: str, paths: list[str], on_error: str, **options: object) -> Reader:
         one = format_named(format)
@@ -88,11 +91,13 @@ def open_reader(
     takes = format_named(format).options
     if columns and "columns" not in takes:
         raise InputError(
-            f"the format {format} has columns of its own; names of columns, or a label, go with {' and '.join(OWN)}"
+            f"the format {format} has columns of its own; names of columns, or a label, go with {_those_with('columns')}"
         )
+    if rdf is not None and "rdf" not in takes:
+        raise InputError(f"the format {format} is not read as RDF; syntax, time and graphs of RDF go with the format rdf")
     if streams is not None and any(name is not None for name in streams):
         if "streams" not in takes:
-            raise InputError(f"the format {format} knows no streams; the names of streams go with {' and '.join(OWN)}")
+            raise InputError(f"the format {format} knows no streams; the names of streams go with {_those_with('streams')}")
         if len(streams) != len(names):
             raise InputError(f"there are {len(names)} inputs and the streams of {len(streams)}")
     else:
@@ -111,3 +116,9 @@ def open_reader(
     if drop_self_loops:
         reader = WithoutSelfLoops(reader)
     return Skipped(reader, skip) if skip else reader
+
+
+def _those_with(option: str) -> str:
+    """The own formats that take an option, in words."""
+    *first, last = (name for name, format in OWN.items() if option in format.options)
+    return f"{', '.join(first)} and {last}" if first else last

@@ -19,8 +19,9 @@ class Batch:
     `columns` holds `source` and `target` (both string, or both int64 where the input was typed so), `label`
     (dictionary of strings, or string), `timestamp` (int64) and, only where something may be deleted, `delete`
     (bool; absent means that all rows are inserts).  No column holds nulls.  Where tuples belong to streams there is a column
-    `stream` (dictionary of strings), which is null for those that belong to none.  `bytes_read` is how many bytes of the
-    whole input had been read when the batch was made (a running total, for a progress bar).
+    `stream` (dictionary of strings), which is null for those that belong to none; where they come in events, `event`.
+    `bytes_read` is how many bytes of the whole input had been read when the batch was made (a running total, for a progress
+    bar).
 
     >>> columns = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}
     >>> batch = Batch(columns=pa.RecordBatch.from_pydict(columns), bytes_read=24)

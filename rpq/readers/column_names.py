@@ -16,6 +16,9 @@ TUPLE = ("source", "target", "label", "timestamp", "op")
 STREAM = "stream"
 """A further column that a tuple may have where columns have names: the stream that it belongs to, or nothing."""
 
+EVENT = "event"
+"""A further column that a reader may give tuples: the event that they belong to, or nothing."""
+
 NAMED = (*TUPLE, STREAM)
 
 
@@ -24,7 +27,7 @@ class ColumnNames:
     """The names that an input has for the columns of the tuples; a column that has none here has its own.
 
     With `constant_label` all edges have that label, and the input needs no column for it.  Edges that are not `timed`
-    have no time: a column with timestamps is not looked at.
+    have no time: a column with timestamps is not looked at.  With `has_events` there must be a column event too.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -34,9 +37,10 @@ class ColumnNames:
     renamed: tuple[tuple[str, str], ...] = ()
     constant_label: str | None = None
     timed: bool = True
+    has_events: bool = False
 
     @classmethod
-    def parse(cls, text: str | None, *, label: str | None = None) -> ColumnNames:
+    def parse(cls, text: str | None, *, label: str | None = None, has_events: bool = False) -> ColumnNames:
         """Read `COLUMN=NAME,…`; a pair whose name holds a comma is in double quotes.  Raises `InputError`.
 
         >>> ColumnNames.parse('source=user,"label=a, b"').renamed
@@ -44,15 +48,18 @@ class ColumnNames:
         """
         if label == "":
             raise InputError("the label is empty; expected a name")
+        known = (*NAMED, EVENT) if has_events else NAMED
         renamed: dict[str, str] = {}
         for pair in next(csv.reader([text])) if text else ():
             column, equals, name = pair.partition("=")
             column = column.strip()
             if not equals or not name:
                 raise InputError(f"{pair!r} is no COLUMN=NAME; expected such as source=user,target=item,timestamp=ts")
-            if column not in NAMED:
+            if column == EVENT and not has_events:
+                raise InputError(f"{column!r} is a column of tuples that come in events, which are not asked for")
+            if column not in known:
                 raise InputError(
-                    f"{column!r} is no column of a tuple: expected {', '.join(NAMED)}{did_you_mean(column, NAMED)}"
+                    f"{column!r} is no column of a tuple: expected {', '.join(known)}{did_you_mean(column, known)}"
                 )
             if column in renamed:
                 raise InputError(f"column {column!r} is given twice: as {renamed[column]!r} and as {name!r}")
@@ -61,10 +68,10 @@ class ColumnNames:
                     f"the label is {label!r} for all edges and the column {name!r} at once; give one of the two"
                 )
             renamed[column] = name
-        return cls(renamed=tuple(renamed.items()), constant_label=label)
+        return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events)
 
     def __bool__(self) -> bool:
-        return bool(self.renamed) or self.constant_label is not None or not self.timed
+        return bool(self.renamed) or self.constant_label is not None or not self.timed or self.has_events
 
     def __getitem__(self, column: str) -> str:
         return dict(self.renamed).get(column, column)
@@ -86,7 +93,7 @@ class ColumnNames:
         >>> ColumnNames().looked_for
         ('source', 'target', 'label', 'timestamp', 'op', 'stream')
         """
-        return (*self.columns, STREAM)
+        return (*self.columns, STREAM, EVENT) if self.has_events else (*self.columns, STREAM)
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -117,7 +124,8 @@ class ColumnNames:
             if name in among:
                 places[column] = among.index(name)
             elif column in self.required:
-                expected = ", ".join(self[one] for one in self.columns if one != "op") + f" and optionally {self['op']}"
+                needed = [self[one] for one in self.required if one not in ("op", STREAM)]
+                expected = f"{', '.join(needed)} and optionally {self['op']}"
                 found = ", ".join(names) or "none"
                 raise FieldError(f"is missing; expected {expected}, found {found}{did_you_mean(name, names)}", name)
         return places

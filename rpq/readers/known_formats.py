@@ -14,10 +14,11 @@ from rpq.readers.batch import Reader
 from rpq.readers.column_names import did_you_mean
 from rpq.readers.edges import EDGES, JSON_LINES
 from rpq.readers.input_format import Format
+from rpq.readers.rdf.rdf_format import RDF
 
 GROUP = "rpq.formats"
 
-OWN = {format.name: format for format in (EDGES, JSON_LINES)}
+OWN = {format.name: format for format in (EDGES, JSON_LINES, RDF)}
 """Known without an installed package."""
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.column_names import STREAM
+from rpq.readers.column_names import EVENT, STREAM
 
 
 class _Head:
@@ -76,13 +76,13 @@ def in_order(parts: Sequence[pa.RecordBatch], keys: np.ndarray) -> pa.RecordBatc
     """Put the rows of all parts, one after the other, in the order of their keys; equal keys keep their order."""
     order = pa.array(np.argsort(keys, kind="stable"))
     names = ["source", "target", "label", "timestamp"]
-    names += [name for name in ("delete", STREAM) if any(name in part.schema.names for part in parts)]
+    names += [name for name in ("delete", STREAM, EVENT) if any(name in part.schema.names for part in parts)]
     return pa.RecordBatch.from_arrays([_concatenated(parts, name).take(order) for name in names], names)
 
 
 def _concatenated(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
     arrays = [_column(part, name) for part in parts]
-    if name in ("label", STREAM) and len({array.type for array in arrays}) > 1:
+    if name in ("label", STREAM, EVENT) and len({array.type for array in arrays}) > 1:
         arrays = [array if array.type == LABEL_TYPE else array.dictionary_encode() for array in arrays]
     kinds = sorted({str(array.type) for array in arrays})
     if len(kinds) > 1:
@@ -95,6 +95,6 @@ def _concatenated(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
 def _column(part: pa.RecordBatch, name: str) -> pa.Array:
     if name == "delete" and name not in part.schema.names:
         return pa.array(np.zeros(part.num_rows, np.bool_))
-    if name == STREAM and name not in part.schema.names:
+    if name in (STREAM, EVENT) and name not in part.schema.names:
         return pa.nulls(part.num_rows, LABEL_TYPE)
     return part.column(name)

@@ -274,12 +274,14 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
             "source": _is_text(type_) or pa.types.is_integer(type_),
             "target": _is_text(type_) or pa.types.is_integer(type_),
             "timestamp": pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_date(type_),
+            "event": _is_text(type_) or pa.types.is_integer(type_),
         }.get(column, _is_text(type_))
         if not allowed:
             expected = {
                 "timestamp": "integers or timestamps",
                 "label": "text",
                 "stream": "text",
+                "event": "text or integers",
                 "op": "text: + or -",
             }.get(column, "integers or text")
             raise InputError(f"{path}: column '{name}' holds {type_}; expected {expected}", file=path, column=name)
@@ -315,7 +317,7 @@ def _converted(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
         text = column.cast(pa.string())
         wrong = pc.invert(pc.is_in(text, pa.array(["+", "-"])))
         return pc.fill_null(pc.equal(text, "-"), False), _mask(wrong)
-    if name == "stream":
+    if name in ("stream", "event"):
         text = column.cast(pa.string())
         names = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
         return names.dictionary_encode(), np.zeros(len(column), np.bool_)
@@ -358,7 +360,7 @@ def _mask(flags: pa.Array) -> np.ndarray:
 
 def _edges(columns: dict[str, pa.Array]) -> pa.RecordBatch:
     named = {"delete" if name == "op" else name: column for name, column in columns.items()}
-    order = [name for name in (*_TUPLE, "delete", "stream") if name in named]
+    order = [name for name in (*_TUPLE, "delete", "stream", "event") if name in named]
     return pa.RecordBatch.from_arrays([named[name] for name in order], order)
 
 
@@ -368,7 +370,7 @@ def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: 
         value = batch.column(name)[place].as_py()
         if name == "op" and value not in ("+", "-"):
             problem = f"{value!r} is not an operation; expected + or -"
-        elif name == "stream":
+        elif name in ("stream", "event"):
             continue
         elif value is None:
             problem = "is null; expected a value"

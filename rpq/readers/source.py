@@ -66,9 +66,7 @@ class ByteSource:
         """Yield the text in blocks of about `size` bytes; an error comes after all whole lines that precede it."""
         pending: list[bytes] = []
         line = 1
-        for chunk in self._text(size):
-            if line == 1 and not pending:
-                chunk = chunk.removeprefix(BYTE_ORDER_MARK)
+        for chunk in self.chunks(size):
             cut = chunk.rfind(b"\n") + 1
             if not cut:
                 pending.append(chunk)
@@ -87,9 +85,14 @@ class ByteSource:
         if pending:
             yield Block(b"".join(pending), line)
 
+    def chunks(self, size: int) -> Iterator[bytes]:
+        """Yield the text in chunks of about `size` bytes, cut wherever they end."""
+        for number, chunk in enumerate(self._text(size)):
+            yield chunk if number else chunk.removeprefix(BYTE_ORDER_MARK)
+
     def _text(self, size: int) -> Iterator[bytes]:
         """The bytes, inflated where they are compressed."""
-        chunks = self._chunks(size)
+        chunks = self._read(size)
         first = b""
         for chunk in chunks:
             first += chunk
@@ -103,7 +106,7 @@ class ByteSource:
         rest = _chain(first, chunks)
         yield from self._inflate(rest, size, compression) if compression is not None else rest
 
-    def _chunks(self, size: int) -> Iterator[bytes]:
+    def _read(self, size: int) -> Iterator[bytes]:
         try:
             flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
             descriptor = 0 if self.path == STANDARD_INPUT else os.open(self.path, flags)

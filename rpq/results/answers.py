@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ _SHOWN = 3  # rows in a repr
 _SHOWN_IN_HTML = 10
 _PAIR = ("source", "target")
 
-Answer = tuple[int | str, ...]
+Answer = tuple[int | str | None, ...]
 
 
 class Answers:
@@ -36,12 +36,13 @@ class Answers:
     (3, True, [('x', 'y'), ('x', 'z'), ('y', 'z')])
     """
 
-    def __init__(self, columns: Sequence[str], values: Sequence[pa.Array]) -> None:
+    def __init__(self, columns: Sequence[str], values: Sequence[pa.Array], *, count: int) -> None:
         self._columns = tuple(columns)
         self._values = tuple(values)
+        self._count = count
 
     def __len__(self) -> int:
-        return len(self._values[0])
+        return self._count
 
     def __repr__(self) -> str:
         first = ", ".join(map(str, self._first(_SHOWN)))
@@ -53,11 +54,12 @@ class Answers:
         rows = self._first(_SHOWN_IN_HTML)
         return html.table(f"{len(self):,} answers", self._columns, rows, more=len(self) - len(rows))
 
-    def __iter__(self) -> Iterator[Answer]:
-        return zip(*(column.to_pylist() for column in self._values), strict=True)
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._first(self._count))
 
     def __contains__(self, answer: object) -> bool:
-        return isinstance(answer, tuple) and all(isinstance(one, (int, str)) for one in answer) and answer in self._set
+        is_row = isinstance(answer, tuple) and all(one is None or isinstance(one, (int, str)) for one in answer)
+        return is_row and answer in self._set
 
     def __arrow_c_schema__(self) -> object:
         return self.to_arrow().schema.__arrow_c_schema__()
@@ -106,4 +108,6 @@ class Answers:
         return frozenset(self)
 
     def _first(self, count: int) -> list[Answer]:
+        if not self._values:
+            return [()] * min(count, self._count)
         return list(zip(*(column[:count].to_pylist() for column in self._values), strict=True))

@@ -11,7 +11,10 @@ import pyarrow as pa
 from rpq.results.delta import IdRows
 
 Schema = tuple[str, ...]
-"""The names of a query's columns."""
+"""The names of a query's columns; where not all are of vertices, they are typed (`rpq.results.typed_columns`)."""
+
+WHOLE = 2
+"""Of an event that tells a whole answer, in place of whether it removes rows."""
 
 
 class Block(NamedTuple):
@@ -25,8 +28,8 @@ class Block(NamedTuple):
     ends: np.ndarray  # int64 an event
     query: np.ndarray  # int32 an event, in the names of the queries
     timestamp: np.ndarray  # int64 an event
-    removed: np.ndarray  # uint8 an event
-    names: pa.Array
+    removed: np.ndarray  # uint8 an event; WHOLE: it is not a change, its rows are all that there are
+    names: pa.Array  # of typed columns the terms, null for what is unbound
     witness: pa.Array | None  # of texts, a row
     first: np.ndarray | None  # int64 an event: place of its first row in its chunk, where other blocks have rows of that
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from rpq.errors import QueryError
 from rpq.results import html
 from rpq.results.block import Block, FewRows, Schema
 from rpq.results.filling import PIECE, Names, Region, repeated, signs, spread
+from rpq.results.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, shown
 from rpq.stream.stream_time import StreamTime, python_values
 
 if TYPE_CHECKING:
@@ -66,17 +67,62 @@ class SetAside(NamedTuple):
     size: int
 
 
-class Asked(NamedTuple):
-    """Names and columns of the queries of an engine, in the order in which rows number them."""
+class Asked:
+    """Names and columns of the queries of an engine, in the order in which rows number them.
 
-    names: tuple[str, ...]
-    columns: tuple[Schema, ...]
+    The lists are those of all that have `grown` from one beginning; each reads as many of their first items as it has.
+    """
+
+    def __init__(self, names: Iterable[str] = (), columns: Iterable[Schema] = ()) -> None:
+        self.names = [*names]
+        self.columns = [*columns]
+        self._count = len(self.names)
+        self._different: tuple[Schema, ...] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def grown(self, names: Sequence[str], columns: Sequence[Schema]) -> Asked:
+        """These and some more; what has grown already must not grow again. O(those added)."""
+        assert len(self.names) == self._count
+        after = Asked()
+        after.names, after.columns, after._count = self.names, self.columns, self._count + len(names)
+        if (known := self._different) is not None:
+            after._different = tuple(dict.fromkeys([*known, *columns]))
+        self.names.extend(names)
+        self.columns.extend(columns)
+        return after
+
+    @property
+    def different(self) -> tuple[Schema, ...]:
+        """The different columns that queries have. O(queries), once."""
+        if self._different is None:
+            self._different = tuple(dict.fromkeys(self.columns[: self._count]))
+        return self._different
+
+    def number_of(self, name: str) -> int:
+        """The number of a query; raises `QueryError` if none is called so. O(queries)."""
+        try:
+            return self.names.index(name, 0, self._count)
+        except ValueError:
+            known = ", ".join(map(repr, self.names[: self._count])) or "none"
+            raise QueryError(f"no query named {name!r}; the registered ones are: {known}") from None
 
     @property
     def one(self) -> Schema | None:
         """The columns, where all queries have the same."""
-        different = {*self.columns} or {_PAIR}
-        return different.pop() if len(different) == 1 else None
+        return None if len(self.different) > 1 else (*self.different, _PAIR)[0]
+
+    @cached_property
+    def _all_names(self) -> Names:
+        return Names(pa.array(self.names[: self._count], pa.string()))
+
+    def names_for(self, queries: np.ndarray) -> tuple[Names, np.ndarray]:
+        """Names, and where in them those of the queries of events are (int32). O(events log events) or O(queries), once."""
+        if self._count < 8 * len(queries) or "_all_names" in self.__dict__:
+            return self._all_names, queries
+        used, places = np.unique(queries, return_inverse=True)
+        return Names(pa.array([self.names[number] for number in used.tolist()], pa.string())), places.astype(np.int32)
 
 
 class Changes:
@@ -161,14 +207,17 @@ class Changes:
             schema = self._schema
             blocks = [block for blocks in self._as_blocks() for block in blocks]
         else:
-            number = self._number(query)
+            number = self._asked.number_of(query)
             schema = self._schema_of(self._asked.columns[number])
             found = (block.of(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
             blocks = list(found)
         return self._table(blocks, schema, witness)
 
-    def tables(self, *, witness: bool = False) -> list[pa.Table]:
+    def tables(self, *, witness: bool = False, terms: bool = False) -> list[pa.Table]:
         """The rows of all queries, a table for each kind of columns that any of them has; `witness` as in `to_arrow`.
+
+        With `terms` what a query in SPARQL has computed is not a text, but a term: an IRI as it is, a literal in N-Triples
+        form with its datatype or language.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -177,11 +226,11 @@ class Changes:
         >>> [(table.column_names, len(table)) for table in changes.tables()]
         [(['query', 'source', 'target', 'timestamp', 'op'], 3), (['query', 'x', 'y', 'z', 'timestamp', 'op'], 1)]
         """
-        found: dict[Schema, list[Block]] = {columns: [] for columns in self._asked.columns}
+        found: dict[Schema, list[Block]] = {columns: [] for columns in self._asked.different}
         for blocks in self._as_blocks():
             for block in blocks:
                 found[block.columns].append(block)
-        return [self._table(blocks, self._schema_of(columns), witness) for columns, blocks in found.items()]
+        return [self._table(blocks, self._schema_of(columns, terms=terms), witness) for columns, blocks in found.items()]
 
     def _table(self, blocks: list[Block], schema: pa.Schema, witness: bool) -> pa.Table:
         if witness:
@@ -213,7 +262,7 @@ class Changes:
         if not self._chunks:  # of most tuples there are none, and an empty table takes longer than the tuple
             return []
         if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # timestamps are plain numbers
-            names, columns = self._asked
+            names, columns = self._asked.names, self._asked.columns
             return [
                 change_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
                 for query, values, timestamp, removed in zip(*rows, strict=True)
@@ -222,6 +271,28 @@ class Changes:
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.rows())
+
+    def _of_queries(self, queries: Collection[str]) -> dict[str, list[Change]]:
+        """The rows of those queries that have any, for each in time order. O(rows of the call)."""
+        found: dict[str, list[Change]] = {}
+        for row in self.rows():
+            if row.query in queries:
+                found.setdefault(row.query, []).append(row)
+        return found
+
+    def _without_rows(self) -> Changes:
+        """The counts alone."""
+        counted = Changes(
+            self._asked,
+            [],
+            added=self.added,
+            removed=self.removed,
+            late_rows=self.late_rows,
+            kind="int64" if self._kind == pa.int64() else "string",
+            times=self._times,
+        )
+        counted.set_aside = self.set_aside
+        return counted
 
     @cached_property
     def _schema(self) -> pa.Schema:
@@ -232,16 +303,12 @@ class Changes:
             )
         return self._schema_of(self._asked.one)
 
-    def _schema_of(self, columns: Schema) -> pa.Schema:
+    def _schema_of(self, columns: Schema, *, terms: bool = False) -> pa.Schema:
         text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
-        fields = [("query", text), *((name, self._kind) for name in columns), ("timestamp", time), ("op", text)]
+        kinds = zip(columns, kinds_of(columns), strict=True)
+        fields = [("query", text), *(field_of(name, kind, self._kind, terms=terms) for name, kind in kinds)]
+        fields += [("timestamp", time), ("op", text)]
         return pa.schema(fields)
-
-    def _number(self, query: str) -> int:
-        if query not in self._asked.names:
-            known = ", ".join(map(repr, self._asked.names)) or "none"
-            raise QueryError(f"no query named {query!r}; the registered ones are: {known}")
-        return self._asked.names.index(query)
 
     def _as_blocks(self) -> Iterator[list[Block]]:
         return (chunk.blocks(self._asked.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
@@ -250,10 +317,10 @@ class Changes:
         """The rows of a block, a piece at a time."""
         if witness and block.witness is None:
             raise ValueError("no paths were kept; make the engine with witness=True")
-        names = Names(block.names)
+        names = self._names_of(block, terms=any(map(holds_terms, schema)))
         one = self._asked.names[block.query[0]] if (block.query == block.query[0]).all() else None
-        queries = None if one is not None else Names(pa.array(self._asked.names, pa.string()))
-        bytes_a_row = _BYTES_BESIDE + names.bytes_a_row * len(block.columns)
+        queries, places = (None, block.query) if one is not None else self._asked.names_for(block.query)
+        bytes_a_row = _BYTES_BESIDE + sum(column.bytes_a_row for column in names)
         bytes_a_row += 0 if queries is None else 4 + queries.bytes_a_row
         for first in range(0, block.row_count, PIECE):
             count = min(PIECE, block.row_count - first)
@@ -263,7 +330,10 @@ class Changes:
             spread(block.timestamp, *rows, times)
             region.taken(times)
             columns = [
-                *(names.column(block.ids.values, place, first, count, region) for place in block.ids.order),
+                *(
+                    column.column(block.ids.values, place, first, count, region)
+                    for column, place in zip(names, block.ids.order, strict=True)
+                ),
                 self._times.column(times),
                 signs(block.removed, *rows, region),
             ]
@@ -271,7 +341,7 @@ class Changes:
                 columns.insert(0, repeated(str(one), count))
             else:
                 numbers = region.room(count, np.int32)
-                spread(block.query, *rows, numbers)
+                spread(places, *rows, numbers)
                 region.taken(numbers)
                 columns.insert(0, queries.column(numbers.reshape(-1, 1), 0, 0, count, region))
             if witness:
@@ -279,6 +349,16 @@ class Changes:
             # Casting to the type that it has takes Arrow ten microseconds.
             typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
             yield pa.record_batch(typed, schema=schema)
+
+    def _names_of(self, block: Block, *, terms: bool) -> list[Names]:
+        """For each column of a block its names; those of what was computed are texts, or stay terms."""
+        if not isinstance(block.columns, TypedColumns):
+            return [Names(block.names)] * len(block.columns)
+        ready = {
+            kind: Names(block.names if terms and kind == "text" else shown(block.names, kind, self._kind))
+            for kind in dict.fromkeys(block.columns.kinds)
+        }
+        return [ready[kind] for kind in block.columns.kinds]
 
     def _rows_of(self, blocks: list[Block]) -> list[Any]:
         """The rows of one chunk."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -31,10 +33,11 @@ class Delta:
     arrays may be a worker's own, which its next call overwrites; with `is_lasting` the rows are not.
 
     Without `ids` the rows are only counted. `times`, `ends` and `orders` are int64, `kinds` int8. One is made for nearly
-    every single tuple, so it is a plain class.
+    every single tuple, so it is a plain class. Where queries share a worker, `numbers` has the number of the query of each
+    event (int32); else it is None, and all are of one.
     """
 
-    __slots__ = ("_ids", "ends", "is_lasting", "kinds", "orders", "times")
+    __slots__ = ("_ids", "ends", "is_lasting", "kinds", "numbers", "orders", "times")
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Delta:
         is_lasting: bool = False,
     ) -> None:
         self._ids = ids
+        self.numbers: np.ndarray | None = None
         self.is_lasting = is_lasting
         self.times = times
         self.ends = ends
@@ -82,6 +86,8 @@ class Delta:
         first.times, first.ends, first.kinds, first.orders = (
             array[:events] for array in (self.times, self.ends, self.kinds, self.orders)
         )
+        if self.numbers is not None:
+            first.numbers = self.numbers[:events]
         return first
 
     def lengths(self) -> np.ndarray:
@@ -96,3 +102,37 @@ class Delta:
             return np.zeros(2, np.int64)
         removed = self.lengths()[self.kinds < 0].sum()
         return np.array([self.ends[-1] - removed, removed], np.int64)
+
+    def apart(self) -> list[tuple[int, Delta]]:
+        """What is of several queries as a delta for each, behind its number. O(rows), and O(events log events)."""
+        assert self.numbers is not None
+        sequence = np.argsort(self.numbers, kind="stable")
+        lengths = self.lengths()
+        begins, lengths = (self.ends - lengths)[sequence], lengths[sequence]
+        ends = np.cumsum(lengths)
+        values, order = self.ids
+        values = values[np.repeat(begins - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)]
+        numbers = self.numbers[sequence]
+        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)] if len(numbers) else [0]
+        found = []
+        row = 0
+        for first, last in pairwise(cuts):
+            mine, end = sequence[first:last], int(ends[last - 1])
+            delta = Delta(
+                ids=IdRows(values[row:end], order),
+                times=self.times[mine],
+                ends=ends[first:last] - row,
+                kinds=self.kinds[mine],
+                orders=self.orders[mine],
+                is_lasting=True,
+            )
+            found.append((int(numbers[first]), delta))
+            row = end
+        return found
+
+
+def apart(deltas: Iterable[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
+    """Deltas (number of the query, delta), none of which is of several queries any more."""
+    return [
+        one for number, delta in deltas for one in ([(number, delta)] if delta.numbers is None else delta.apart())
+    ]

@@ -13,24 +13,21 @@ from functools import cache, lru_cache
 
 import numpy as np
 import pyarrow as pa
-from llvmlite import ir
-from numba import config, types
-from numba.extending import intrinsic
 
 from rpq.arrays import reserve
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.vector_copy import VECTOR, copy_vector
 
 PIECE = 1 << 16
 """Rows of a batch, at most."""
-_VECTOR = 16
-"""Bytes that are copied at once; the last one of a slot is the length of the text in those before."""
 _LARGEST_SLOT = 64
+"""Bytes, of which the last is the length of the text in those before."""
 _ALIGNED = 64
 _OFFSETS = np.iinfo(np.int32).max
 _MOST_TEXT = np.iinfo(np.int32).max
 """Bytes that the offsets of a column of text can tell; others have the larger ones."""
 _KEPT = 1 << 22
-_PLUS, _MINUS = b"+-"
+_SIGNS = np.frombuffer(b"+-=", np.uint8)
 
 
 class Region:
@@ -69,7 +66,7 @@ class Names:
         self._ends: np.ndarray | None = None
         self._slots: np.ndarray | None = None
         self.bytes_a_row = 0  # of a region; longer texts have memory of their own
-        if pa.types.is_int64(names.type):
+        if pa.types.is_int64(names.type) and not names.null_count:
             self._numbers = _read_only(names.buffers()[1], np.int64)[names.offset :]
             self.bytes_a_row = 8
         elif pa.types.is_string(names.type) and not names.null_count:
@@ -78,7 +75,7 @@ class Names:
             self._data = _read_only(data if data is not None and data.size else b"\0", np.uint8)
             longest = int(np.diff(self._ends).max(initial=0))
             if longest < _LARGEST_SLOT:
-                self._slot = (longest // _VECTOR + 1) * _VECTOR
+                self._slot = (longest // VECTOR + 1) * VECTOR
                 self._slots = np.empty(len(names) * self._slot, np.uint8)
                 _fill_slots(self._ends, self._data, self._slots, self._slot)
                 self.bytes_a_row = 4 + longest
@@ -104,7 +101,7 @@ class Names:
                 texts = np.empty(total, np.uint8)
                 _copy_texts(rows, at, width, count, self._ends, self._data, texts)
                 return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(texts))
-        large = self.array.cast(pa.large_string())
+        large = self.array if pa.types.is_int64(self.array.type) else self.array.cast(pa.large_string())
         return large.take(pa.array(np.ascontiguousarray(values[first : first + count, place])))
 
 
@@ -114,9 +111,9 @@ def spread(values: np.ndarray, ends: np.ndarray, first: int, count: int, rows: n
 
 
 def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region: Region) -> pa.Array:
-    """For `count` rows from `first` on "-" where their event removes them, or "+"."""
+    """For `count` rows from `first` on "-" where their event removes them, or "+", or "=" for a whole answer."""
     texts = region.room(count, np.uint8)
-    spread(np.where(removed, np.uint8(_MINUS), np.uint8(_PLUS)), ends, first, count, texts)
+    spread(_SIGNS[removed], ends, first, count, texts)
     return pa.StringArray.from_buffers(count, _single_ends(), region.taken(texts))
 
 
@@ -145,36 +142,14 @@ def _read_only(data: pa.Buffer | bytes, kind: type) -> np.ndarray:
     return array
 
 
-@intrinsic
-def _vector_copy(typingctx, target, at, source, start):
-    """Copy the bytes of a vector."""
-
-    def codegen(context, builder, signature, args):
-        to, origin = (context.make_array(signature.args[i])(context, builder, args[i]).data for i in (0, 2))
-        vector = ir.VectorType(ir.IntType(8), _VECTOR).as_pointer()
-        slot = builder.load(builder.bitcast(builder.gep(origin, [args[3]]), vector))
-        slot.align = 1
-        builder.store(slot, builder.bitcast(builder.gep(to, [args[1]]), vector)).align = 1
-        return context.get_dummy_value()
-
-    return types.void(target, types.uint64, source, types.uint64), codegen
-
-
-def _python_copy(target, at, source, start):
-    target[at : at + _VECTOR] = source[start : start + _VECTOR]
-
-
-_copy = _python_copy if config.DISABLE_JIT else _vector_copy
-
-
 @njit(cache=True, nogil=True)
 def _fill_slots(ends, data, slots, size):
     for name in range(len(ends) - 1):
         start, length = np.int64(ends[name]), np.int64(ends[name + 1]) - np.int64(ends[name])
         slot = np.int64(name) * size
         if start + size <= len(data):
-            for i in range(0, size, _VECTOR):  # with some of the names behind
-                _copy(slots, np.uint64(slot + i), data, np.uint64(start + i))
+            for i in range(0, size, VECTOR):  # with some of the names behind
+                copy_vector(slots, np.uint64(slot + i), data, np.uint64(start + i))
         else:
             for i in range(length):
                 slots[slot + i] = data[start + i]
@@ -185,17 +160,17 @@ def _fill_slots(ends, data, slots, size):
 def _copy_slots(rows, at, width, count, slots, size, ends, texts):
     """Write the names of rows, and where they end; their bytes in all."""
     place, step = np.uint64(at), np.uint64(width)  # unsigned: an index with a sign could count from the end
-    room, vector = np.uint64(size), np.uint64(_VECTOR)
+    room, vector = np.uint64(size), np.uint64(VECTOR)
     written = np.uint64(0)
     ends[0] = 0
     for i in range(count):
         slot = np.uint64(rows[place]) * room
         place += step
         length = np.uint64(slots[slot + room - np.uint64(1)])
-        _copy(texts, written, slots, slot)
+        copy_vector(texts, written, slots, slot)
         copied = vector
         while copied < length:
-            _copy(texts, written + copied, slots, slot + copied)
+            copy_vector(texts, written + copied, slots, slot + copied)
             copied += vector
         written += length
         ends[i + 1] = written

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
-from rpq.results.block import Block, FewRows, Schema
+from rpq.results.block import WHOLE, Block, FewRows, Schema
 from rpq.results.delta import Delta, IdRows
 from rpq.results.filling import Names, Region
+from rpq.results.typed_columns import Texts, kinds_of, shown
 from rpq.stream.vertices import VertexDictionary
 
 FEW = 64
 """Up to so many rows lists are cheaper than columns."""
+_SIGNS = np.array([0, 0, WHOLE, 1], np.uint8)
+"""By the kind of an event (1, 2, or from the end -1): how a block says it."""
 _SINGLY = 6
 """Fewer names are cheaper one by one than as a column."""
 
@@ -25,21 +29,24 @@ def blocks_of(
     columns: Sequence[Schema],
     vertices: VertexDictionary,
     witnesses: list[pa.Array] | None,
+    texts: Mapping[int, Texts],
 ) -> list[Block]:
     """The rows of deltas (number of the query, delta), merged in time order: a block for each kind of `columns`.
 
-    `columns` are given for each query. O(rows + events log events), at most O(rows + vertices).
+    `columns` are given for each query; a query whose ids are not all those of vertices has `texts` for them, and a block of
+    its own. O(rows + events log events), at most O(rows + vertices).
     """
     order, first = _in_time_order(deltas) if len(deltas) > 1 else (None, None)
-    groups: dict[Schema, list[int]] = {}
-    for place, (number, _) in enumerate(deltas):
-        groups.setdefault(columns[number], []).append(place)
+    groups: dict[tuple[Schema, Texts | None], list[int]] = {}
+    for place, (number, delta) in enumerate(deltas):
+        one = number if delta.numbers is None else int(delta.numbers[0])  # queries that share workers are alike
+        groups.setdefault((columns[one], texts.get(one)), []).append(place)
     blocks = []
-    for names, places in groups.items():
+    for (names, texts_of), places in groups.items():
         block = _block_of(
             names,
             [deltas[place] for place in places],
-            vertices,
+            partial(_outliving, vertices=vertices) if texts_of is None else partial(_outliving_terms, texts=texts_of),
             None if witnesses is None else [witnesses[place] for place in places],
             None if order is None else np.concatenate([order[place] for place in places]),
         )
@@ -64,10 +71,12 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
         else:
             names |= zip(new, vertices.names_of(np.fromiter(new, np.int64, len(new))).to_pylist(), strict=True)
         rows.values.extend([tuple([names[vertex] for vertex in ids]) for ids in values])
-        events = zip(delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), delta.ends.tolist(), strict=True)
-        for order, time, kind, end in events:
+        ends = delta.ends.tolist()
+        numbers = [number] * len(ends) if delta.numbers is None else delta.numbers.tolist()
+        events = zip(numbers, delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), ends, strict=True)
+        for query, order, time, kind, end in events:
             count = end - begin
-            rows.query.extend([number] * count)
+            rows.query.extend([query] * count)
             rows.timestamp.extend([time] * count)
             rows.removed.extend([kind < 0] * count)
             moments += [(order, time, first.setdefault(number, place), kind > 0)] * count
@@ -79,9 +88,16 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
     return FewRows(*ordered)
 
 
-def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.Array]:
-    """The columns of rows of ids, of which there are some; all have the same columns."""
+def columns_of_names(
+    rows: list[IdRows], vertices: VertexDictionary, *, columns: Schema, texts: Texts | None
+) -> list[pa.Array]:
+    """The columns of rows of ids, of which there are some; all have the same columns. `texts` as in `blocks_of`."""
     order = rows[0].order
+    if texts is not None:
+        values, terms = _outliving_terms(np.concatenate([some.ordered(order).values for some in rows]), texts)
+        vertex = pa.int64() if vertices.kind == "int64" else pa.string()
+        kinds = kinds_of(columns)
+        return [shown(terms, kinds[place], vertex).take(pa.array(values[:, at])) for place, at in enumerate(order)]
     values, names = _outliving(np.concatenate([some.ordered(order).values for some in rows]), vertices)
     ready = Names(names)
     region = Region.of_rows(len(values), len(order) * ready.bytes_a_row, columns=len(order))
@@ -91,15 +107,15 @@ def columns_of_names(rows: list[IdRows], vertices: VertexDictionary) -> list[pa.
 def _block_of(
     columns: Schema,
     deltas: list[tuple[int, Delta]],
-    vertices: VertexDictionary,
+    outliving: Callable[[np.ndarray], tuple[np.ndarray, pa.Array]],
     witnesses: list[pa.Array] | None,
     order: np.ndarray | None,
 ) -> Block:
     """The rows of deltas with the same columns; of several the events are put in the order of the numbers in `order`."""
     events = {
-        "query": np.repeat(np.array([number for number, _ in deltas], np.int32), [len(delta.ends) for _, delta in deltas]),
+        "query": np.concatenate([_numbers_of(number, delta) for number, delta in deltas]),
         "timestamp": np.concatenate([delta.times for _, delta in deltas]),
-        "removed": np.concatenate([delta.kinds < 0 for _, delta in deltas]).astype(np.uint8),
+        "removed": _SIGNS[np.concatenate([delta.kinds for _, delta in deltas])],
     }
     witness = None if witnesses is None else pa.chunked_array(witnesses).combine_chunks()
     if order is None or len(deltas) == 1:
@@ -122,7 +138,7 @@ def _block_of(
                 place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
             event, row = event + len(mine), row + len(delta)
         witness = witness if witness is None or rows is None else witness.take(pa.array(rows.reshape(-1)))
-    values, names = _outliving(values, vertices)
+    values, names = outliving(values)
     return Block(
         columns=columns,
         ids=IdRows(values, deltas[0][1].ids.order),
@@ -132,6 +148,11 @@ def _block_of(
         witness=witness,
         first=None,
     )
+
+
+def _numbers_of(number: int, delta: Delta) -> np.ndarray:
+    """The numbers of the queries of its events."""
+    return np.full(len(delta.ends), number, np.int32) if delta.numbers is None else delta.numbers
 
 
 def _in_time_order(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -160,6 +181,12 @@ def _outliving(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray,
         return ids, vertices.names_of(np.arange(vertices.count))
     places, used = _renumbered(ids, vertices.count)
     return places, vertices.names_of(used)
+
+
+def _outliving_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
+    """As `_outliving`, of ids whose terms are given; null for what is unbound."""
+    used, places = np.unique(ids, return_inverse=True)
+    return places.reshape(ids.shape).astype(np.int32), pa.array(texts(used), pa.string())
 
 
 def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:

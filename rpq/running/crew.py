@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from rpq.errors import LimitError
 from rpq.queries.protocol import Host
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
 
 Job = tuple[int, Any]
@@ -23,16 +23,24 @@ class Crew:
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def apply(
-        self, jobs: Sequence[Job], hosts: Sequence[Host], chunk: Chunk, tuples: Any, edges: Edges, first: int
+        self,
+        jobs: Sequence[Job],
+        hosts: Sequence[Host],
+        chunk: Chunk,
+        tuples: Any,
+        edges: Edges,
+        first: int,
+        details: ChunkDetails = NO_DETAILS,
     ) -> LimitError | None:
         """Let workers and hosts apply a chunk, which begins at row `first` of the push; the first failure."""
         met: list[LimitError] = []
-        waiting = iter([*hosts, *(worker for _, worker in jobs)])
+        of_hosts = [(host, (details,)) for host in hosts]
+        waiting: Iterator[tuple[Any, tuple[Any, ...]]] = iter([*of_hosts, *((worker, ()) for _, worker in jobs)])
 
         def work() -> None:
-            for worker in waiting:
+            for worker, further in waiting:
                 try:
-                    worker.apply(chunk, tuples, edges)
+                    worker.apply(chunk, tuples, edges, *further)
                 except LimitError as failure:
                     met.append(failure)
 

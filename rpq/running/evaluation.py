@@ -7,8 +7,9 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +21,19 @@ from rpq.queries.query import Vertex
 from rpq.queries.row_guard import RowGuard
 from rpq.results.block import Block, FewRows
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta
+from rpq.results.delta import Delta, apart
 from rpq.results.naming import FEW, blocks_of, few_rows_of
+from rpq.results.rows_of_events import net_of_events, of_tuples_alone
 from rpq.running.crew import Crew
-from rpq.running.intake import Intake
+from rpq.running.excess import Excess, excess_of
+from rpq.running.intake import Intake, Taken
 from rpq.running.memory_guard import MemoryGuard
 from rpq.running.running_queries import RunningQueries
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.columns import Columns
 from rpq.stream.single import SingleTuple
 from rpq.stream.snapshot import LATE, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -51,14 +56,6 @@ class Applied(NamedTuple):
     failure: LimitError | None
 
 
-class Excess(NamedTuple):
-    """A query to which a tuple of the chunk, `place`, brings too many rows in one event."""
-
-    query: str
-    number: int
-    place: int
-
-
 class Evaluation:
     """Vertex names, snapshot graph, labels and running queries of one stream."""
 
@@ -71,8 +68,12 @@ class Evaluation:
         witness: bool,
         share: tuple[int, int],
         capacity: int,
+        events: Literal["window", "alone"] | None = None,
+        sharing: Literal["auto", "always", "never"] = "auto",
     ) -> None:
+        self.events = events
         self.witness = witness
+        self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
         self.intake = Intake(capacity=capacity, make_room=self._make_room, admit_labels=self._admit_labels)
         self.vertices = self.intake.vertices
@@ -80,7 +81,8 @@ class Evaluation:
         self.graph = SnapshotGraph(capacity=capacity)
         self.running = RunningQueries()
         self.overruns: list[SetAside] = []
-        self.awaits_first = False  # whether there are static edges, and no tuple has come
+        self.awaits_first = False  # whether something is told before the first tuple, which has not come
+        self.told_time: int | None = None  # where the time of the graph is not to be told
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
         self.row_guard = RowGuard(max_rows)
@@ -98,27 +100,40 @@ class Evaluation:
 
     @property
     def chunk_size(self) -> int:
-        """Tuples between two chances to collect: about half a window."""
+        """Tuples between two chances to collect: about half a window.
+
+        Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
+        the events.
+        """
         if self.witness and any(running.witnesses_are_of_now for running in self.running):
             return 1
+        if self.events == "alone":
+            return _LARGEST_CHUNK
         return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.held // 2)))
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self.guard.row = self.row_guard.row = first
-        chunk = self.intake.chunk(tuples, first, count, self.graph.wanted)
+        taken = self.intake.chunk(tuples, first, count, self.graph.wanted)
+        chunk = taken.chunk
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
         self.midway = True
-        outcome = self.graph.resolve(view_of_chunk, count)
+        outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
         running = self.running
+        is_netted = details.first is not None or tuples.told is not None
         for host in running.hosts:
-            host.keeps_rows = collect
-        failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first)
+            host.keeps_rows = collect or is_netted
+        failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first, details)
         before = None if failure is None or failure.row is None else failure.row - first
+        if before is not None and details.first is not None:
+            before = int(details.first[before])  # nor anything else of its event
         deltas = self._deltas(before)
         for host in running.hosts:
             host.keeps_rows = True
+        if is_netted:
+            told = None if tuples.told is None else tuples.told[first : first + count]
+            deltas = self._of_events(deltas, details.first, told)
         if running.reports:
             try:
                 deltas = self._reported(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
@@ -136,6 +151,32 @@ class Evaluation:
             self.midway = False
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
+    def _resolve(
+        self, taken: Taken, view_of_chunk: Any, count: int, events: np.ndarray | None
+    ) -> tuple[np.ndarray, ChunkDetails]:
+        """Let the graph have the tuples of a chunk: what became of each, and what hosts are told beside the chunk."""
+        if len(taken.unread):
+            self.graph.lose(taken.unread, taken.chunk)
+        if taken.named is None:
+            details = NO_DETAILS if events is None else ChunkDetails(first=events)
+            return self.graph.resolve(view_of_chunk, count), details
+        view_of_named = view(taken.named)
+        outcome = self.graph.resolve_with_streams(view_of_chunk, view_of_named, taken.is_named, count)
+        return outcome, ChunkDetails(taken.named, view_of_named, events)
+
+    def _of_events(
+        self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, told: np.ndarray | None
+    ) -> list[tuple[int, Delta]]:
+        """Deltas net of events, which begin at these places, and with the times that are to be told, if they are others."""
+        found = []
+        queries = self.running.by_number
+        for number, delta in apart(deltas):
+            net = delta if first is None or queries[number].nets_events else net_of_events(delta, first)
+            net = net if told is None else of_tuples_alone(net, told)
+            self.running.leave_out(queries[number], delta.counts() - net.counts())
+            found.append((number, net))
+        return found
+
     def apply_one(
         self, source: Vertex, target: Vertex, label: str, timestamp: int, delete: bool, *, collect: bool
     ) -> Applied:
@@ -152,7 +193,7 @@ class Evaluation:
         single.fill(u, v, number, timestamp, delete)
         self.midway = True
         self.graph.resolve_one(single.view, single.outcome)
-        deltas = []
+        deltas: list[tuple[int, Delta]] = []
         failure: LimitError | None = None
         for place, worker in self.running.jobs:
             try:
@@ -160,7 +201,10 @@ class Evaluation:
             except LimitError as problem:
                 failure = failure or problem
             if worker.has_rows:
-                deltas.append((place, worker.delta()))
+                if place >= 0:
+                    deltas.append((place, worker.delta()))
+                else:
+                    deltas += worker.deltas()
         if self.running.hosts:
             failure = self._apply_one_in_hosts(deltas) or failure
         if self.running.reports and failure is None:
@@ -174,14 +218,14 @@ class Evaluation:
         counts = _NO_ROWS
         rows: ChunkRows = []
         if deltas and failure is None:
-            if collect and not self.witness and total <= FEW:
+            if collect and not self.witness and total <= FEW and not self.running.texts:
                 rows = few_rows_of(deltas, self.vertices)
                 removed = sum(rows.removed)
                 counts = np.array([len(rows.removed) - removed, removed])
             else:
                 counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
                 rows = self.rows_of(deltas) if collect else []
-        if self.running.may_overrun:
+        if self.running.overrunning:
             self.note_overruns(0)
         if failure is None:
             self._singles += 1
@@ -196,7 +240,7 @@ class Evaluation:
         single = self._single
         for host in self.running.hosts:
             try:
-                host.apply(single.chunk, single.view, self.graph.edges)
+                host.apply(single.chunk, single.view, self.graph.edges, NO_DETAILS)
             except LimitError as failure:
                 return failure
             if host.has_rows:
@@ -206,10 +250,14 @@ class Evaluation:
     def _deltas(self, before: int | None) -> list[tuple[int, Delta]]:
         """What workers and hosts report of the last chunk, or of its tuples `before` one at which something failed."""
         running = self.running
-        if before is None:
-            deltas = [(number, worker.delta()) for number, worker in running.jobs if worker.has_rows]
-        else:
-            deltas = [(number, worker.delta(before=before)) for number, worker in running.jobs]
+        deltas: list[tuple[int, Delta]] = []
+        for number, worker in running.jobs:
+            if before is None and not worker.has_rows:
+                continue
+            if number >= 0:
+                deltas.append((number, worker.delta(before=before)))
+            else:
+                deltas += worker.deltas(before=before)
         for host in running.hosts:
             deltas += running.numbered(host.deltas(before=before))
         return deltas
@@ -220,12 +268,16 @@ class Evaluation:
         """Let edges be there for ever; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
-        chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8))
+        chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8)).chunk
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
-        self.awaits_first = bool(self.graph.statics)
+        self.note_first()
+
+    def note_first(self) -> None:
+        """Know whether something comes before the first tuple, with its time: static edges, or answers on an empty graph."""
+        self.awaits_first = self.graph.time is None and (bool(self.graph.statics) or self.running.have_first_rows)
 
     def begin(self, time: int, *, row: int | None) -> Applied:
-        """Let static edges come in at the time of the first tuple, before it: what they bring is an event of its own.
+        """Let static edges come in at the time of the first tuple, before it: what is there then is an event of its own.
 
         `row` is None where a time comes and no tuple. Raises `LimitError`.
         """
@@ -236,8 +288,10 @@ class Evaluation:
         static, nothing = self.graph.chunk_of(self.graph.static_edges()), self.graph.chunk_of(_NONE)
         deltas: list[tuple[int, Delta]] = []
         for number, running in enumerate(self.running):
-            running.load_static(static)
+            if len(static.edge):
+                running.load_static(static)
             deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
+        deltas = self._at_told_time(deltas)
         if self.running.reports:
             deltas = self._reported(deltas, np.array([time]))
         if (excess := self._excess(deltas)) is not None:
@@ -259,43 +313,48 @@ class Evaluation:
         return sorted(told, key=itemgetter(0))
 
     def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
-        """The first event that brings too many rows to a query. O(deltas), and O(events) where all rows are too many."""
-        limit = self.row_guard.most
-        if sum([len(delta) for _, delta in deltas]) <= limit:
-            return None
-        found: list[tuple[int, int, Excess]] = []
-        for number, name in enumerate(self.running.asked.names):
-            mine = [delta for one, delta in deltas if one == number]
-            if sum(map(len, mine)) <= limit:
-                continue
-            orders, times, lengths = (
-                np.concatenate(arrays)
-                for arrays in ([d.orders for d in mine], [d.times for d in mine], [d.lengths() for d in mine])
-            )
-            moments, event = np.unique(np.stack([orders, times]), axis=1, return_inverse=True)
-            rows = np.bincount(event, lengths).astype(np.int64)
-            for first in np.flatnonzero(rows > limit)[:1].tolist():
-                order, time = moments[:, first].tolist()
-                found.append((order, time, Excess(name, int(rows[first]), order // 2)))
-        return min(found)[2] if found else None
+        return excess_of(deltas, self.running.asked.names, self.row_guard.most)
 
-    def advance(self, time: int) -> ChunkRows:
-        """Move the stream time; the rows."""
+    def _at_told_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
+        if self.told_time is None:
+            return deltas
+        return [(number, of_tuples_alone(delta, np.full(1, self.told_time))) for number, delta in deltas]
+
+    def empty_windows(self, time: int) -> None:
+        """Move the stream time to one at which nothing is left in any window; what leaves is not told."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
+        queries = self.running.by_number
+        for number, delta in apart(self._advanced(time)):
+            self.running.leave_out(queries[number], delta.counts())
+        self.note_overruns(None)
+        self.midway = False
+
+    def _advanced(self, time: int) -> list[tuple[int, Delta]]:
         self.graph.advance(time)
-        deltas = [(number, worker.advance(time)) for number, worker in self.running.jobs]
+        deltas: list[tuple[int, Delta]] = []
+        for number, worker in self.running.jobs:
+            told = worker.advance(time)
+            deltas += [(number, told)] if number >= 0 else told
         for host in self.running.hosts:
             deltas += self.running.numbered(host.advance(time))
+        return deltas
+
+    def advance(self, time: int) -> Applied:
+        """Move the stream time; what that does."""
+        self.guard.row, self.row_guard.row = 0, None
+        self.midway = True
+        deltas = self._advanced(time)
         if self.running.reports:
             deltas = self._reported(deltas, np.array([time]))
         if (excess := self._excess(deltas)) is not None:
             raise self.row_guard.error(excess.query, excess.number, place=excess.place)
+        counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas)
         self.note_overruns(None)
         self._collect_if_quiet()
         self.midway = False
-        return rows
+        return Applied(rows, counts, _NONE, None)
 
     def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
         """Let a root of a query that was set aside answer again; the rows."""
@@ -319,21 +378,32 @@ class Evaluation:
         """Tell queries and graph what label ids stand for."""
         self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
 
-    def take_labels(self, names: list[str], lost: list[int], *, forgotten: int) -> None:
+    def take_labels(
+        self, names: Sequence[LabelName], lost: list[int], *, forgotten: int, forgotten_of_streams: int
+    ) -> None:
         """Know these labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
         labels = np.array([self.labels.add(name) for name in names], np.int64)
         self._admit_labels(labels)
         self.graph.horizons.lost[labels] = lost
-        self.labels.forgotten = forgotten
+        self.labels.forgotten, self.labels.forgotten_of_streams = forgotten, forgotten_of_streams
 
     # --- queries ---------------------------------------------------------------------------------------------
 
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
-        """Let queries run, from an empty window. O(labels) for each of them, and of a host O(vertices).
+        """Let queries run, from an empty window, all or none. O(labels) for each, and of a host that is new O(vertices).
 
         `is_late` tells that no window will be loaded, though there is one.
         """
-        added = [self._start(question, is_late) for question in questions]
+        ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
+        known = {*self.running.hosts}
+        added: list[RunningQuery] = []
+        try:
+            for question in questions:
+                added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  some may have begun
+        except BaseException:
+            for running in reversed(added):
+                self.running.drop(running.question.name)
+            raise
         self.running.settle_added(added, self.labels, self.graph)
         reports = (self.running.reports_of(running) for running in added)
         self.guard.add(one for one in reports if one is not None)
@@ -341,13 +411,14 @@ class Evaluation:
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
         for host in self.running.hosts:
-            host.make_room(self.vertices, used, self.graph)
+            host.make_room(self.vertices, used if host not in known else used[:0], self.graph)
         for running in added:
             running.make_room(self.vertices, used, self.graph)
         self._vertex_room = 0
+        self.note_first()
         return added
 
-    def _start(self, question: Question, is_late: bool) -> RunningQuery:
+    def _start(self, question: Question, is_late: bool, labels: tuple[np.ndarray, Sequence[LabelName]]) -> RunningQuery:
         running: RunningQuery
         resources = Resources(
             threads=self._threads,
@@ -356,37 +427,60 @@ class Evaluation:
             capacity=self._capacity,
             guard=self.guard.of(lambda: question.name, lambda: running.workers),
             rows=self.row_guard,
+            sharing=self._sharing,
             is_late=is_late,
+            events=self.events,
         )
-        running = self.running.start(question, resources, self.labels, self.guard.of)
+        running = self.running.start(question, resources, labels, self.guard.of)
         return running
 
-    def load(self, running: RunningQuery, *, time: int, empty: bool) -> ChunkRows:
-        """Let a query that was added take in what its windows hold, or nothing if it starts `empty`; its first rows."""
-        held = np.zeros(0, np.int64) if empty else self.graph.live_edges()
-        keys = self.running.keys(running)
-        of_windows = list(zip(running.windows, keys, strict=True))
-        running.count_from([0 if key is None else self.graph.counted.number_of(key) for key in keys])
-        slides = [self.graph.slides(window, key, held) for window, key in of_windows]
-        is_inside = np.zeros(len(held), bool)
-        for (window, key), mine in zip(of_windows, slides, strict=True):
-            is_inside |= mine > self.graph.current_slide(window, key)
-        if self.graph.statics:
-            running.load_static(self.graph.chunk_of(self.graph.static_edges()))
-        number = self.running.number_of(running)
-        chunk = self.graph.chunk_of(held[is_inside])
-        deltas = [(number, delta) for delta in running.load(time, chunk, *(mine[is_inside] for mine in slides))]
+    def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
+        """Let queries that were added take in what their windows hold, or nothing if they start `empty`; the first rows."""
+        held: np.ndarray | None = np.zeros(0, np.int64) if empty else None
+        nothing = self.graph.chunk_of(_NONE)
+        static = self.graph.chunk_of(self.graph.static_edges()) if self.graph.statics else None
+        contents: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}  # of the windows that queries have
+        deltas: list[tuple[int, Delta]] = []
+        for running in added:
+            keys = self.running.keys(running)
+            of_windows = list(zip(running.windows, keys, strict=True))
+            running.count_from([0 if key is None else self.graph.counted.number_of(key) for key in keys])
+            if static is not None:
+                running.load_static(static)
+            number = self.running.number_of(running)
+            if running.has_content:
+                deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in of_windows))]
+                continue
+            if (what := tuple(of_windows)) not in contents:
+                held = self.graph.live_edges() if held is None else held
+                slides = [self.graph.slides(window, key, held) for window, key in of_windows]
+                is_inside = np.zeros(len(held), bool)
+                for (window, key), mine in zip(of_windows, slides, strict=True):
+                    is_inside |= mine > self.graph.current_slide(window, key)
+                contents[what] = self.graph.chunk_of(held[is_inside]), [mine[is_inside] for mine in slides]
+            chunk, inside = contents[what]
+            deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+        deltas = self._at_told_time(deltas)
         deltas = self._reported(deltas, np.array([time])) if self.running.reports else deltas
         if (excess := self._excess(deltas)) is not None:
             raise self.row_guard.refusal(excess.query, excess.number)
         return self.rows_of(deltas)
 
-    def remove(self, name: str) -> None:
-        """Take a query away, with everything that only it needed."""
-        self.running.remove(name)
-        self.running.settle(self.labels, self.graph)
-        self.guard.restart([*self.running.workers, *self.running.reports.values()])
-        self.collect()
+    def remove(self, *names: str) -> None:
+        """Take queries away, with everything that only they needed."""
+        holders = {running.holder: running.workers for running in map(self.running.named, names)}
+        gone: list[Any] = []
+        gone += [reports for name in names if (reports := self.running.reports_of(self.running.named(name)))]
+        hosts = self.running.hosts
+        is_less_read = self.running.remove(names, self.labels, self.graph)
+        gone += [worker for holder, workers in holders.items() if not self.running.is_held(holder) for worker in workers]
+        self.guard.drop([*gone, *(host for host in hosts if host not in self.running.hosts)])
+        if is_less_read:
+            self.collect()
+
+    def keep(self, window: Window) -> None:
+        """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
+        self.running.keep(window, self.labels, self.graph)
 
     # --- rows ------------------------------------------------------------------------------------------------
 
@@ -397,10 +491,10 @@ class Evaluation:
             return []
         witnesses = None
         if self.witness:
-            running = list(self.running)
-            held = self.graph.edges, self.vertices, self.labels.names
+            running = self.running.by_number
+            held = self.graph.edges, self.vertices, self.labels.texts
             witnesses = [_witnesses_of(running[number], delta, *held) for number, delta in deltas]
-        return blocks_of(deltas, self.running.asked.columns, self.vertices, witnesses)
+        return blocks_of(deltas, self.running.asked.columns, self.vertices, witnesses, self.running.texts)
 
     def name_of(self, vertex: int) -> Vertex:
         """The name of a vertex."""
@@ -409,14 +503,12 @@ class Evaluation:
 
     def note_overruns(self, first: int | None) -> None:
         """Remember the roots that went over their budget in the chunk from row `first` on; their names may go soon."""
-        if not self.running.may_overrun:
-            return
-        for running in self.running:
+        for running in self.running.overrunning:
             reports = [
                 SetAside(
                     running.question.name,
                     self.name_of(overrun.root),
-                    overrun.time,
+                    overrun.time if self.told_time is None else self.told_time,
                     None if first is None or overrun.place < 0 else first + overrun.place,
                     overrun.size,
                 )
@@ -451,8 +543,8 @@ class Evaluation:
         time = self.graph.time
         if self._collected_at is None:
             self._collected_at = time
-        lengths = [window.size for running in self.running for window in running.windows if isinstance(window, Window)]
-        if len(self.running) and not lengths:
+        lengths = [window.size for window in self.running.read_windows if isinstance(window, Window)]
+        if self.running.read_windows and not lengths:
             return  # time empties no other windows
         shortest = min(lengths, default=0)
         if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
@@ -465,6 +557,14 @@ class Evaluation:
         self.graph._check()
         for worker in self.running.workers:
             worker._check()
+
+
+def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
+    """For each of `count` tuples from `first` on the place of the first one of its event; None where each is an event."""
+    if tuples.first is None:
+        return None
+    places = tuples.first[first : first + count] - first
+    return None if (np.diff(places) == 1).all() else places
 
 
 def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:

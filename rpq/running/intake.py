@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rpq.running.named_streams import label_ids_in_streams
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.labels import LabelDictionary
@@ -15,8 +17,20 @@ from rpq.stream.vertices import VertexDictionary
 MakeRoom = Callable[[int, np.ndarray], None]
 """Lets so many more tuples be applied, and these new vertex ids be used."""
 
+_NOBODY = np.zeros(0, np.uint8)
+_NOTHING = np.zeros(0, np.int32)
+
 AdmitLabels = Callable[[np.ndarray], None]
 """Tells queries and graph what new label ids stand for."""
+
+
+class Taken(NamedTuple):
+    """A chunk, and the same tuples as readers of named streams see them, if there are such readers of any of them."""
+
+    chunk: Chunk
+    named: Chunk | None
+    is_named: np.ndarray  # uint8 a tuple: `named` has another label than `chunk`
+    unread: np.ndarray  # int32 a tuple: the label of its stream that nobody reads there, -1 none
 
 
 class Intake:
@@ -30,25 +44,33 @@ class Intake:
         self._make_room = make_room
         self._admit_labels = admit_labels
 
-    def chunk(self, tuples: Columns, first: int, count: int, wanted: Callable[[np.ndarray], np.ndarray]) -> Chunk:
+    def chunk(self, tuples: Columns, first: int, count: int, wanted: Callable[[np.ndarray], np.ndarray]) -> Taken:
         """Tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
 
         `wanted` tells of label ids whether anybody reads them.
         """
         label = self._label_ids(tuples.label[first : first + count])
+        of_streams = self._of_streams(tuples, first, label)
         is_wanted = wanted(label)
+        is_named, unread, edges = _NOBODY, _NOTHING, count
+        if of_streams is not None:
+            is_named = (of_streams >= 0).astype(np.uint8)
+            is_named &= wanted(of_streams)
+            unread = np.where(is_named != 0, np.int32(-1), of_streams)
+            is_wanted = is_wanted | is_named
+            edges += int(is_named.sum())
         fresh = np.zeros(0, np.int32)
         try:
             source, fresh = self.vertices.intern(tuples.source[first : first + count], is_wanted)
             target, more = self.vertices.intern(tuples.target[first : first + count], is_wanted)
             fresh = np.concatenate([fresh, more])
-            self._make_room(count, fresh)
+            self._make_room(edges, fresh)
         except BaseException:
             # No worker may have been told about them: they are new again the next time.
             self.vertices.release(fresh)
             raise
         self.interned += len(fresh)
-        return Chunk(
+        chunk = Chunk(
             source=source,
             target=target,
             label=label,
@@ -56,6 +78,21 @@ class Intake:
             delete=tuples.delete[first : first + count],
             edge=np.empty(count, np.int32),
         )
+        named = None
+        if edges > count:
+            assert of_streams is not None
+            labels = np.where(is_named != 0, of_streams, label)
+            named = chunk._replace(label=labels, edge=np.empty(count, np.int32))
+        return Taken(chunk, named, is_named, unread)
+
+    def _of_streams(self, tuples: Columns, first: int, label: np.ndarray) -> np.ndarray | None:
+        """The ids (int32) of the labels of tuples in their streams, -1 for those without one; None where none has one."""
+        if tuples.stream is None:
+            return None
+        found, new = label_ids_in_streams(tuples.stream[first : first + len(label)], label, self.labels)
+        if new:
+            self._admit_labels(np.array(new))
+        return found
 
     def add_label(self, label: str) -> int:
         """The id of a label that has none."""

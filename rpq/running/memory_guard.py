@@ -20,15 +20,23 @@ class MemoryGuard:
         self.row = 0  # of the push, at which the chunk begins
         self._others = others  # bytes of what queries share
         self._workers: dict[Any, int] = {}  # bytes, as of the last look at each
-        self._grown: list[Any] = []  # and not looked at since
+        self._grown: dict[Any, None] = {}  # and not looked at since
+
+    @property
+    def held(self) -> int:
+        """Bytes of everything together now. O(workers)."""
+        workers: int = sum(worker.nbytes for worker in {**self._workers, **self._grown})
+        return self._others() + workers
 
     def add(self, workers: Iterable[Any]) -> None:
         """Watch these workers too."""
-        self._grown += workers
+        self._grown |= dict.fromkeys(workers)
 
-    def restart(self, workers: Iterable[Any]) -> None:
-        """Watch these workers alone."""
-        self._grown, self._workers = [*workers], {}
+    def drop(self, workers: Iterable[Any]) -> None:
+        """Watch these workers no more."""
+        for worker in workers:
+            self._workers.pop(worker, None)
+            self._grown.pop(worker, None)
 
     def of(self, name: Callable[[], str], workers: Callable[[], Iterable[Any]]) -> Guard:
         """The guard of a query, or of a host and a query that it serves."""
@@ -40,7 +48,8 @@ class MemoryGuard:
 
     def _refuse_if_too_much(self, query: str, growing: Iterable[Any], size: int, row: int) -> None:
         """Refuse to let one worker grow to `size` bytes if everything together would pass the limit."""
-        grown, self._grown = [*self._grown, *growing], [*growing]
+        now = dict.fromkeys(growing)
+        grown, self._grown = self._grown | now, now
         self._workers.update((worker, worker.nbytes) for worker in grown)
         needed = self._bytes_with(size)
         if needed > self.limit:  # unless others have let go of some since

@@ -14,8 +14,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rpq.files.described import Damage, Described
-from rpq.queries.protocol import Guard
+from rpq.queries.protocol import Guard, Telling
+from rpq.results.block import WHOLE
 from rpq.results.delta import Delta, IdRows
+from rpq.results.typed_columns import Texts
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX
 
@@ -54,7 +56,21 @@ class _Net(NamedTuple):
 class Reports:
     """The rows of one query that wait for their report."""
 
-    def __init__(self, report: Literal["slide", "time"], *, slide: int, columns: int, guard: Guard) -> None:
+    def __init__(
+        self,
+        report: Literal["slide", "time"],
+        *,
+        slide: int,
+        columns: int,
+        guard: Guard,
+        telling: Telling = "changes",
+        texts: Texts | None = None,
+    ) -> None:
+        self._telling = telling
+        self._texts = texts
+        self._whole = _Net(np.zeros((0, columns), np.int32), *np.zeros((2, 0), np.int64))
+        """The answer at the last report, where that is what is told."""
+        self._time: int | None = None
         self._guard = guard
         self._granted = 0  # bytes that the guard knows of
         self._step = slide if report == "slide" else 1
@@ -93,6 +109,8 @@ class Reports:
             self._waiting.append(_Net(ids, weights, due))
             self._raw += len(due)
             self._due = min(self._due, int(due.min()))
+        if self._telling == "whole" and len(times):
+            return self._take_whole(times)
         if not self._raw or not len(times):
             return None
         if self.nbytes > self._granted:
@@ -106,7 +124,45 @@ class Reports:
         place = np.searchsorted(times, everything.due, "right")
         is_told = place < len(times)
         self._keep(everything.where(~is_told))
-        return self._told(everything.where(is_told), place[is_told])
+        return self._told(everything, is_told, place)
+
+    def _take_whole(self, times: np.ndarray) -> Delta | None:
+        """The whole answer at each boundary that is passed, whether or not something has changed since the last one."""
+        if self.nbytes > self._granted:
+            self._granted = 2 * self.nbytes
+            self._guard(self._granted + self._granted // 4, 0)
+        before = int(times[0]) if self._time is None else self._time
+        self._time = last = max(before, int(times[-1]))
+        first = before + -before % self._step
+        if first >= last:
+            if self._raw > 2 * self._netted + _FEW:
+                self._net()
+            return None
+        told = []
+        for boundary in range(first, last, self._step):
+            if self._raw and self._due <= boundary:
+                net = self._net()
+                is_due = net.due <= boundary
+                both = [self._whole, net.where(is_due)]
+                whole = _Net(*(np.concatenate(arrays) for arrays in zip(*both, strict=True)))
+                self._whole = whole._replace(due=np.zeros(len(whole.due), np.int64)).netted()
+                self._keep(net.where(~is_due))
+            if len(self._whole.weights):
+                told.append((boundary, int(np.searchsorted(times, boundary, "right")), self._whole))
+        if not told:
+            return None
+        counts = [int(net.weights.sum()) for _, _, net in told]
+        delta = Delta(
+            ids=IdRows(
+                np.concatenate([np.repeat(net.ids, net.weights, axis=0) for _, _, net in told]), (*range(self._columns),)
+            ),
+            times=np.array([boundary for boundary, _, _ in told], np.int64),
+            ends=np.cumsum(counts),
+            kinds=np.full(len(told), WHOLE, np.int8),
+            orders=2 * np.array([place for _, place, _ in told], np.int64),
+        )
+        self.rows += delta.counts()
+        return delta
 
     def _net(self) -> _Net:
         """What waits, each row once."""
@@ -121,8 +177,11 @@ class Reports:
         self._waiting = [net] if self._raw else []
         self._due = int(net.due[0]) if self._raw else 0
 
-    def _told(self, net: _Net, place: np.ndarray) -> Delta | None:
+    def _told(self, net: _Net, is_told: np.ndarray, place: np.ndarray) -> Delta | None:
         """Rows as a delta: of each report those that leave before those that enter."""
+        if self._telling != "changes":
+            is_told = is_told & ((net.weights > 0) == (self._telling == "enter"))
+        net, place = net.where(is_told), place[is_told]
         if not len(net.weights):
             return None
         kinds = np.sign(net.weights).astype(np.int8)
@@ -151,39 +210,60 @@ class Reports:
     @property
     def nbytes(self) -> int:
         """Bytes held: what waits, and as much again while it is sorted."""
-        return 2 * self._raw * (4 * self._columns + 16)
+        return 2 * (self._raw + len(self._whole.weights)) * (4 * self._columns + 16)
 
     def vertices(self) -> np.ndarray:
         """The ids of the vertices of rows that wait. O(rows log rows)."""
-        return np.unique(self._net().ids) if self._raw else np.zeros(0, np.int32)
+        waiting = [self._whole.ids, *([self._net().ids] if self._raw else [])]
+        return np.unique(np.concatenate(waiting)) if any(map(len, waiting)) else np.zeros(0, np.int32)
 
     # --- to go on later --------------------------------------------------------------------------------------
 
     def saved(self, vertices: VertexDictionary) -> dict[str, Any]:
         """What waits, and what was told, as JSON values; vertices by their names."""
-        net = self._net() if self._raw else _Net(np.zeros((0, self._columns), np.int32), *np.zeros((2, 0), np.int64))
-        used, places = np.unique(net.ids, return_inverse=True)
-        return {
+        nothing = _Net(np.zeros((0, self._columns), np.int32), *np.zeros((2, 0), np.int64))
+        net, whole = self._net() if self._raw else nothing, self._whole
+        used, places = np.unique(np.concatenate([net.ids, whole.ids]), return_inverse=True)
+        rows = places.reshape(-1, self._columns) if self._columns else np.zeros((len(net.ids) + len(whole.ids), 0), np.int64)
+        saved = {
             "told": self.rows.tolist(),
-            "names": vertices.names_of(used).to_pylist(),
-            "rows": places.reshape(net.ids.shape).tolist(),
+            "names": vertices.names_of(used).to_pylist() if self._texts is None else self._texts(used),
+            "rows": rows[: len(net.ids)].tolist(),
             "weights": net.weights.tolist(),
         }
+        if self._telling == "whole":
+            saved["whole"] = {"rows": rows[len(net.ids) :].tolist(), "weights": whole.weights.tolist()}
+        return saved
 
     @staticmethod
     def saved_names(saved: Described) -> list[int | str]:
         """The vertices of rows that waited. Raises `Damage`."""
         return [name.vertex() for name in saved["names"]]
 
+    @staticmethod
+    def saved_texts(saved: Described) -> list[str | None]:
+        """The terms of rows that waited, None for what is unbound. Raises `Damage`."""
+        return [None if name.is_none else name.unicode() for name in saved["names"]]
+
     def restore(self, saved: Described, ids: np.ndarray, *, time: int | None) -> None:
         """Go on from what `saved` gave at a stream time; `ids` are those of its names. Raises `Damage`."""
         self.rows[:] = [count.whole(0, _LARGEST_COUNT) for count in saved["told"].tuple_of(2)]
+        rows, weights = self._read_rows(saved, ids)
+        if len(rows) and time is None:
+            raise Damage("rows wait for a report before the first tuple")
+        self._time = time
+        self._keep(_Net(rows, weights, self.due(np.full(len(rows), 0 if time is None else time, np.int64))))
+        if self._telling == "whole":
+            rows, weights = self._read_rows(saved["whole"], ids)
+            if (weights < 0).any():
+                raise Damage("a row of a whole answer is there less than once")
+            self._whole = _Net(rows, weights, np.zeros(len(rows), np.int64))
+
+    def _read_rows(self, saved: Described, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of ids, and their weights. Raises `Damage`."""
         most = len(ids) - 1
         rows = [[place.whole(0, most) for place in row.tuple_of(self._columns)] for row in saved["rows"]]
         weights = [weight.whole(-_LARGEST_COUNT, _LARGEST_COUNT) for weight in saved["weights"].tuple_of(len(rows))]
-        if rows and time is None:
-            raise Damage("rows wait for a report before the first tuple")
         if len({*map(tuple, rows)}) < len(rows) or 0 in weights:
             raise Damage("a row waits for a report twice, or not at all")
-        due = self.due(np.full(len(rows), 0 if time is None else time, np.int64))
-        self._keep(_Net(ids[np.array(rows, np.int64).reshape(-1, self._columns)], np.array(weights, np.int64), due))
+        return ids[np.array(rows, np.int64).reshape(len(rows), self._columns)].astype(np.int32), np.array(weights, np.int64)

@@ -8,12 +8,14 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from rpq.errors import RpqError
+from rpq.running.handlers import Handlers
 
 
 class TakesTurns(Protocol):
-    """What has calls that must not overlap."""
+    """What has calls that must not overlap, and handlers that are told what they bring afterwards."""
 
     _turn: threading.Lock
+    _handlers: Handlers
 
 
 _Self = TypeVar("_Self", bound=TakesTurns)
@@ -22,7 +24,7 @@ _Result = TypeVar("_Result")
 
 
 def alone(method: Callable[Concatenate[_Self, _Arguments], _Result]) -> Callable[Concatenate[_Self, _Arguments], _Result]:
-    """Let a method be refused while another thread is in one."""
+    """Let a method be refused while another thread is in one; when it is done, handlers are told what it brought."""
 
     @wraps(method)
     def call(engine: _Self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
@@ -35,5 +37,7 @@ def alone(method: Callable[Concatenate[_Self, _Arguments], _Result]) -> Callable
             return method(engine, *args, **kwargs)
         finally:
             engine._turn.release()
+            if engine._handlers.waiting:
+                engine._handlers.tell()
 
     return call

@@ -86,8 +86,8 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
 class Count(Accumulator):
     """COUNT: how many values are bound. O(1) each."""
 
-    def __init__(self) -> None:
-        self._bound = 0
+    def __init__(self, bound: int = 0) -> None:
+        self._bound = bound
 
     def insert(self, value: Any) -> None:
         self._bound += value is not None
@@ -115,6 +115,14 @@ class Sum(Accumulator):
         self._binary_parts = 0
         self._specials = {math.inf: 0, -math.inf: 0}
         self._nans = 0
+
+    @classmethod
+    def of_integers(cls, total: int, *, numbers: int, others: int, is_average: bool) -> Sum:
+        """What so many integers with this sum, and so many values that are no numbers, make."""
+        made = cls(is_average=is_average)
+        made._decimal_parts = total * DECIMAL_UNIT
+        made._counts[0], made._others = numbers, others
+        return made
 
     def insert(self, value: Any) -> None:
         self._change(value, 1)

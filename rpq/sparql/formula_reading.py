@@ -61,14 +61,14 @@ class FormulaReader:
         return Blank(f".{self._blanks.setdefault(f' {number}' if key is None else key, str(number))}")
 
     def constant(self, node: Any) -> str:
-        """The term that a constant is, as a text."""
+        """The term that a constant is, as a text; tags of languages are in small letters, as in RDF that is read."""
         if isinstance(node, Leaf) and node.kind == "number":
             return number_literal(node.text)
         if type(node).__name__ == "Literal":  # true and false
             return literal_text(str(node), XSD + "boolean")
         if getattr(node, "name", None) == "literal":
             datatype = XSD + "string" if node.datatype is None else self._prologue.iri(node.datatype)
-            return literal_text(node.string.text, datatype, node.lang or "")
+            return literal_text(node.string.text, datatype, (node.lang or "").lower())
         return self._prologue.iri(node)
 
     # --- formulas ----------------------------------------------------------------------------------------------------

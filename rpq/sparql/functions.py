@@ -79,11 +79,11 @@ def strdt(term: str, type_: str) -> str:
 
 
 def strlang(term: str, language: str) -> str:
-    """STRLANG: a literal in a language."""
+    """STRLANG: a literal in a language, whose tag is in small letters then."""
     tag = plain_string_of(language)
     if not _LANGUAGE.fullmatch(tag):
         raise NoValue(f"{tag!r} is no language")
-    return literal_text(plain_string_of(term), language=tag)
+    return literal_text(plain_string_of(term), language=tag.lower())
 
 
 def isnumeric(term: str) -> str:

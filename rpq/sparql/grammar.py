@@ -6,6 +6,7 @@ What rdflib makes of a text is a tree of `CompValue`s. The copy differs from the
 - numbers and strings keep what was written (rdflib makes `7` of `007`);
 - `^a` in a negated set keeps its label;
 - triples of a block follow one another in a loop, where the original calls itself once a triple;
+- `<` is no operator where an IRI begins: in `?x<?a&&?b>?y` one does;
 - a second copy remembers the furthest place at which anything failed: there the error is, whereas the original names the
   beginning of the group that holds it.
 
@@ -31,6 +32,7 @@ from rpq.sparql.source_text import SourceText
 LeafKind = Literal["variable", "iri", "blank", "anonymous", "number", "string"]
 
 _BLANK = re.compile(r"(?:\s+|#[^\r\n]*)*")
+_IRI = re.compile(r"<[^<>\"{}|^`\\\x00-\x20]*>")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MOST_NAMED = 8
 _REFUSED = frozenset({"GRAPH", "SERVICE", "DESCRIBE", "ORDER", "LIMIT", "OFFSET", "GROUP_CONCAT"})
@@ -54,6 +56,7 @@ class Leaf:
 def parse(source: SourceText, text: str) -> Any:
     """The parse tree of a text of SPARQL alone, whose places are those of `source`. Raises `SparqlError`, `QueryError`."""
     try:
+        import rdflib.plugins.sparql  # noqa: F401  # pyparsing may be there without it
         from pyparsing import ParseBaseException
     except ImportError:
         raise QueryError("SPARQL needs rdflib: pip install 'streaming-rpq[sparql]'") from None
@@ -86,6 +89,9 @@ def _problem(source: SourceText, text: str, place: int, expected: set[str]) -> S
     token = next((one.text for one in SourceText(found, found).tokens()), found[:1])
     if token[0].isalpha() and (near := get_close_matches(token.upper(), [one.upper() for one in expected], 1, 0.8)):
         return source.error(f"unexpected {token}: did you mean {near[0]}?", place)
+    if "!=" in expected and _IRI.fullmatch(token):  # an operator could have stood here
+        told = f"unexpected {token}: it is an IRI as it stands; put a blank behind < where less is meant"
+        return source.error(told, place)
     return source.error(f"unexpected {token}", place, _named(expected))
 
 
@@ -142,7 +148,7 @@ def _copied() -> tuple[Any, list[Any]]:
     """A copy of the grammar, and all its elements."""
     from pyparsing import Optional, ParserElement, Suppress, ZeroOrMore
     from rdflib.plugins.sparql import parser
-    from rdflib.plugins.sparql.parserutils import ParamList
+    from rdflib.plugins.sparql.parserutils import Param, ParamList
 
     nothing = Optional(".").defaultValue  # known by its identity
     memory: dict[int, Any] = {id(nothing): nothing}
@@ -158,7 +164,15 @@ def _copied() -> tuple[Any, list[Any]]:
             block_of_triples.ignore(element)
         memory[id(block)].expr = block_of_triples
         elements += [one, dot.expr]
+    for element in elements:
+        if isinstance(element, Param) and getattr(element.expr, "match", None) in ("<", "<="):
+            element.expr.add_condition(_is_no_iri)
     return grammar, elements
+
+
+def _is_no_iri(text: str, place: int, found: Any) -> bool:
+    """Whether a `<` is an operator: where an IRI begins too, the longest token counts (section 19.8 of the standard)."""
+    return _IRI.match(text, _behind_blanks(text, place)) is None
 
 
 def _actions(parser: Any) -> dict[Any, Callable[..., Any]]:

@@ -92,8 +92,13 @@ def is_before(left: Moment, right: Moment) -> bool | None:
     return left.instant < right.instant
 
 
-def is_same(left: Moment, right: Moment) -> bool:
-    """Whether two moments are one: never where only one of them has a zone."""
+def is_same(left: Moment, right: Moment) -> bool | None:
+    """Whether two moments are one: never where only one of them has a zone.
+
+    None of two dates where that depends on the zone that one of them has not (as the W3C's test date-2 has it).
+    """
+    if left.type == right.type == "date" and is_before(left, right) is None:
+        return None
     return left.type == right.type and (left.zone is None) == (right.zone is None) and left.instant == right.instant
 
 

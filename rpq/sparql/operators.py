@@ -64,8 +64,8 @@ def number_of(term: str) -> Number:
 def is_equal(left: str, right: str) -> bool:
     """Whether `left = right`: values of different kinds are not equal, of what has no value only the same term is equal.
 
-    Raises `NoValue` where that is not known: for two terms without a value that is known. A blank node is nothing but
-    itself.
+    Raises `NoValue` where that is not known: for two literals of which one has no value that is known, unless one has a
+    language, and for numbers out of range. A blank node is nothing but itself.
     """
     if is_blank(left) or is_blank(right):
         return left == right
@@ -74,6 +74,12 @@ def is_equal(left: str, right: str) -> bool:
     except NoValue:
         if left == right:
             return True
+        literals = [read_literal(term) for term in (left, right)]
+        for term, literal in zip((left, right), literals, strict=True):
+            if literal is None:
+                value_of(term)  # an IRI that is a number out of range has no value either
+        if None in literals or any(literal and literal.language for literal in literals):
+            return False  # a literal of an unknown value is no IRI, and no string with a language
         raise
     return _are_equal(first, second)
 
@@ -83,7 +89,10 @@ def _are_equal(first: Value, second: Value) -> bool:
         type_ = later(first, second)
         return promoted(first, type_) == promoted(second, type_)
     if isinstance(first, Moment) and isinstance(second, Moment):
-        return is_same(first, second)
+        same = is_same(first, second)
+        if same is None:
+            raise NoValue("of two dates one has no zone, which would decide")
+        return same
     return type(first) is type(second) and first == second
 
 

@@ -128,6 +128,11 @@ def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
             yield from atoms_of(body)
 
 
+def reads_default(operator: Operator) -> bool:
+    """Whether an atom of it stands in no WINDOW."""
+    return any(one.window is None for one in atoms_of(operator))
+
+
 def children(operator: Operator) -> tuple[Operator, ...]:
     """The operators that an operator is made of, from left to right."""
     match operator:

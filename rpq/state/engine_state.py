@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,10 @@ from rpq.files.described import Damage, Described
 from rpq.files.destinations import replacing
 from rpq.files.sealed import damaged
 from rpq.queries.protocol import RunningQuery
+from rpq.queries.readings import readings_of
 from rpq.running.evaluation import Evaluation
+from rpq.running.event_clock import as_asked
+from rpq.running.kept import Kept
 from rpq.running.reports import Reports
 from rpq.state.state_content import Content, Labels, QueryState
 from rpq.state.state_layout import STATE, Edges, read_file, write_file
@@ -33,6 +37,8 @@ from rpq.stream.counted import ABSENT
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.timestamps import EARLIEST
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
+
+_LARGEST_COUNT = 2**56
 
 
 def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> None:
@@ -86,6 +92,8 @@ def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
     reports = evaluation.running.reports_of(running)
     if reports is not None:
         saved["report_state"] = reports.saved(evaluation.vertices)
+    if (left_out := evaluation.running.left_out(running)).any():
+        saved["left_out"] = left_out.tolist()
     return QueryState(
         question=running.question,
         saved=Described(saved),
@@ -97,7 +105,12 @@ def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
 def _labels_of(evaluation: Evaluation) -> Labels:
     labels = evaluation.labels
     lost = evaluation.graph.horizons.lost[list(labels.ids.values())].tolist()
-    return Labels(names=list(labels.ids), lost=lost, forgotten=labels.forgotten)
+    return Labels(
+        names=list(labels.ids),
+        lost=lost,
+        forgotten=labels.forgotten,
+        forgotten_of_streams=labels.forgotten_of_streams,
+    )
 
 
 def _label_numbers(evaluation: Evaluation) -> np.ndarray:
@@ -119,10 +132,18 @@ class Saved:
     def times(self) -> tuple[StreamTime, dict[str, Any]]:
         """What is known of the stream's time, and the queries as they were given, by name."""
         running = [state.question for state in self.content.queries]
+        keep = self.content.keep
+        if self.content.events is not None and self.content.events.mode == "alone":
+            running = list(map(as_asked, running))
         with _damage_named(self.path):
             try:
                 if self.content.times is not None:
-                    return StreamTime.recalled(self.content.times, running)
+                    known, asked = StreamTime.recalled(self.content.times, running)
+                    if keep is not None:
+                        known = known.asked([Kept(keep.asked), *asked.values()])
+                        if known.resolved(Kept(keep.asked)).window != keep.window:
+                            raise Damage("the window that is kept is another in the stream's unit than it was")
+                    return known, asked
                 return StreamTime(unit=self.content.time_unit).asked(running), {query.name: query for query in running}
             except (ValueError, QueryError) as problem:
                 raise Damage(str(problem)) from problem
@@ -133,13 +154,20 @@ class Saved:
         Raises `StateFormatError` where the parts do not fit together.
         """
         with _damage_named(self.path):
+            if self.content.keep is not None:
+                evaluation.keep(self.content.keep.window)
             try:
-                for state in self.content.queries:
-                    evaluation.add(state.question, is_late=state.is_late)
+                for is_late, states in groupby(self.content.queries, lambda state: state.is_late):
+                    evaluation.add(*(state.question for state in states), is_late=is_late)
             except QueryError as problem:
                 raise Damage(str(problem)) from problem
             labels = self.content.labels
-            evaluation.take_labels(labels.names, labels.lost, forgotten=labels.forgotten)
+            evaluation.take_labels(
+                labels.names,
+                labels.lost,
+                forgotten=labels.forgotten,
+                forgotten_of_streams=labels.forgotten_of_streams,
+            )
             evaluation.graph.outcomes[:] = self.content.outcomes
             if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
                 raise Damage(
@@ -159,9 +187,15 @@ class Saved:
                 running.restore(
                     state.saved, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
                 )
+                if "left_out" in state.saved:
+                    left_out = [count.whole(0, _LARGEST_COUNT) for count in state.saved["left_out"].tuple_of(2)]
+                    evaluation.running.leave_out(running, np.array(left_out))
                 reports = evaluation.running.reports_of(running)
                 if reports is not None:
-                    reports.restore(state.saved["report_state"], waiting[running.question.name], time=self.content.time)
+                    report = state.saved["report_state"]
+                    if running.term_texts is not None:
+                        waiting[running.question.name] = running.ids_of_terms(Reports.saved_texts(report))
+                    reports.restore(report, waiting[running.question.name], time=self.content.time)
 
     def _enter_edges(
         self, evaluation: Evaluation, of_queries: list[list[np.ndarray]]
@@ -182,9 +216,10 @@ class Saved:
         if graph.statics < len(saved.static_source):
             raise Damage("a static edge is there twice")
         self._fill_counted(evaluation, of_queries, entered)
-        evaluation.awaits_first = bool(graph.statics) and self.content.time is None
+        evaluation.note_first()
         if self.content.time is not None:
             graph.advance(self.content.time)
+            evaluation.note_first()
         if len(graph.live_edges()) < len(saved):
             raise Damage("an edge has left every window that it could be in")
         return entered, identity
@@ -211,7 +246,7 @@ class Saved:
         found: dict[str, np.ndarray] = {}
         vertices = evaluation.vertices
         for running, state in zip(evaluation.running, self.content.queries, strict=True):
-            if evaluation.running.reports_of(running) is None:
+            if evaluation.running.reports_of(running) is None or running.term_texts is not None:
                 continue
             names = Reports.saved_names(state.saved["report_state"])
             kind = int if self.content.kind == "int64" else str
@@ -254,12 +289,13 @@ class Saved:
             if any(state.numbers or ()):
                 raise Damage(f"query {name!r} has numbered inserts, but there is no stream time")
             return
+        readings = readings_of(running.question) if counts else ()
         for place, (window, mine) in enumerate(zip(running.windows, slides, strict=True)):
             number = _number_of(state, place)
             inside = mine > _current(window, time, number)
             if isinstance(window, CountWindow):
                 labels = np.unique(self.edges.label[inside]).tolist()
-                if not all(running.question.reads(self.content.labels.names[label]) for label in labels):
+                if not all(readings[place].reads(self.content.labels.names[label]) for label in labels):
                     raise Damage(f"query {name!r}: a count window holds an edge with a label that it does not read")
                 if (mine[inside] > (number + window.size - 1) // window.step + 1).any():
                     raise Damage(f"query {name!r}: an edge is evicted later than the last insert would be")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from rpq.files.described import Damage, Described
 from rpq.queries import kinds
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.labels import NEVER_LOST
-from rpq.stream.window import INT64_MAX
+from rpq.stream.stream_labels import LabelName, StreamLabel, text_of
+from rpq.stream.stream_time import windows_of
+from rpq.stream.window import INT64_MAX, Window
 
 OUTCOMES = 6
 _LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
@@ -21,26 +23,39 @@ _LARGEST_COUNT = 2**56
 class Labels:
     """The labels by number, and of each the largest timestamp of an insert that was lost, `NEVER_LOST` for none.
 
-    `forgotten` is that of all labels that are not among them.
+    `forgotten` is that of all labels that are not among them, `forgotten_of_streams` that of those of named streams.
     """
 
-    names: list[str]
+    names: list[LabelName]
     lost: list[int]
     forgotten: int
+    forgotten_of_streams: int = NEVER_LOST
 
     def described(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"labels": self.names, "lost": self.lost, "forgotten": self.forgotten}
+        content: dict[str, Any] = {
+            "labels": list(map(text_of, self.names)), "lost": self.lost, "forgotten": self.forgotten
+        }
+        streams = [[place, name.stream] for place, name in enumerate(self.names) if isinstance(name, StreamLabel)]
+        if streams or self.forgotten_of_streams != NEVER_LOST:
+            content |= {"label_streams": streams, "forgotten_of_streams": self.forgotten_of_streams}
+        return content
 
     @classmethod
     def read(cls, content: Described) -> Labels:
         """From what `described` gave. Raises `Damage`."""
-        names = [label.unicode() for label in content["labels"]]
+        names: list[LabelName] = [label.unicode() for label in content["labels"]]
+        of_streams = NEVER_LOST
+        if "label_streams" in content:  # in a state that knows no named streams there is none
+            for place, stream in (pair.tuple_of(2) for pair in content["label_streams"]):
+                number = place.whole(0, len(names) - 1)
+                names[number] = StreamLabel(text_of(names[number]), stream.unicode())
+            of_streams = content["forgotten_of_streams"].whole()
         if len(set(names)) < len(names):
             raise Damage("a label is there twice")
         lost = [timestamp.whole() for timestamp in content["lost"].tuple_of(len(names))]
         forgotten = content["forgotten"].whole() if "forgotten" in content else NEVER_LOST  # the first files had it not
-        return cls(names=names, lost=lost, forgotten=forgotten)
+        return cls(names=names, lost=lost, forgotten=forgotten, forgotten_of_streams=of_streams)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +87,42 @@ class QueryState:
         return cls(question=question, saved=content, numbers=numbers, is_late=content["late"].flag())
 
 
+class EventsState(NamedTuple):
+    """How an engine has events of several tuples; where each is answered by itself, the time of the last one."""
+
+    mode: Literal["window", "alone"]
+    time: int | None
+
+    @classmethod
+    def read(cls, content: Described) -> EventsState:
+        """From what it is as JSON values. Raises `Damage`."""
+        mode, time = content.tuple_of(2)
+        return cls(mode.one_of("window", "alone"), None if time.is_none else time.whole())
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptWindow:
+    """The window all edges of which are kept, in the integers of the stream, and as it was asked."""
+
+    window: Window
+    asked: Window
+
+    def described(self) -> dict[str, Any]:
+        """As JSON values."""
+        duration = None if self.asked.unit is None else [self.asked.size, self.asked.slide]
+        return {"window": [self.window.size, self.window.slide], "duration": duration}
+
+    @classmethod
+    def read(cls, content: Described) -> KeptWindow:
+        """From what `described` gave. Raises `Damage`."""
+        size, slide = (length.whole(1, INT64_MAX) for length in content["window"].tuple_of(2))
+        window = asked = Window(size=size, slide=slide)
+        if not content["duration"].is_none:
+            size, slide = (length.whole(1, _LONGEST) for length in content["duration"].tuple_of(2))
+            asked = Window(size=size, slide=slide, unit="ns")
+        return cls(window=window, asked=asked)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Content:
     """Everything but the edges. `time_unit`, `times`, `seconds`, `left` and `extra` are the engine's own.
@@ -90,6 +141,8 @@ class Content:
     seconds: float
     left: list[int]
     extra: dict[str, str]
+    events: EventsState | None = None
+    keep: KeptWindow | None = None
 
     def described(self) -> dict[str, Any]:
         """As JSON values."""
@@ -105,6 +158,8 @@ class Content:
             "seconds": self.seconds,
             "left": self.left,
             "extra": self.extra,
+            **({} if self.events is None else {"events": [*self.events]}),
+            **({} if self.keep is None else {"keep": self.keep.described()}),
         }
 
     @classmethod
@@ -113,7 +168,9 @@ class Content:
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
             raise Damage("two queries have the same name")
-        latest = INT64_MAX - max((state.question.window.reach for state in queries), default=0)
+        keep = KeptWindow.read(content["keep"]) if "keep" in content else None
+        reaches = [window.reach for state in queries for window in windows_of(state.question)]
+        latest = INT64_MAX - max(reaches + ([] if keep is None else [keep.window.reach]), default=0)
         time, kind = content["time"], content["kind"]
         share, shares = content["share"].tuple_of(2)
         return cls(
@@ -128,6 +185,8 @@ class Content:
             seconds=content["seconds"].number(),
             left=[_count(count) for count in content["left"].tuple_of(2)],
             extra={name: text.text() for name, text in content["extra"].items()},
+            events=EventsState.read(content["events"]) if "events" in content else None,
+            keep=keep,
         )
 
 

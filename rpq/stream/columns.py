@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.stream.column_problems import NUMBER, TEXT, cast, filled, problem, signed, to_end
+from rpq.stream.event_grouping import at_one_time, first_of_events
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
 from rpq.stream.values import (
@@ -54,22 +55,33 @@ class Columns:
     error: InputError | None
     times: StreamTime
     stream: pa.Array | None = None  # text, or a dictionary of texts
+    first: np.ndarray | None = None  # int64: the row of the first tuple of its event; None where each is one of its own
+    told: np.ndarray | None = None  # int64: the times that rows tell, where `timestamp` has the numbers of events
 
     def __len__(self) -> int:
         return len(self.timestamp)
 
 
 def columns_of(
-    data: Any, *, times: StreamTime, latest: int, kind: str | None = None, stream: str | None = None
+    data: Any,
+    *,
+    times: StreamTime,
+    latest: int,
+    kind: str | None = None,
+    stream: str | None = None,
+    events: bool = False,
 ) -> Columns:
     """The tuples of a table, record batch, pandas frame or mapping of columns.
 
     Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream
     (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times`
     say; one above `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given. All
-    tuples are of `stream`, if that is.
+    tuples are of `stream`, if that is. With `events` a column event is looked at (`rpq.stream.event_grouping`): then a tuple
+    that is not well-formed ends the columns before the event that it is of.
     """
     given, unknown = given_columns(data)
+    column = given.pop("event", None)
+    event = column if events else None
     if stream is not None:
         if "stream" in given:
             raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
@@ -84,6 +96,8 @@ def columns_of(
         )
     if "op" in given and "delete" in given:
         raise InputError("there are columns 'op' and 'delete', which say the same: give one of them", column="delete")
+    if event is not None:
+        given["event"] = event
     read = {name: column if type(column) is list else _read(name, column) for name, column in given.items()}
     count = len(read["source"])
     if any(len(column) != count for column in read.values()):
@@ -100,6 +114,9 @@ def columns_of(
     problems += others
     error = min(problems, key=lambda one: one.row or 0) if problems else None
     end = count if error is None else error.row or 0
+    first = first_of_events(read["event"]) if event is not None else None
+    if first is not None and error is not None and end < count:
+        end = int(first[end])  # of an event all comes or nothing
     # Where the first tuple is bad already, a column may be of no type.
     for name, vertices in (("source", source), ("target", target)) if end else ():
         expected = kind or ("string" if source.type == TEXT else "int64")
@@ -114,6 +131,9 @@ def columns_of(
         streams = None if streams is None else streams[:end]
     if stream:
         streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), pa.array([stream], TEXT))
+    if first is not None:
+        first = first[:end]
+        timestamp = at_one_time(first, timestamp)
     return Columns(
         source=source,
         target=target,
@@ -123,6 +143,7 @@ def columns_of(
         error=error,
         times=times,
         stream=streams,
+        first=first,
     )
 
 
@@ -131,6 +152,16 @@ def check_stream(stream: Any) -> None:
     misfit = streams_of([stream])[1]
     if misfit is not None or stream is None:
         raise InputError(f"a stream is named by text: {misfit.reason if misfit else 'nothing is given'}", column="stream")
+
+
+def with_event(data: Any, event: Any) -> Any:
+    """Columns with one more, that of events; or, where `event` is one value, all tuples as one. Raises `InputError`."""
+    given, _ = given_columns(data)
+    if "event" in given:
+        raise InputError("the tuples have a column 'event', and are said to be of one: give one of the two", column="event")
+    if isinstance(event, (bool, int, str)):
+        event = [event] * max(map(len, given.values()), default=0)
+    return {**given, "event": event}
 
 
 def only_tuple(data: Any) -> tuple[Any, ...] | None:

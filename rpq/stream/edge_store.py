@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.arrays.hashing import clear, first_candidate, id_at, next_candidate, put, put_new
+from rpq.arrays.hashing import clear, first_candidate, home_of, id_at, next_candidate, put, put_new
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
 
 LONG_AGO = np.iinfo(np.int64).min
 NEVER = np.iinfo(np.int64).max
@@ -123,6 +124,14 @@ def probe(edges, h, u, label, v):
             break
         place = next_candidate(edges.table, entries, place)
     return place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def prefetch_edge_of(edges, u, label, v):
+    """Ask for the memory that finding or entering an edge will need."""
+    prefetch_at(edges.table, home_of(edges.fields[TABLE], key_hash(u, label, v)))
+    prefetch_at(edges.degree, u)
+    prefetch_at(edges.degree, v)
 
 
 @njit(cache=True, nogil=True)

@@ -3,7 +3,8 @@
 A label is needed while an edge in the window bears it. Of a label that none bears the engine would like to remember
 when an insert of it was last lost, because a query that is registered later must know; this is done for the `remembered`
 labels with the latest losses. Of all others one number is left, `forgotten`: so a stream that never stops
-inventing labels takes no more memory than its window, and a new label costs the same whatever came before.
+inventing labels takes no more memory than its window, and a new label costs the same whatever came before. Labels of
+named streams (`stream_labels.py`) are labels like others, but for these one number of their own is left.
 """
 
 from __future__ import annotations
@@ -11,19 +12,24 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from rpq.stream.stream_labels import LabelName, StreamLabel, text_of
+
 NEVER_LOST = int(np.iinfo(np.int64).min)
 
 
 class LabelDictionary:
     """Label names and their ids, which are given out again.
 
-    `forgotten` is the largest timestamp of a lost insert of a label that the dictionary holds no more.
+    `forgotten` is the largest timestamp of a lost insert of a label that the dictionary holds no more,
+    `forgotten_of_streams` of one of a named stream.
     """
 
     def __init__(self, *, remembered: int = 4096) -> None:
-        self.ids: dict[str, int] = {}
-        self.names: list[str] = []  # by id; "" where the id is free
+        self.ids: dict[LabelName, int] = {}
+        self.names: list[LabelName] = []  # by id; "" where the id is free
         self.forgotten = NEVER_LOST
+        self.forgotten_of_streams = NEVER_LOST
+        self._has_streams = False
         self._remembered = remembered
         self._free: list[int] = []
         self._kept = 0  # by the last `forget`
@@ -36,7 +42,7 @@ class LabelDictionary:
         """Every id is below."""
         return len(self.names)
 
-    def add(self, name: str) -> int:
+    def add(self, name: LabelName) -> int:
         """The id of a name, a new one if it has none. O(1)."""
         number = self.ids.get(name, -1)
         if number >= 0:
@@ -48,7 +54,13 @@ class LabelDictionary:
             number = len(self.names)
             self.names.append(name)
         self.ids[name] = number
+        self._has_streams |= isinstance(name, StreamLabel)
         return number
+
+    @property
+    def texts(self) -> list[str]:
+        """By id the labels as users know them, whichever stream they are of. O(1) where none is of a named stream."""
+        return list(map(text_of, self.names)) if self._has_streams else self.names  # type: ignore[return-value]
 
     def intern(self, column: pa.DictionaryArray) -> tuple[np.ndarray, list[int]]:
         """The ids (int32) of a column of names without nulls, and those of them that are new. O(rows)."""
@@ -85,8 +97,12 @@ class LabelDictionary:
         idle = used[edges[used] == 0]
         gone = idle[np.argsort(-lost[idle], kind="stable")[self._remembered :]].tolist()
         for number in gone:
-            self.forgotten = max(self.forgotten, int(lost[number]))
-            del self.ids[self.names[number]]
+            name = self.names[number]
+            if isinstance(name, StreamLabel):
+                self.forgotten_of_streams = max(self.forgotten_of_streams, int(lost[number]))
+            else:
+                self.forgotten = max(self.forgotten, int(lost[number]))
+            del self.ids[name]
             self.names[number] = ""
         self._free += gone
         self._kept = len(self.ids)

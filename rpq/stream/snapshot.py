@@ -18,7 +18,7 @@ from rpq.arrays.hashing import id_at, ids_in, new_table, table_size
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
-from rpq.stream.counted import CountedWindows, delete_from_windows, is_counted, number_insert
+from rpq.stream.counted import CountedWindows
 from rpq.stream.edge_store import (
     BY_COUNT,
     COUNT,
@@ -45,12 +45,20 @@ from rpq.stream.edge_store import (
     move_horizons,
     probe,
 )
+from rpq.stream.resolving import (
+    ABSENT_DELETE,
+    DELETED,
+    INSERTED,
+    IRRELEVANT,
+    LATE,
+    OUTCOMES,
+    REFRESHED,
+    resolve,
+    resolve_with_streams,
+)
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
 __all__ = ["ABSENT_DELETE", "DELETED", "INSERTED", "IRRELEVANT", "LATE", "REFRESHED", "Edges", "SnapshotGraph"]
-
-# What became of a tuple.
-INSERTED, REFRESHED, DELETED, ABSENT_DELETE, LATE, IRRELEVANT = range(6)
 
 
 class SnapshotGraph:
@@ -69,7 +77,7 @@ class SnapshotGraph:
             bearing=np.zeros(0, np.int32),
             fields=np.zeros(FIELDS, np.int64),
         )
-        self.outcomes = np.zeros(6, np.int64)
+        self.outcomes = np.zeros(OUTCOMES, np.int64)
         self._patience = 4 * capacity  # new edges before it is worth looking for those that have gone
         self._resolve_one: Any = None
         self.horizons = Horizons(
@@ -193,6 +201,11 @@ class SnapshotGraph:
         for label, row in zip(labels.tolist(), np.ascontiguousarray(read, np.uint8), strict=True):
             self.horizons.group[label] = self._group(row)
 
+    def lose(self, label: np.ndarray, chunk: Chunk) -> None:
+        """Remember that the inserts of a chunk are not kept as edges with these labels (an id a tuple, -1: of none)."""
+        is_lost = (label >= 0) & (chunk.delete == 0)
+        np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
+
     def forget_labels(self, labels: list[int]) -> None:
         """Let these label ids, which no edge bears, be given to other labels."""
         self.horizons.lost[labels] = LONG_AGO
@@ -279,7 +292,19 @@ class SnapshotGraph:
         Returns what became of each tuple (uint8). O(tuples).
         """
         outcome = np.empty(count, np.uint8)
-        _resolve(self._edges_view, self._horizons_view, self.counted.view, tuples, count, outcome, self.outcomes)
+        resolve(self._edges_view, self._horizons_view, self.counted.view, tuples, count, outcome, self.outcomes)
+        return outcome
+
+    def resolve_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> np.ndarray:
+        """As `resolve` for tuples some of which are edges of a named stream too (`is_named`, uint8): one event.
+
+        `named` is the view of a chunk of the same tuples with the labels of their streams; its `edge` is written as well,
+        where a tuple is not named as that of the merged stream. What became of a tuple is the strongest of what became of
+        its two edges: refreshed, inserted, late, irrelevant; deleted, absent, irrelevant.
+        """
+        outcome = np.empty(count, np.uint8)
+        graph = self._edges_view, self._horizons_view, self.counted.view
+        resolve_with_streams(*graph, tuples, named, is_named, count, outcome, self.outcomes)
         return outcome
 
     @property
@@ -292,7 +317,7 @@ class SnapshotGraph:
         """As `resolve` for a chunk of one tuple."""
         arguments = self._edges_view, self._horizons_view, self.counted.view, tuples, 1, outcome, self.outcomes
         if self._resolve_one is None:
-            self._resolve_one = bound(_resolve, *arguments)
+            self._resolve_one = bound(resolve, *arguments)
         self._resolve_one(*arguments)
 
     def enter(
@@ -361,44 +386,6 @@ def _enter_static(edges, horizons, source, target, label):
         if edge < 0:
             edge, _ = insert(edges, horizons, u, v, bearing, np.int64(LONG_AGO))
         edges.held[edge] |= STATIC
-
-
-@njit(cache=True, nogil=True)
-def _resolve(edges, horizons, counted, chunk, count, outcome, outcomes):
-    for i in range(count):
-        time = chunk.timestamp[i]
-        advance(edges, horizons, time)
-        label = np.int64(chunk.label[i])
-        group = np.int64(horizons.group[label])
-        horizon = horizons.horizon[group]
-        chunk.edge[i] = -1
-        if horizon == NEVER:
-            result = IRRELEVANT
-            if not chunk.delete[i]:
-                horizons.lost[label] = max(horizons.lost[label], time)
-        elif chunk.delete[i]:
-            u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-            place = probe(edges, key_hash(u, label, v), u, label, v)
-            edge = id_at(edges.table, place) if place >= 0 else np.int64(-1)
-            if edge >= 0 and (edges.timestamp[edge] > horizon or edges.held[edge] & HOLDERS != 0):
-                edges.timestamp[edge] = LONG_AGO
-                if edges.held[edge] & HOLDERS != 0:
-                    delete_from_windows(edges, counted, group, edge)
-                chunk.edge[i] = edge
-                result = DELETED
-            else:
-                result = ABSENT_DELETE
-        elif time <= horizon and not is_counted(counted, group):
-            result = LATE
-            horizons.lost[label] = max(horizons.lost[label], time)
-        else:
-            edge, present = insert(edges, horizons, np.int64(chunk.source[i]), np.int64(chunk.target[i]), label, time)
-            chunk.edge[i] = edge
-            result = REFRESHED if present else INSERTED
-            if is_counted(counted, group):
-                number_insert(edges, horizons, counted, group, edge)
-        outcome[i] = result
-        outcomes[result] += 1
 
 
 @njit(cache=True, nogil=True)

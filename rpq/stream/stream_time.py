@@ -52,6 +52,12 @@ class Windowed(Protocol):
 _Query = TypeVar("_Query", bound=Windowed)
 
 
+def windows_of(query: Any) -> tuple[AnyWindow, ...]:
+    """The windows over which a query reads edges: one, or those of its `readings` (`rpq.queries.readings`)."""
+    readings = getattr(query, "readings", None)
+    return (query.window,) if readings is None else tuple(reading.window for reading in readings)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamTime:
     """How one stream tells time: what is known of it so far; methods return the same or one that knows more.
@@ -85,35 +91,41 @@ class StreamTime:
 
     def asked(self, queries: Collection[Windowed]) -> StreamTime:
         """With these queries alone. Raises `QueryError` where their windows do not fit together, or to the stream."""
-        timed = [query for query in queries if query.window.kind == "time"]  # others have no unit, and go with any
-        measured = [query for query in timed if query.window.unit is not None]
-        plain = [query for query in timed if query.window.unit is None]
+        windows = [(query, window) for query in queries for window in windows_of(query)]
+        timed = [(query, window) for query, window in windows if isinstance(window, Window)]  # others go with any unit
+        measured = [(query, window) for query, window in timed if window.unit is not None]
+        plain = [(query, window) for query, window in timed if window.unit is None]
         if self.unit is None and measured:
-            durations = f"the window of query {measured[0].name!r} is in durations ({measured[0].window})"
+            durations = f"the window of query {measured[0][0].name!r} is in durations ({measured[0][1]})"
             if plain:
                 raise QueryError(
-                    f"{durations}, that of {plain[0].name!r} in plain numbers ({plain[0].window}): give both in durations, "
+                    f"{durations}, that of {plain[0][0].name!r} in plain numbers ({plain[0][1]}): give both in durations, "
                     'or tell the engine in which unit the numbers are: rpq.Engine(…, time_unit="s")'
                 )
             if self.type == _NUMBERS:
                 raise QueryError(f"{durations}, but the timestamps of this stream are plain numbers: {self._numbers_hint()}")
         if self.unit is None and plain and self.type is not None and self.type != _NUMBERS:
             raise QueryError(
-                f"the window of query {plain[0].name!r} is in plain numbers ({plain[0].window}), but the timestamps of this "
+                f"the window of query {plain[0][0].name!r} is in plain numbers ({plain[0][1]}), but the timestamps of this "
                 f"stream are dates or times: {_WRITE}"
             )
         per = NANOSECONDS[self.inner_unit]
-        grain = gcd(*(window.slide * per for window in map(self.window, queries) if isinstance(window, Window)))
+        resolved = [window for query in queries for window in windows_of(self.resolved(query))]
+        grain = gcd(*(window.slide * per for window in resolved if isinstance(window, Window)))
         known = replace(self, measured=bool(measured) if timed else None, grain=grain)
         return known if self.type is None else replace(known, type=known._fine_enough(self.type))
 
-    def window(self, query: Windowed) -> AnyWindow:
-        """The window of a query in the integers of this stream. Raises `QueryError` where it has no whole number of them."""
-        return query.window.in_unit(self.inner_unit)
-
     def resolved(self, query: _Query) -> _Query:
-        """A query whose window is in the integers of this stream."""
-        return query if query.window.unit is None else query.over(self.window(query))
+        """A query whose windows are in the integers of this stream. Raises `QueryError` where one has no whole number.
+
+        One that has `readings` has a method `in_unit` that gives that, for s, ms, us or ns.
+        """
+        if all(window.unit is None for window in windows_of(query)):
+            return query
+        if hasattr(query, "readings"):
+            resolved: _Query = query.in_unit(self.inner_unit)  # type: ignore[attr-defined]
+            return resolved
+        return query.over(query.window.in_unit(self.inner_unit))
 
     # --- in --------------------------------------------------------------------------------------------------
 
@@ -199,7 +211,7 @@ class StreamTime:
             kind = "number" if self.type == _NUMBERS else "date" if pa.types.is_date32(self.type) else "time"
         if self.type is not None and kind == "time":
             step, zone = self.type.unit, self.type.tz
-        windows = ((query.name, query.window) for query in queries)
+        windows = ((query.name, query.window) for query in queries if not hasattr(query, "readings"))
         durations = {name: [one.size, one.slide] for name, one in windows if isinstance(one, Window) and one.unit}
         return {"unit": self.unit, "kind": kind, "step": step, "zone": zone, "zoned": self.zoned, "durations": durations}
 

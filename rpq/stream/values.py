@@ -22,6 +22,7 @@ MEANT = {
     "op": "'+' inserts and '-' deletes",
     "delete": "it is true or false",
     "stream": "the names of streams are text, or null",
+    "event": "equal values, one after the other, make one event",
 }
 MISSING = "nothing is given; a value is needed"
 

@@ -6,7 +6,8 @@ dictionary. Text lies as UTF-8 in one arena; a hash table (`rpq/arrays/hashing.p
 deleted from table or arena one by one: `release` builds the table anew and closes the gaps of the arena
 once half of it is garbage, which is amortised O(1) a name.
 
-The hash of a name is a fixed function of the name, so a division of vertices by it is the same in every process.
+The hash by which vertices are divided (`hashes`) is a fixed function of the name, the same in every process and version. The
+hash of the table is nobody else's business: that of a text takes eight bytes at a time.
 """
 
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import pyarrow as pa
 from rpq.arrays.hashing import (
     clear,
     first_candidate,
+    home_of,
     id_at,
     ids_in,
     mixed,
@@ -26,8 +28,9 @@ from rpq.arrays.hashing import (
     put_new,
     table_size,
 )
-from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.intrinsics import half_word_at, word_at, wraps_around
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import bound, view
 from rpq.errors import InputError
 
@@ -43,12 +46,17 @@ _FIELDS = 7
 
 _FNV_OFFSET = np.uint64(14695981039346656037)
 _FNV_PRIME = np.uint64(1099511628211)
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_WORD = 8
+"""Bytes."""
+_TOGETHER = 16
+"""Names whose hashes are found together."""
 
 
 class Names(NamedTuple):
     """The arrays of a dictionary; `number` for integer names, `start`, `length` and `arena` for text."""
 
-    hash: np.ndarray  # uint64 an id
+    hash: np.ndarray  # uint64 an id: that of the table
     number: np.ndarray  # int64 an id
     start: np.ndarray  # int64 an id
     length: np.ndarray  # int32 an id; -1 for an id that is free
@@ -172,8 +180,12 @@ class VertexDictionary:
         return array.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(data))
 
     def hashes(self, ids: np.ndarray) -> np.ndarray:
-        """The hashes (uint64) of the names of ids, the same in every process."""
-        return self.names.hash[ids]
+        """The hashes (uint64) of the names of ids, the same in every process. O(total length)."""
+        if self.kind != "string":
+            return self.names.hash[ids]
+        found = np.empty(len(ids), np.uint64)
+        _hashes_of_text(self._view, ids, found)
+        return found
 
     def id_of(self, name: int | str) -> int:
         """The id of a name, -1 if it is not in the dictionary."""
@@ -247,10 +259,41 @@ def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _hash_text(data, start, length):
-    h = _FNV_OFFSET
-    for i in range(start, start + length):
-        h = (h ^ np.uint64(data[i])) * _FNV_PRIME
+    """The hash of the table: word by word, the last one once more where it is not whole."""
+    h, end = _FNV_OFFSET ^ np.uint64(length), start + length
+    i = start
+    while i + _WORD <= end:
+        h = (h ^ word_at(data, i)) * _FACTOR
+        h ^= h >> np.uint64(32)
+        i += _WORD
+    if i < end:
+        h = (h ^ _last_word(data, start, end)) * _FACTOR
     return mixed(h)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _last_word(data, start, end):
+    """The last eight bytes, or all of them where there are fewer."""
+    if end - start >= _WORD:
+        return word_at(data, end - _WORD)
+    if end - start >= _WORD // 2:
+        return half_word_at(data, start) << np.uint64(32) | half_word_at(data, end - _WORD // 2)
+    word = np.uint64(0)
+    for i in range(start, end):
+        word = word << np.uint64(8) | np.uint64(data[i])
+    return word
+
+
+@wraps_around
+@njit(cache=True, nogil=True)
+def _hashes_of_text(names, ids, found):
+    """The hashes by which vertices are divided: byte by byte (FNV-1a), as they ever were."""
+    for i in range(len(ids)):
+        start = names.start[ids[i]]
+        h = _FNV_OFFSET
+        for j in range(start, start + names.length[ids[i]]):
+            h = (h ^ np.uint64(names.arena[j])) * _FNV_PRIME
+        found[i] = mixed(h)
 
 
 @wraps_around
@@ -265,10 +308,14 @@ def _is_text(names, held, h, data, start, length):
     if names.hash[held] != h or names.length[held] != length:
         return False
     first = names.start[held]
-    for i in range(length):
-        if names.arena[first + i] != data[start + i]:
+    i = np.int64(0)
+    while i + _WORD <= length:
+        if word_at(names.arena, first + i) != word_at(data, start + i):
             return False
-    return True
+        i += _WORD
+    if i == length:
+        return True
+    return _last_word(names.arena, first, first + length) == _last_word(data, start, start + length)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -333,10 +380,9 @@ def _enter_number(names, number):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _enter_text(names, data, start, length):
-    """As `_enter_number`, for a text of bytes."""
+def _enter_text(names, h, data, start, length):
+    """As `_enter_number`, for a text of bytes, whose hash is `h`."""
     fields = names.fields
-    h = _hash_text(data, start, length)
     place = _probe_text(names, h, data, start, length)
     if place >= 0:
         return id_at(names.table, place) << 1
@@ -362,7 +408,8 @@ def _intern_one_number(names, number):
 
 @njit(cache=True, nogil=True)
 def _intern_one_text(names, data):
-    return _enter_text(names, data, np.int64(0), np.int64(len(data)))
+    length = np.int64(len(data))
+    return _enter_text(names, _hash_text(data, np.int64(0), length), data, np.int64(0), length)
 
 
 @njit(cache=True, nogil=True)
@@ -383,18 +430,35 @@ def _intern_numbers(names, numbers, wanted, ids, fresh, row, new):
 
 @njit(cache=True, nogil=True)
 def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
+    """Ids of some rows at a time, so that their places in a table that is in no cache are asked for together."""
+    hashes = np.empty(_TOGETHER, np.uint64)
+    entries = names.fields[_TABLE]
     while row < len(ids):
-        ids[row] = -1
-        if wanted[row]:
-            start = np.int64(offsets[row])
-            code = _enter_text(names, data, start, np.int64(offsets[row + 1]) - start)
-            if code < 0:
-                break
-            ids[row] = code >> 1
-            if code & 1:
-                fresh[new] = code >> 1
-                new += 1
-        row += 1
+        first, end = row, min(row + _TOGETHER, len(ids))
+        for i in range(first, end):
+            if wanted[i]:
+                start = np.int64(offsets[i])
+                h = _hash_text(data, start, np.int64(offsets[i + 1]) - start)
+                hashes[i - first] = h
+                prefetch_at(names.table, home_of(entries, h))
+        for i in range(first, end):
+            held = id_at(names.table, home_of(entries, hashes[i - first])) if wanted[i] else np.int64(-1)
+            if held >= 0:
+                prefetch_at(names.hash, held)
+                prefetch_at(names.start, held)
+                prefetch_at(names.length, held)
+        while row < end:
+            ids[row] = -1
+            if wanted[row]:
+                start = np.int64(offsets[row])
+                code = _enter_text(names, hashes[row - first], data, start, np.int64(offsets[row + 1]) - start)
+                if code < 0:
+                    return row, new
+                ids[row] = code >> 1
+                if code & 1:
+                    fresh[new] = code >> 1
+                    new += 1
+            row += 1
     return row, new
 
 

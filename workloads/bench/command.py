@@ -15,6 +15,8 @@ EXPERIMENTS = {
     "mathoverflow": ("rpq.workloads.bench.speed_mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
     "ldbc": ("rpq.workloads.bench.speed_ldbc", "Speed on LDBC's updates, beside other engines'."),
     "patterns": ("rpq.workloads.bench.pattern_speed", "Graph patterns, beside other engines'."),
+    "sparql": ("rpq.workloads.bench.sparql_speed", "SPARQL: an average, joins, negation, events, beside evaluating anew."),
+    "queries": ("rpq.workloads.bench.query_sets", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
     "latency": ("rpq.workloads.bench.latency", "Latency of the public API: one tuple at a time, small batches."),
     "throughput": ("rpq.workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
     "index": ("rpq.workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),
@@ -23,6 +25,7 @@ EXPERIMENTS = {
     "states": ("rpq.workloads.bench.states", "Throughput against states and index size (Fig. 8, 9)."),
     "deletes": ("rpq.workloads.bench.deletes", "Explicit deletes of 2 to 10 % (Fig. 10)."),
     "reevaluation": ("rpq.workloads.bench.reevaluation", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
+    "spark": ("rpq.workloads.bench.spark_speed", "The pipeline on Spark: replay, micro-batches, a model of a cluster."),
     "versions": ("rpq.workloads.bench.versions", "This version against another one, turn by turn."),
     "simple": ("rpq.workloads.bench.simple_paths", "Simple path semantics (Table 4)."),
 }
@@ -112,6 +115,7 @@ def _command(name: str, help_text: str) -> click.Command:
                      help="For versions: the Python of the installation to compare with."),
         click.Option(["--sketch"], type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
                      help="For patterns: the folder of the C++ sketch, prepared by its script."),
+        click.Option(["--kafka"], metavar="HOST:PORT", help="For latency: brokers, where it makes topics of its own."),
         click.Option(["--output"], type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                      help="Where results go.  [default: workloads/results of a checkout, or results]"),
     ]  # fmt: skip

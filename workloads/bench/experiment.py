@@ -28,6 +28,7 @@ class Settings:
     `edges` × scale), `repeat` the runs of which the median counts, `queries` names that are wanted (all if none).
     `sample` tuples are pushed one at a time where that is measured; `seconds` bounds what a baseline may take.
     `other` is the Python of another installation to compare with, `sketch` the folder of the C++ sketch of patterns.
+    `kafka` are brokers, HOST:PORT, where what needs topics makes its own.
     """
 
     output: Path
@@ -42,6 +43,7 @@ class Settings:
     is_cold: bool = False
     other: Path | None = None
     sketch: Path | None = None
+    kafka: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """The settings that figures depend on, for the result."""

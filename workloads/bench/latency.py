@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 
 import rpq
+from rpq.workloads.bench import latency_neighbours as neighbours
+from rpq.workloads.bench import latency_served as served
+from rpq.workloads.bench import latency_through as through
+from rpq.workloads.bench import latency_topics as through_topics
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
 from rpq.workloads.bench.streams import BATCH_ROWS, DATA_SETS, Stream, generate, load_files
@@ -30,7 +35,11 @@ HOW = (
     "were pushed first; the tuples are those of the stream from four places in it on. A delete is of an edge of the "
     "window, the youngest first, and the first of all, which builds the supports, is left out. "
     "Names that come: an insert each of two new names into an empty engine until a million are held, and on "
-    "until as many have left the window again, so that tables grow, edges are collected and names released in between."
+    "until as many have left the window again, so that tables grow, edges are collected and names released in between. "
+    + through.HOW
+    + served.HOW
+    + through_topics.HOW
+    + neighbours.HOW
 )
 
 COLUMNS = (
@@ -75,11 +84,86 @@ def measure(settings: Settings, say: Say) -> Outcome:
     say(f"push, {BATCH:,} rows …")
     records += [_batches(query, stream, names=held) for held in (0, names)]
     inserts = [record["rows"] for record in records if record["call"] in CALLS]
+    by_command, checks = _through_command(settings, stream, say)
     return Outcome(
-        records=records,
+        records=[*records, *by_command],
         streams=[stream.describe()],
-        checks={"every call gives the same rows": len(set(inserts)) == 1},
+        checks={"every call gives the same rows": len(set(inserts)) == 1, **checks},
     )
+
+
+def _through_command(settings: Settings, stream: Stream, say: Say) -> tuple[list[Record], dict[str, bool]]:
+    """Events through a process, by pipes, over HTTP and, where a broker is named, topics; what was checked."""
+    paced = through.lines_of(stream, max(200, round(through.EVENTS * settings.scale)))
+    full = through.lines_of(stream, max(200, round(through.FULL * settings.scale)))
+    ways: dict[str, Callable[[list[bytes], int | None], tuple[through.Clock, float]]] = {}
+    ways["stdin → stdout"] = through.through_pipes
+    if served.is_there():
+        ways["HTTP → SSE"] = served.through_server
+    else:
+        say("the extra serve is not installed: HTTP to server-sent events is left out")
+    records, are_same = [], True
+    for way, send in ways.items():
+        for load, lines, rate in ((f"{through.RATE:,}/s", paced, through.RATE), ("full load", full, None)):
+            say(f"{way}, {load} …")
+            clock, speed = send(lines, rate)
+            are_same &= len(clock.took) == _rows_of(lines)
+            records.append(_through(f"{way}, {load}", clock, lines, speed))
+    if settings.kafka is None:
+        say("no --kafka HOST:PORT: from topic to topic is left out")
+        return records, {"the command gives the engine's rows": are_same}
+    topics = through_topics.KafkaTopics(settings.kafka)
+    try:
+        by_topics, checks = _by_topics(topics, paced, full[: max(200, round(through_topics.FULL * settings.scale))], say)
+        say("Kafka → Kafka, a full topic …")
+        rows, speed = through_topics.throughput(topics, full)
+    finally:
+        topics.close()
+    of_topic = {"call": "Kafka → Kafka, a full topic", "calls": len(full), "rows": rows, "tuples_per_second": speed}
+    are_same &= rows == _rows_of(full)
+    return [*records, *by_topics, of_topic], {"the command gives the engine's rows": are_same, **checks}
+
+
+def _by_topics(
+    topics: through_topics.KafkaTopics, paced: list[bytes], full: list[bytes], say: Say
+) -> tuple[list[Record], dict[str, bool]]:
+    """Events from topic to topic, through the command and through its neighbours; what was checked of the rows."""
+    records: list[Record] = []
+    are_all_there, are_same = True, True
+    for load, lines, rate in ((f"{through.RATE:,}/s", paced, through.RATE), ("full load", full, None)):
+        expected, joined = _rows_of(lines), neighbours.rows_of(lines)
+        ours: set[tuple[str, str]] | None = None
+        for name in (None, *neighbours.NEIGHBOURS):
+            way = "Kafka → Kafka" if name is None else f"Kafka → {name} → Kafka"
+            if name is not None and not neighbours.is_there(name):
+                say(f"{name} is left out; pip install 'streaming-rpq[bench-kafka]' brings it")
+                records.append({"call": f"{way}, {load}: not installed"})
+                continue
+            say(f"{way}, {load} …")
+            start = None if name is None else neighbours.started(name, topics)
+            rows = expected if name is None else joined
+            clock, speed, pairs = through_topics.through_topics(topics, lines, rate, rows=rows, start=start)
+            records.append(_through(f"{way}, {load}", clock, lines, speed))
+            are_all_there &= len(clock.took) == rows
+            ours = pairs if ours is None else ours
+            are_same &= pairs == ours
+    return records, {
+        "rows that go through topics come, and once": are_all_there,
+        "the neighbours give the same pairs": are_same,
+    }
+
+
+def _through(call: str, clock: through.Clock, lines: list[bytes], speed: float) -> Record:
+    record = _record(call, clock.took, names=0, rows=len(clock.took))
+    return {**record, "names": None, "calls": len(lines), "tuples_per_second": speed}
+
+
+def _rows_of(lines: list[bytes]) -> int:
+    """How many rows an engine gives for these events."""
+    window = rpq.Window(size=through.WINDOW, slide=through.SLIDE)
+    engine = rpq.Engine(rpq.Query(EXPRESSION, window=window))
+    table = pa.json.read_json(pa.BufferReader(b"\n".join(lines)))
+    return sum(engine.push(batch, collect=False).added for batch in table.to_batches(max_chunksize=BATCH_ROWS))
 
 
 def _stream(settings: Settings, say: Say) -> Stream:
@@ -205,7 +289,7 @@ def _record(call: str, nanoseconds: list[int], *, names: int, rows: int, tuples:
 def plot(figure: Figure, records: list[Record]) -> None:
     """Quantiles a call, on a logarithmic axis."""
     axes = figure.subplots()
-    shown = [record for record in records if record["p50_us"] is not None]
+    shown = [record for record in records if record.get("p50_us") is not None and record.get("names") is not None]
     quantiles = {"p50": "p50_us", "p99": "p99_us", "p99.9": "p999_us", "maximum": "maximum_us"}
     for name, key in quantiles.items():
         axes.plot([record[key] for record in shown], range(len(shown)), "o", label=name)

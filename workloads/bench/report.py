@@ -83,11 +83,15 @@ def _section(
     return "\n\n".join(parts)
 
 
+def _window_of(stream: Mapping[str, Any]) -> str:
+    return f", window {stream['window']:,}, slide {stream['slide']:,}" if "window" in stream else ""
+
+
 def measured_on(result: Mapping[str, Any]) -> str:
     """Where, when, with what and on what an experiment was run, in a line or two."""
     machine, settings = result["machine"], result["settings"]
     streams = "; ".join(
-        f"{one['name']}: {one['tuples']:,} tuples ({one['origin']}), window {one['window']:,}, slide {one['slide']:,}"
+        f"{one['name']}: {one['tuples']:,} tuples ({one['origin']}){_window_of(one)}"
         for one in result["streams"]
     )
     return (

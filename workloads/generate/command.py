@@ -12,16 +12,25 @@ from rpq.cli.option_types import WrittenFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAMES = ("stackoverflow", "ldbc", "yago", "gmark")
+NAMES = ("stackoverflow", "ldbc", "yago", "gmark", "rdf", "taxi", "biogrid")
 """Of the generators in `rpq.workloads.generate.generators`, which is imported when one is called."""
 
+RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
+"""Of the streams in `rpq.workloads.generate.rdf.rdf_streams`."""
 
-@click.command("generate", short_help="Make a stream like Stack Overflow's, LDBC's, YAGO's or gMark's.")
-@click.argument("kind", type=click.Choice(NAMES))
+
+@click.command("generate", short_help="Make a stream like Stack Overflow's, LDBC's, YAGO's or gMark's, or of RDF.")
+@click.argument("kind", type=click.Choice((*NAMES, "queries")))
+@click.option("--kind", "rdf_kind", type=click.Choice(RDF_NAMES), help="rdf: what it is about.  [default: taxi]")
+@click.option("--stream", metavar="NAME", help="rdf: of the tuples those of one stream, without its name.")
+@click.option("--static", type=WrittenFile(), metavar="FILE", help="rdf: where what does not change goes.")
 @click.option("--edges", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Length of the stream.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
 @click.option(
-    "--output", type=WrittenFile(), metavar="FILE", help="A name that ends in .tsv, .csv (with .gz: compressed) or .parquet."
+    "--output",
+    type=WrittenFile(),
+    metavar="FILE",
+    help="A name that ends in .tsv, .csv, .jsonl, .nt, .nq (with .gz: compressed) or .parquet.",
 )
 @click.option(
     "--schema", type=click.Path(exists=True, dir_okay=False), metavar="FILE.xml", help="gmark: another schema."
@@ -39,21 +48,66 @@ NAMES = ("stackoverflow", "ldbc", "yago", "gmark")
     metavar="FILE",
     help="stackoverflow: show the figures of a stream of that length beside those of these files; repeat it.",
 )
+@click.option(
+    "--over",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="queries: the stream, in the format edges, out of whose first --edges insertions patterns are cut.",
+)
+@click.option("--count", type=click.IntRange(min=1), default=5000, show_default=True, help="queries: how many.")
+@click.option("--length", type=click.IntRange(min=1), default=5, show_default=True, help="queries: atoms on average.")
+@click.option(
+    "--overlap", type=click.FloatRange(0, 100), default=35, show_default=True, metavar="PERCENT",
+    help="queries: how many begin as half of an earlier one.",
+)
+@click.option(
+    "--selectivity", type=click.FloatRange(0, 100), default=25, show_default=True, metavar="PERCENT",
+    help="queries: how many have a solution at all.",
+)  # fmt: skip
 def generate(
-    kind: str, edges: int, seed: int, output: str | None, schema: str | None, workload: int | None, compare: tuple[str, ...]
+    kind: str,
+    rdf_kind: str | None,
+    stream: str | None,
+    static: str | None,
+    edges: int,
+    seed: int,
+    output: str | None,
+    schema: str | None,
+    workload: int | None,
+    compare: tuple[str, ...],
+    over: str | None,
+    **of_queries: Any,
 ) -> None:
-    """Make a stream of --edges tuples and write it in the format `edges`, in bounded memory.
+    """Make a stream of --edges tuples and write it in the format `edges` (or as RDF), in bounded memory.
 
     \b
     stackoverflow  questions, answers and comments between users; seconds
     ldbc           a social network's updates with deletions; milliseconds
     yago           facts of a hundred labels; timestamps are positions
     gmark          a graph of a gMark schema; timestamps are positions
+    taxi           rides between the places of a city; seconds
+    biogrid        interactions of proteins, all with one label; timestamps are positions
+    rdf            triples in events, of the --kind:
+      taxi           trips, an event of 24 triples each; seconds
+      rides          taxis as the streams pickup, dropoff, fare; seconds
+      social         posts, replies, likes, forums; seconds
+      linked-stream  LSBench's streams poststream, photostream, likedpoststream,
+                     likedphotostream; --static: who knows whom; milliseconds
+      sensors        the stream observations; --static: the stations; seconds
+      changing       edges that come and go; timestamps are positions
+
+    The queries of the papers over these streams have names: rpq run --query NY-Q1 --dataset taxi.  Of .csv, .jsonl and
+    .parquet further columns are the stream, where it has a name, and the event, which is the graph in .nq.
+
+    queries makes a file for rpq run --queries, in JSON lines, of thousands of graph patterns over a stream: chains, stars
+    and cycles as in TriC's experiments.
     """
     from rpq.cli.named_files import check_files
 
     if (schema or workload) and kind != "gmark":
         raise click.UsageError("--schema and --workload are for gmark only")
+    if (rdf_kind or stream or static) and kind != "rdf":
+        raise click.UsageError("--kind, --stream and --static are for rdf only")
     if compare:
         if kind != "stackoverflow":
             raise click.UsageError("--compare is for stackoverflow only")
@@ -61,22 +115,41 @@ def generate(
         return
     if output is None:
         raise click.UsageError("--output says where the stream goes")
-    check_files(written=[("--output", output)], read=[("--schema", schema)])
-    options = _schema_option(schema)
+    check_files(
+        written=[("--output", output), ("--static", static)], read=[("--schema", schema), ("--over", over)]
+    )
+    if (over is not None) != (kind == "queries"):
+        raise click.UsageError("--over FILE has the stream of the queries" if over is None else "--over is for queries only")
+    if over is not None:
+        _write_queries(output, over, edges, seed, **of_queries)
+        return
+    options = _rdf_options(rdf_kind, stream) if kind == "rdf" else _schema_option(schema)
     if workload:
         _write_workload(output, workload, seed, options)
         return
     from rpq.files.destinations import WriteError
     from rpq.workloads.generate.generators import KINDS
+    from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS, NoSuchStreamError
+    from rpq.workloads.generate.tuple_lines import NoRdfError
     from rpq.workloads.generate.writing import OutputError, write_stream
 
     try:
+        if static is not None:
+            still = RDF_KINDS[options["kind"]].static
+            if still is None:
+                raise click.UsageError(f"--static: all of {options['kind']} is a stream")
+            count = write_stream([still(seed=seed)], static)
+            click.echo(f"wrote {count:,} triples without time to {static}", err=True)
         written = write_stream(KINDS[kind](edges=edges, seed=seed, **options), output)
-    except OutputError as error:
+    except (OutputError, NoRdfError, NoSuchStreamError) as error:
         raise click.UsageError(str(error)) from error
     except WriteError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {written:,} tuples to {output}", err=True)
+
+
+def _rdf_options(kind: str | None, stream: str | None) -> dict[str, Any]:
+    return {"kind": kind or "taxi"} | ({"stream": stream} if stream else {})
 
 
 def _schema_option(path: str | None) -> dict[str, Any]:
@@ -97,6 +170,41 @@ def _write_workload(output: str, count: int, seed: int, options: dict[str, Any])
     try:
         with replacing(output) as file:
             file.write("".join(lines).encode())
+    except WriteError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"wrote {count:,} queries to {output}", err=True)
+
+
+def _write_queries(
+    output: str, over: str, edges: int, seed: int, *, count: int, length: int, overlap: float, selectivity: float
+) -> None:
+    import json
+    from itertools import islice
+
+    from rpq.errors import InputError
+    from rpq.files.destinations import WriteError, replacing
+    from rpq.readers import open_reader
+    from rpq.workloads.generate.pattern_sets import query_set
+
+    def insertions() -> Iterator[tuple[str, str, str]]:
+        for batch in open_reader("edges", [over]):
+            columns = (batch.columns.column(name).to_pylist() for name in ("source", "label", "target"))
+            is_delete = batch.columns.column("delete").to_pylist() if "delete" in batch.columns.schema.names else None
+            for place, edge in enumerate(zip(*columns, strict=True)):
+                if is_delete is None or not is_delete[place]:
+                    yield edge
+
+    try:
+        known = list(islice(insertions(), edges))
+    except InputError as error:
+        raise click.UsageError(str(error)) from error
+    if not known:
+        raise click.UsageError(f"{over} has no edges")
+    drawn = query_set(known, count, seed=seed, length=length, overlap=overlap / 100, selectivity=selectivity / 100)
+    try:
+        with replacing(output) as file:
+            for number, one in enumerate(drawn, 1):
+                file.write((json.dumps({"name": f"{one.kind} {number}", "query": one.text}) + "\n").encode())
     except WriteError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {count:,} queries to {output}", err=True)

@@ -1,4 +1,8 @@
-"""Streams to files of the format `edges`: text with tabs or commas, gzip, or Parquet; batch by batch."""
+"""Streams to files: text with tabs or commas, JSON lines, N-Triples, N-Quads, all with gzip or not; Parquet.
+
+N-Triples and N-Quads are for streams of RDF: of the one a triple is a line, whose place is its time; of the other each event
+is a graph, whose time a triple of its own tells before it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,10 @@ import pyarrow.parquet
 
 from rpq.files.compression import Frame, GzipFrame
 from rpq.files.destinations import is_regular, replacing
+from rpq.workloads.generate.tuple_lines import json_lines, quad_lines, triple_lines
 
 _OPS = pa.array(["+", "-"])
+_PLAIN = ("source", "target", "label", "timestamp", "op")
 
 
 class OutputError(ValueError):
@@ -39,7 +45,8 @@ def _with_op(batch: pa.RecordBatch) -> pa.RecordBatch:
     if "delete" not in batch.schema.names:
         return batch
     op = _OPS.take(batch.column("delete").cast(pa.int8()))
-    return pa.RecordBatch.from_arrays([*batch.columns[:4], op], names=["source", "target", "label", "timestamp", "op"])
+    place = batch.schema.get_field_index("delete")
+    return batch.set_column(place, "op", op)
 
 
 def _writer_of(path: str):  # type: ignore[no-untyped-def]  # a context manager's factory
@@ -48,10 +55,13 @@ def _writer_of(path: str):  # type: ignore[no-untyped-def]  # a context manager'
     for ending, separator in ((".tsv", "\t"), (".csv", ",")):
         if path.removesuffix(".gz").endswith(ending):
             return lambda file: _text(file, separator, frame=GzipFrame() if path.endswith(".gz") else None)
+    for ending, lines in ((".jsonl", json_lines), (".nt", triple_lines), (".nq", quad_lines)):
+        if path.removesuffix(".gz").endswith(ending):
+            return lambda file, lines=lines: _lines(file, lines, frame=GzipFrame() if path.endswith(".gz") else None)
     if not is_regular(path):  # standard output, a FIFO
         return lambda file: _text(file, "\t", frame=None)
     raise OutputError(
-        f"{path}: expected a name that ends in .tsv, .csv or .parquet (.tsv and .csv also with .gz behind), or -"
+        f"{path}: expected a name that ends in .tsv, .csv, .jsonl, .nt, .nq (these also with .gz behind) or .parquet, or -"
     )
 
 
@@ -73,7 +83,6 @@ def _parquet(file: IO[bytes]) -> Iterator[Callable[[pa.RecordBatch], None]]:
 
 @contextmanager
 def _text(file: IO[bytes], separator: str, *, frame: Frame | None) -> Iterator[Callable[[pa.RecordBatch], None]]:
-    options = pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style="none")
     is_first = True
 
     def put(data: bytes | pa.Buffer) -> None:
@@ -85,8 +94,24 @@ def _text(file: IO[bytes], separator: str, *, frame: Frame | None) -> Iterator[C
             put((separator.join(batch.schema.names) + "\n").encode())
             is_first = False
         lines = pa.BufferOutputStream()
-        pa.csv.write_csv(batch, lines, options)
+        # Literals of RDF have quotes in them, other names have nothing that would need them.
+        is_plain = "timestamp" in batch.schema.names and {*batch.schema.names} <= {*_PLAIN}
+        style = "none" if is_plain else "needed"
+        pa.csv.write_csv(batch, lines, pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style=style))
         put(lines.getvalue())
+
+    yield write
+    if frame:
+        file.write(frame.end())
+
+
+@contextmanager
+def _lines(
+    file: IO[bytes], lines: Callable[[pa.RecordBatch], bytes], *, frame: Frame | None
+) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    def write(batch: pa.RecordBatch) -> None:
+        text = lines(batch)
+        file.write(frame.compress(text) if frame else text)
 
     yield write
     if frame:

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.cli.outputs.sinks import QUERY_COLUMN, Sink
+from rpq.results.typed_columns import without_terms
 
 
 class QueryOutputs:
-    """Divides rows over sinks by the query that they are of.
+    """Divides rows over sinks by the query that they are of; `wants_terms` if one of these does.
 
     `sinks` have keys, `destinations` name the key for each query that has an output; the rows of others are dropped.  A
     sink that queries share gets their rows in time order.  The position is that of each sink, by key.
@@ -21,6 +22,7 @@ class QueryOutputs:
         self._sinks = dict(sinks)
         numbers = {key: number for number, key in enumerate(self._sinks)}
         self._numbers = {query: numbers[key] for query, key in destinations.items()}
+        self.wants_terms = any(sink.wants_terms for sink in self._sinks.values())
 
     @property
     def sinks(self) -> list[Sink]:
@@ -39,7 +41,8 @@ class QueryOutputs:
         sinks = self.sinks
         for number, start, end in zip(wanted.tolist(), first.tolist(), [*first[1:].tolist(), len(order)], strict=True):
             if number >= 0:
-                sinks[number].write(rows if end - start == len(order) else rows.take(pa.array(order[start:end])))
+                own = rows if end - start == len(order) else rows.take(pa.array(order[start:end]))
+                sinks[number].write(own if sinks[number].wants_terms else without_terms(own))
 
     def commit(self) -> dict[str, int | None]:
         """Put everything on disk; the positions by key."""

@@ -27,46 +27,56 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rpq.errors import RpqError
+from rpq.cli.outputs.output_forms import (
+    COLUMNS,
+    ENDINGS,
+    N_QUADS_ENDINGS,
+    QUERY_COLUMN,
+    TEXT_FORMS,
+    WHOLE_FORMS,
+    WITNESS_COLUMN,
+    SinkError,
+    check_edges,
+    check_end,
+    check_suffix,
+    columns_of,
+)
+from rpq.cli.outputs.rdf_lines import FORMS, PAIR, computed_of, with_computed
 from rpq.files import destinations
 from rpq.files.arrow_file import ArrowFile
 from rpq.files.compression import FRAMES, Frame
-from rpq.files.lines import CSV, JSON_LINES, Lines
+from rpq.files.lines import CSV, Lines
 
-PAIR = ("source", "target")
-"""The columns of path queries, the first of an output."""
-
-LAST_COLUMNS = ("timestamp", "op")
-"""The columns of every output, behind those of the query."""
-
-COLUMNS = (*PAIR, *LAST_COLUMNS)
-"""The columns of an output of path queries."""
-
-QUERY_COLUMN = "query"
-"""The first column of outputs of several queries."""
-
-WITNESS_COLUMN = "path"
-"""The further column of outputs with witnesses."""
+__all__ = [
+    "COLUMNS",
+    "ENDINGS",
+    "QUERY_COLUMN",
+    "WITNESS_COLUMN",
+    "ParquetSink",
+    "ResumableParquet",
+    "Sink",
+    "SinkError",
+    "TextSink",
+    "check_edges",
+    "check_suffix",
+    "columns_of",
+    "destination",
+    "open_sink",
+    "rows_beside",
+]
 
 ROW_GROUP_ROWS = 1 << 20
 """Rows of a Parquet row group, and so about the most that is held back in memory."""
-
-TEXT_FORMS = {".csv": CSV, ".jsonl": JSON_LINES}
-ENDINGS = (*(form + packed for form in TEXT_FORMS for packed in ("", *FRAMES)), ".parquet")
-"""The endings of the names of outputs."""
 
 _FRAME = np.dtype("<u8")
 _FRAME_WORDS = 2  # rows, bytes
 
 
-class SinkError(RpqError):
-    """An output that cannot be opened, or not be gone on with."""
-
-
 class Sink(Protocol):
-    """Where rows go.  `rows` have been written to it."""
+    """Where rows go.  `rows` have been written to it; what was computed it has as terms where it `wants_terms`."""
 
     rows: int
+    wants_terms: bool
 
     def write(self, rows: pa.Table) -> None:
         """Write the rows of a table that has at least the sink's columns."""
@@ -83,17 +93,6 @@ class Sink(Protocol):
 
     def discard(self) -> None:
         """Leave the output as if this sink had never been, where nothing has been written in place yet."""
-
-
-def columns_of(answers: Sequence[str] = PAIR, *, witness: bool, several: bool = False) -> tuple[str, ...]:
-    """The columns of an output: of a query whose answers have these, of `several` such queries, and with witnesses.
-
-    >>> columns_of(witness=True, several=True)
-    ('query', 'source', 'target', 'timestamp', 'op', 'path')
-    >>> columns_of(("x", "y", "z"), witness=False)
-    ('x', 'y', 'z', 'timestamp', 'op')
-    """
-    return (*(QUERY_COLUMN,) * several, *answers, *LAST_COLUMNS, *(WITNESS_COLUMN,) * witness)
 
 
 def open_sink(
@@ -114,29 +113,24 @@ def open_sink(
     and FIFOs take CSV if their names do not tell a format. Raises `SinkError` for another ending, a file that cannot be
     written, and one that is shorter than the position.
     """
-    columns = columns_of(answers, witness=witness, several=several)
     ending = check_suffix(path)
+    of_edges = ending in N_QUADS_ENDINGS
+    if of_edges:
+        check_edges(path, answers)
+    columns = columns_of(answers, witness=witness and not of_edges, several=several or of_edges)
     if resumable and (path == destinations.STANDARD_STREAM or not destinations.is_regular(path)):
         raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")
     if ending == ".parquet":
         with _opening():
             return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
     form, packed = os.path.splitext(ending) if ending.endswith(tuple(FRAMES)) else (ending, "")
+    if form in WHOLE_FORMS and position is not None:
+        check_end(path, position)
     file = destination(path, grows=grows or resumable, position=position)
-    return TextSink(file, columns, lines=TEXT_FORMS[form], packed=packed, position=position)
-
-
-def check_suffix(path: str) -> str:
-    """Return the ending of an output's name, in lower case; raise `SinkError` if it is not a known one."""
-    ending = next((ending for ending in ENDINGS if path.lower().endswith(ending)), None)
-    if ending is not None:
-        return ending
-    if path == destinations.STANDARD_STREAM or not (destinations.is_regular(path) or os.path.isdir(path)):
-        return ".csv"
-    raise SinkError(
-        f"{path}: the ending tells the format: expected a name that ends in .csv or .parquet or .jsonl "
-        "(.csv and .jsonl also with .gz or .zst behind), or -"
-    )
+    lines = (TEXT_FORMS | WHOLE_FORMS)[form]
+    sink = TextSink(file, columns, lines=with_computed(lines, answers), packed=packed, position=position)
+    sink.wants_terms = lines in FORMS and bool(computed_of(answers))
+    return sink
 
 
 def destination(path: str, *, grows: bool, position: int | None = None) -> destinations.Destination:
@@ -164,6 +158,8 @@ class TextSink:
     when `commit` or `close` ends the frame.  `position` tells that the destination goes on behind that many bytes.
     """
 
+    wants_terms = False
+
     def __init__(
         self,
         destination: destinations.Destination,
@@ -181,6 +177,7 @@ class TextSink:
         self._frame: Frame | None = None
         self._goes_on = self._has_begun = position is not None
         self._bytes = self._whole = position or 0
+        self._has_lines = self._bytes > len(lines.header(self._columns))
         self._is_broken = False
         if destination.begins_at_once:
             try:
@@ -196,7 +193,10 @@ class TextSink:
         with self._unbroken():
             self._begin()
             for lines in self._lines.of(rows.select(self._columns)):
+                if self._has_lines and self._lines.between:
+                    self._pack(self._lines.between)
                 self._pack(lines)
+                self._has_lines = True
             if self._frame is None:
                 self._hand_over()
         self.rows += rows.num_rows
@@ -216,6 +216,8 @@ class TextSink:
         try:
             with self._unbroken():
                 self._begin()
+                if self._lines.footer:
+                    self._pack(self._lines.footer)
                 self._end_frame()
                 self._destination.put_in_place()
         except BaseException:
@@ -271,6 +273,8 @@ class ParquetSink:
 
     The first rows tell the types of the columns, those of the input's vertices; without any rows they are text.
     """
+
+    wants_terms = False
 
     def __init__(self, path: str, columns: Sequence[str], *, row_group_rows: int = ROW_GROUP_ROWS) -> None:
         self.rows = 0
@@ -370,6 +374,8 @@ class ResumableParquet:
     frames are made from the Parquet file where they are gone.  Whenever the process is killed, one of the two holds
     all rows up to the last `commit`.  Costs the rows' compressed size on disk, and one more pass over them.
     """
+
+    wants_terms = False
 
     def __init__(self, path: str, columns: Sequence[str], *, position: int | None = None) -> None:
         destinations.check_writable(path)

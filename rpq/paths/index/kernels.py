@@ -79,6 +79,12 @@ def live_pairs(index):
 
 
 @njit(cache=True, nogil=True)
+def count_cells(index, cells):
+    """Count the live cells of each root."""
+    live.count_cells(index, cells)
+
+
+@njit(cache=True, nogil=True)
 def walk_back(index, source, target):
     """The steps of a witness, last first: (their number or -1, steps)."""
     return witness.walk_back(index, source, target, np.empty(64, np.int64))

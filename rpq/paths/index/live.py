@@ -51,3 +51,19 @@ def live_pairs(index):
                 pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
                 found += 1
     return pairs
+
+
+@njit(cache=True, nogil=True)
+def count_cells(index, cells):
+    """Add the live cells of each root to its place in `cells` (int64 a vertex)."""
+    table, now = index.table, index.state[NOW]
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                cells[table.slot_vertex[slot]] += 1

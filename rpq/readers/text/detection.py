@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rpq.readers.column_names import STREAM, ColumnNames
+from rpq.readers.column_names import EVENT, STREAM, ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.readers.predicate import ColumnKind, Predicate
 from rpq.readers.text.first_times import FirstTimes, with_times
@@ -58,7 +58,7 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
             places = {place: column for column, place in columns.places(names, any_case=True).items()}
             fields = tuple(places.get(place, "") for place in range(len(names)))
             return Layout(separator=separator, fields=fields, quotes=True), names
-    if columns.renamed:
+    if columns.renamed or columns.has_events:
         names = max(cuts.values(), key=len, default=[])
         columns.places(names, any_case=True)  # says which one is missing
     fields, optional = _of_lines(columns)
@@ -127,7 +127,7 @@ class Detection:
         known = Known(json=json)
         errors: list[LineError] = []
         found = beginning_of(path, replace(self, where=None), errors.append)
-        if found is None and errors and self.columns.renamed:
+        if found is None and errors and (self.columns.renamed or self.columns.has_events):
             raise line_error(path, errors[0])
         if found is not None:
             parser, block = found[0].parser, found[1]
@@ -163,8 +163,9 @@ class Detection:
         """The layout with the further columns that a condition names; an input's own names go before a tuple's."""
         kinds = self._tuple_kinds("text")
         fields = list(layout.fields)
-        if STREAM not in fields:
-            kinds.pop(STREAM), kinds.pop(self.columns[STREAM], None)
+        for column in (STREAM, EVENT):
+            if column not in fields:
+                kinds.pop(column, None), kinds.pop(self.columns[column], None)
         for place, name in enumerate(names):
             if fields[place]:
                 kinds[name] = kinds[fields[place]]
@@ -188,6 +189,7 @@ class Detection:
             "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit),
             "op": ColumnKind(key="delete", kind="op"),
             STREAM: ColumnKind(key=STREAM, kind="text"),
+            **({EVENT: ColumnKind(key=EVENT, kind="text")} if self.columns.has_events else {}),
         }
         return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
 

@@ -1,11 +1,13 @@
 """JSON lines: one object a line, the columns of a tuple by name.
 
 Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.times`): the first
-object decides for its file.  Labels are text; `op` may be missing or null, which is `+`, and so may `stream`.  Other
-keys are not read, unless a condition names them; then a key may be missing, and its values may be of any kind.
+object decides for its file.  Labels are text; `op` may be missing or null, which is `+`, and so may `stream`, and `event`,
+which is read where it is asked for, as text or an integer.  Other keys are not read, unless a condition
+names them; then a key may be missing, and its values may be of any kind.
 
-As with lines of fields there are two ways: `JsonLayout.read` is the definition, line by line, and knows what is wrong
-where; whole blocks go through Arrow, which gives up wherever the two might differ.
+As with lines of fields there is more than one way: `JsonLayout.read` is the definition, line by line, and knows what is
+wrong where; whole blocks go through a kernel if all their objects are plain, or else through Arrow, and both give up
+wherever they might differ from the definition.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from rpq.readers.column_names import STREAM, ColumnNames, did_you_mean
+from rpq.arrays.flat_objects import Key, read_flat_objects
+from rpq.readers.column_names import EVENT, STREAM, ColumnNames, did_you_mean
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.loose import EXACT, texts_of
 from rpq.readers.source import Block
@@ -30,6 +34,8 @@ from rpq.readers.times import check_time, time_kind, times_of
 
 _LOOSE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
+_OPTIONAL = ("op", STREAM, EVENT)
+_NAMES = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +53,15 @@ class JsonLayout:
         """All keys that are read."""
         return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
 
+    @cached_property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys of a tuple with the kinds of their values, column by column."""
+        integers = (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ()))
+        return tuple(
+            Key(self.names[column], "integer" if column in integers else "text", column not in _OPTIONAL)
+            for column in self.names.looked_for
+        )
+
     def read(self, line: bytes) -> dict[str, Any]:
         """Return the values of one line by column (`op` as `delete`, further ones as they are); raise `FieldError`.
 
@@ -61,7 +76,12 @@ class JsonLayout:
         for column in self.names.looked_for:
             name = self.names[column]
             if column == STREAM:
-                values[column] = _stream(found.get(name), name)
+                values[column] = _name_or_none(found.get(name), name, "the name of a stream, or null")
+                continue
+            if column == EVENT:
+                value = found.get(name)
+                value = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+                values[column] = _name_or_none(value, name, "what tells an event from others, or null")
                 continue
             if column == "op":
                 values["delete"] = _delete(found.get(name), name)
@@ -149,9 +169,9 @@ def _integer(value: Any, name: str, expected: str) -> int:
     return value
 
 
-def _stream(value: Any, name: str) -> str | None:
+def _name_or_none(value: Any, name: str, expected: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise FieldError(f"{_shown(value)} is not text; expected the name of a stream, or null", name)
+        raise FieldError(f"{_shown(value)} is not text; expected {expected}", name)
     return check_text(value, name) if value else None
 
 
@@ -191,20 +211,19 @@ class JsonLines:
         layout = self.layout
         if b"\r" in data:  # between the tokens of JSON it is a blank, and inside of text it may not be
             data = data.replace(b"\r\n", b"\n")
-        count = _objects(data)
-        if not count:
-            return None
-        names = layout.names
-        vertex = pa.int64() if layout.integers else pa.string()
-        time = pa.int64() if layout.times == "integers" else pa.string()
-        types = {"source": vertex, "target": vertex, "timestamp": time}
-        schema = {names[column]: types.get(column, pa.string()) for column in names.looked_for}
-        table = self._arrow_table(data, schema)
-        if table is None or table.num_rows != count:
-            return None
+        table: pa.Table | None = None
+        found = None if layout.further else read_flat_objects(data, layout.keys)
+        if found is not None:
+            arrays, count = dict(zip(layout.names.looked_for, found, strict=True)), len(found[0])
+        else:
+            count = _objects(data)
+            table = self._arrow_table(data) if count else None
+            if table is None or table.num_rows != count:
+                return None
+            arrays = {column: table.column(layout.names[column]).combine_chunks() for column in layout.names.looked_for}
         columns: dict[str, pa.Array] = {}
-        for column in names.looked_for:
-            array = _checked(table.column(names[column]), column, layout)
+        for column in layout.names.looked_for:
+            array = _checked(arrays[column], column, layout)
             if array is None:
                 return None
             if column != "op":
@@ -212,14 +231,17 @@ class JsonLines:
             elif array.true_count:
                 columns["delete"] = array
         for key in layout.further:
+            assert table is not None
             loose = _loose(table.column(key).combine_chunks())
             if loose is None:
                 return None
             columns[FURTHER + key] = loose
         return Rows(columns=columns, data_lines=count)
 
-    def _arrow_table(self, data: bytes, schema: dict[str, pa.DataType]) -> pa.Table | None:
+    def _arrow_table(self, data: bytes) -> pa.Table | None:
         """Read with the types that the further columns had last; where that fails, with what the first object says."""
+        types_of_kinds = {"text": pa.string(), "integer": pa.int64()}
+        schema = {key.name: types_of_kinds[key.kind] for key in self.layout.keys}
         for is_last in (False, True):
             types = {**schema, **{key: self._types.get(key, pa.string()) for key in self.layout.further}}
             try:
@@ -262,7 +284,9 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
         for name, type_ in types.items()
         if name == "delete" or name in layout.names.columns
     }
-    columns[STREAM] = pa.array([values[STREAM] for values in read.values], pa.string()).dictionary_encode()
+    for name in (STREAM, EVENT):
+        if name in layout.names.looked_for:
+            columns[name] = pa.array([values[name] for values in read.values], pa.string()).dictionary_encode()
     if "label" in columns:
         columns["label"] = columns["label"].dictionary_encode()
     if not pc.any(columns["delete"]).as_py():
@@ -285,17 +309,18 @@ def _objects(data: bytes) -> int:
     return len(ends) if (text[begins] == ord("{")).all() and (text[ends - 1] == ord("}")).all() else 0
 
 
-def _checked(chunks: pa.ChunkedArray, column: str, layout: JsonLayout) -> pa.Array | None:
+def _checked(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | None:
     """A column of tuples as batches have it, or None if it holds what it must not."""
-    array = chunks.combine_chunks()
+    if column in _OPTIONAL and array.null_count == len(array):  # mostly
+        return pa.nulls(len(array), pa.bool_() if column == "op" else _NAMES)
     if pa.types.is_string(array.type) and not _is_text(array):
         return None
     if column == "op":
         if not pc.all(pc.is_in(array.fill_null("+"), pa.array(["+", "-"]))).as_py():
             return None
         return pc.equal(array.fill_null("+"), "-")
-    if column == STREAM:
-        return _streams(array)
+    if column in (STREAM, EVENT):
+        return _empty_as_none(array)
     if array.null_count:
         return None
     if column == "timestamp":
@@ -308,8 +333,8 @@ def _checked(chunks: pa.ChunkedArray, column: str, layout: JsonLayout) -> pa.Arr
     return array
 
 
-def _streams(array: pa.Array) -> pa.Array:
-    """The names of streams: an empty one is none."""
+def _empty_as_none(array: pa.Array) -> pa.Array:
+    """The names of streams or events: an empty one is none."""
     return pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array).dictionary_encode()
 
 

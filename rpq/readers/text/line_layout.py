@@ -143,11 +143,11 @@ def without_brackets(name: str) -> str:
 class Layout:
     """The fields of every line of a file.
 
-    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, `stream` (which may be empty), or ""
-    for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of them may be
-    missing from a line.  With `integers`, vertices and labels must be integers, but stay text; with `brackets`, they lose a
-    pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas, never
-    between blanks.
+    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, `stream` and `event` (which may be
+    empty), or "" for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of
+    them may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text; with `brackets`,
+    they lose a pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas,
+    never between blanks.
     `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
     `time_unit`.
     """
@@ -186,7 +186,7 @@ class Layout:
                 values[field] = self._timestamp(text)
             elif field == "op":
                 values["delete"] = check_op(text)
-            elif field == "stream":
+            elif field in ("stream", "event"):
                 values[field] = check_text(text, field) if text else None
             elif field.startswith(FURTHER):
                 values[field] = text and check_text(text, field.removeprefix(FURTHER))

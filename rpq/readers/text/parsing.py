@@ -29,7 +29,7 @@ One = TypeVar("One")
 _TYPES = {
     **dict.fromkeys(("source", "target"), pa.string()),
     "timestamp": pa.int64(),
-    **dict.fromkeys(("label", "op", "stream"), LABEL_TYPE),
+    **dict.fromkeys(("label", "op", "stream", "event"), LABEL_TYPE),
 }
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
 EXACT_BYTES = 1 << 14
@@ -37,6 +37,9 @@ EXACT_BYTES = 1 << 14
 
 _PLAIN_INTEGER = f"^(?:{INTEGER.pattern})$"
 _BRACKETED = "^<(.+)>$"
+_BYTES_WORTH_THREADS = 2**16
+"""Of a block whose columns are parsed by several threads. Where a process ends just after one of Arrow's threads had work,
+it may abort (apache/arrow#34314): the last block of a stream is mostly smaller than this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +183,8 @@ def read_exactly(
 def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
     """Read a block line by line, as `Layout.read` says; O(bytes), in Python."""
     read = read_exactly(data_records(block, layout), layout.read, stop=stop)
-    names: list[str] = [name for name in ("source", "target", "label", "timestamp", "stream") if name in layout.fields]
+    of_tuples = ("source", "target", "label", "timestamp", "stream", "event")
+    names: list[str] = [name for name in of_tuples if name in layout.fields]
     names += [name for name in layout.fields if name.startswith(FURTHER)]
     columns = {name: column_of([values[name] for values in read.values], name) for name in names}
     if any("delete" in values for values in read.values):
@@ -285,7 +289,9 @@ def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text:
     try:
         return csv.read_csv(
             pa.BufferReader(data),
-            read_options=csv.ReadOptions(column_names=names, block_size=len(data) + 1),
+            read_options=csv.ReadOptions(
+                column_names=names, block_size=len(data) + 1, use_threads=len(data) >= _BYTES_WORTH_THREADS
+            ),
             parse_options=csv.ParseOptions(
                 delimiter=layout.separator, quote_char='"' if quotes else False, newlines_in_values=quotes
             ),
@@ -311,8 +317,8 @@ def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
             name, column = "delete", _deletes(column)
         elif name.startswith(FURTHER):
             pass
-        elif name == "stream":
-            column = _streams(column)
+        elif name in ("stream", "event"):
+            column = _names_or_none(column)
         else:
             column = _names(column, layout)
         if column is None:
@@ -321,8 +327,8 @@ def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
     return columns
 
 
-def _streams(column: pa.Array) -> pa.Array:
-    """The names of streams: an empty one is none."""
+def _names_or_none(column: pa.Array) -> pa.Array:
+    """The names of streams or events: an empty one is none."""
     if pc.any(pc.equal(column.dictionary, "")).as_py():
         texts = column.dictionary_decode()
         return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts).dictionary_encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -49,8 +50,18 @@ def always(layout: Layout) -> Detect:
     return lambda line: Detected(parser=LineParser(layout))
 
 
+class Source(Protocol):
+    """Where the blocks of a text come from."""
+
+    name: str
+    position: int
+    size: int | None
+
+    def blocks(self, size: int) -> Iterator[Block]: ...
+
+
 class TextFile:
-    """The tuples of a text file, in the order of its lines.
+    """The tuples of a text file, in the order of its lines; in place of its path there may be a source of its blocks.
 
     `label` names all edges of a file whose lines have no label.  Where the lines have no timestamp, a tuple's is the
     place of its line among the data lines (rejected ones take their place, blank lines and comments have none),
@@ -63,7 +74,7 @@ class TextFile:
 
     def __init__(
         self,
-        path: str,
+        path: str | Source,
         *,
         detect: Detect,
         on_error: str = "stop",
@@ -71,7 +82,7 @@ class TextFile:
         time_unit: str | None = None,
         label: str | None = None,
     ) -> None:
-        self._source = ByteSource(path)
+        self._source: Source = ByteSource(path) if isinstance(path, str) else path
         self._detect = detect
         self._stop = on_error == "stop"
         self._block_bytes = max(64, batch_rows * BYTES_A_LINE)
@@ -130,6 +141,8 @@ class TextFile:
         names: list[str] = [name for name in ("source", "target", "label", "timestamp", "delete") if name in columns]
         if "stream" in columns and columns["stream"].null_count < count:
             names.append("stream")
+        if "event" in columns:
+            names.append("event")
         batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names)
         if predicate is None:
             return batch

@@ -1,0 +1,30 @@
+"""Sixteen bytes copied at once, what is too much of them being overwritten by what comes next."""
+
+from llvmlite import ir
+from numba import config, types
+from numba.extending import intrinsic
+
+VECTOR = 16
+"""Bytes that are copied at once: so many must be there behind the last that is meant, in both arrays."""
+
+
+@intrinsic
+def _vector_copy(typingctx, target, at, source, start):
+    """Copy the bytes of a vector."""
+
+    def codegen(context, builder, signature, args):
+        to, origin = (context.make_array(signature.args[i])(context, builder, args[i]).data for i in (0, 2))
+        vector = ir.VectorType(ir.IntType(8), VECTOR).as_pointer()
+        slot = builder.load(builder.bitcast(builder.gep(origin, [args[3]]), vector))
+        slot.align = 1
+        builder.store(slot, builder.bitcast(builder.gep(to, [args[1]]), vector)).align = 1
+        return context.get_dummy_value()
+
+    return types.void(target, types.uint64, source, types.uint64), codegen
+
+
+def _python_copy(target, at, source, start):
+    target[at : at + VECTOR] = source[start : start + VECTOR]
+
+
+copy_vector = _python_copy if config.DISABLE_JIT else _vector_copy

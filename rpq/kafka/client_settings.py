@@ -1,0 +1,173 @@
+"""How clients of Kafka are set up: librdkafka's names in a file, and what is not for that file to say."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rpq.errors import RpqError
+
+_SECRET = re.compile(r"password|secret|token|jaas|credential|\.key\b|key\.(?:pem|password)|oauth", re.IGNORECASE)
+
+_OURS = {
+    "bootstrap.servers": "the brokers stand in kafka://BROKER/TOPIC",
+    "metadata.broker.list": "the brokers stand in kafka://BROKER/TOPIC",
+    "enable.auto.commit": "offsets are committed with the rows that came of them",
+    "enable.auto.offset.store": "offsets are committed with the rows that came of them",
+    "enable.partition.eof": "the order of partitions depends on it",
+    "enable.idempotence": "transactions need it",
+    "group.protocol": "partitions are assigned to this run alone",
+    "partition.assignment.strategy": "partitions are assigned to this run alone",
+}
+"""Settings that are not the user's, and why."""
+
+_OF_PRODUCERS = re.compile(
+    r"transactional\.id|transaction\.timeout\.ms|linger\.ms|queue\.buffering\..*|compression\..*|batch\..*|acks|request\.required"
+    r"\.acks|request\.timeout\.ms|message\.timeout\.ms|delivery\.timeout\.ms|partitioner|sticky\.partitioning.*|retries"
+    r"|message\.send\.max\.retries|delivery\.report.*|msg_order_cmp"
+)
+_OF_CONSUMERS = re.compile(
+    r"group\..*|session\..*|heartbeat\..*|max\.poll.*|auto\..*|queued\..*|fetch\..*|max\.partition\.fetch\.bytes|isolation\.level"
+    r"|check\.crcs|client\.rack|consume\..*|coordinator\.query.*"
+)
+
+
+def is_of_producers(name: str) -> bool:
+    """Whether a setting is one of producers alone.
+
+    >>> is_of_producers("linger.ms"), is_of_producers("security.protocol")
+    (True, False)
+    """
+    return _OF_PRODUCERS.fullmatch(name) is not None
+
+
+class KafkaError(RpqError):
+    """Topics that cannot be read or written: says why, and never a secret."""
+
+
+def client() -> Any:
+    """The package confluent_kafka; `KafkaError` where it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise KafkaError(
+            "topics of Kafka need the extra kafka: pip install 'streaming-rpq[kafka]' (confluent-kafka is not installed)"
+        ) from error
+    return confluent_kafka
+
+
+def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Read lines `name=value`; a line that is blank or begins with # is none.  Raises `KafkaError`, which tells no value.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "client.properties"), "w") as file:
+    ...         _ = file.write("# of the cluster\\nsecurity.protocol = SASL_SSL\\n")
+    ...     read_settings(file.name)
+    {'security.protocol': 'SASL_SSL'}
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = file.read().splitlines()
+    except OSError as error:
+        raise KafkaError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise KafkaError(f"{os.fspath(path)}: is no text in UTF-8") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals or not name or " " in name:
+            raise KafkaError(f"{os.fspath(path)}:{number}: is no name=value, such as security.protocol=SASL_SSL")
+        if name in found:
+            raise KafkaError(f"{os.fspath(path)}:{number}: {name} is given twice")
+        found[name] = value
+    return found
+
+
+class ClientSettings:
+    """What consumers and producers are made with: the brokers, and what the user says of them."""
+
+    def __init__(self, brokers: str, given: Mapping[str, str] | None = None) -> None:
+        self._given = dict(given or {})
+        for name in self._given:
+            if name in _OURS:
+                raise KafkaError(f"--kafka-config: {name} is not to be set: {_OURS[name]}")
+        self._common = {"bootstrap.servers": brokers, "client.id": "rpq", "reconnect.backoff.max.ms": 1000}
+        self.brokers = brokers
+
+    def __repr__(self) -> str:
+        return f"<ClientSettings of {self.brokers}>"  # values may be secrets
+
+    def named(self, name: str) -> str | None:
+        """What the user says for a name."""
+        return self._given.get(name)
+
+    def consumer(self, **fixed: Any) -> dict[str, Any]:
+        """Settings of a consumer; `fixed` ones have underscores in place of dots."""
+        ours = {
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "queued.min.messages": 200_000,
+            "fetch.message.max.bytes": 4 << 20,
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 100,
+        }
+        return self._made(ours, _OF_PRODUCERS, fixed)
+
+    def producer(self, **fixed: Any) -> dict[str, Any]:
+        """Settings of a producer."""
+        ours = {
+            "linger.ms": 20,  # for whole batches; what is left goes at once when a transaction is committed
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 2_000_000,
+            "queue.buffering.max.kbytes": 1 << 20,
+            "partitioner": "murmur2_random",  # as Java's producers divide keys
+            "transaction.timeout.ms": 300_000,
+            "delivery.report.only.error": True,
+        }
+        return self._made(ours, _OF_CONSUMERS, fixed)
+
+    def _made(self, ours: dict[str, Any], others: re.Pattern[str], fixed: dict[str, Any]) -> dict[str, Any]:
+        users = {name: value for name, value in self._given.items() if not others.fullmatch(name)}
+        always = {name if name == "error_cb" else name.replace("_", "."): value for name, value in fixed.items()}
+        return {**ours, **users, **self._common, **always, "logger": CLIENT_LOG}
+
+    def scrubbed(self, message: object) -> str:
+        """A message of the client without the values of settings that may be secrets."""
+        text = str(message)
+        for name, value in self._given.items():
+            if value and _SECRET.search(name):
+                text = text.replace(value, "…")
+        return text
+
+    def made(self, kind: Any, settings: dict[str, Any]) -> Any:
+        """A client of a kind; `KafkaError` for settings that it does not take."""
+        confluent_kafka = client()
+        try:
+            return kind(settings)
+        except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+            told = self.scrubbed(error.args[0].str() if hasattr(error.args[0], "str") else error)
+            hint = ""
+            if unknown := re.search(r'No such configuration property: "([^"]+)"', told):
+                close = difflib.get_close_matches(unknown[1], [*KNOWN, *self._common], n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else "; expected librdkafka's names"
+            raise KafkaError(f"--kafka-config: {told}{hint}") from None
+
+
+KNOWN = (
+    "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location",
+    "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "group.id", "transactional.id", "client.id",
+    "auto.offset.reset", "isolation.level", "compression.type", "transaction.timeout.ms", "linger.ms",
+)  # fmt: skip
+"""Names that users set most, for hints."""
+
+CLIENT_LOG = logging.getLogger("rpq.kafka.client")
+CLIENT_LOG.addHandler(logging.NullHandler())
+CLIENT_LOG.propagate = False
+"""What librdkafka says of its connections; the run says what matters of it."""

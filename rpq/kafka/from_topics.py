@@ -1,0 +1,129 @@
+"""Queries from topics to topics, from Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rpq.errors import InputError
+from rpq.kafka.client_settings import ClientSettings, client, read_settings
+from rpq.kafka.message_columns import MessageColumns
+from rpq.kafka.row_messages import Destination, RowMessages
+from rpq.kafka.topic_input import TopicFigures, TopicInput
+from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
+from rpq.kafka.topic_run import CHECKPOINT_SECONDS, TopicRun
+from rpq.queries.row_guard import MOST_ROWS
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.where import parse_where
+
+if TYPE_CHECKING:
+    from rpq.queries.query import Query
+
+UPSERT_NEEDS_EXPLICIT = (
+    "upsert needs semantics 'explicit': with 'implicit' answers that expire leave without a row, and would stay in the topic"
+)
+
+
+def run_topics(
+    *queries: Query,
+    input: str | Iterable[str],
+    output: str | Mapping[str, str],
+    checkpoint: str | os.PathLike[str] | None = None,
+    kafka_config: Mapping[str, str] | str | os.PathLike[str] | None = None,
+    columns: str | None = None,
+    label: str | None = None,
+    where: str | None = None,
+    time_unit: str | None = None,
+    max_delay: float = 1.0,
+    on_error: str = "stop",
+    upsert: bool = False,
+    witness: bool = False,
+    until_end: bool = False,
+    limit: int | None = None,
+    threads: int = 1,
+    memory_limit: int | None = None,
+    max_rows: int | None = MOST_ROWS,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    check: Callable[[], None] = lambda: None,
+) -> TopicFigures:
+    """Run queries from topics to topics, exactly once, until `check` raises; with `until_end`, until the topics end.
+
+    `input` are URIs `kafka://BROKER/TOPIC,TOPIC`, or `NAME=kafka://…` for the tuples of a stream; `output` is one for all
+    queries, or one for each by its name.  With a `checkpoint` a later run goes on where this one stood, after a crash too.
+    `kafka_config` is librdkafka's, as a mapping or a file.  `max_delay` seconds a tuple waits for other partitions at most.
+    `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are tombstones.
+    `threads`, `memory_limit`, `max_rows` and `witness` are those of an engine.  Raises `InputError`, `KafkaError` (an
+    `RpqError`), and what an engine raises.
+
+    >>> import rpq
+    >>> from rpq.kafka import run_topics
+    >>> query = rpq.Query("a2q/c2a", window=rpq.Window(size=30, slide=1))
+    >>> run_topics(query, input="edges.csv", output="kafka://localhost/rows")
+    Traceback (most recent call last):
+    rpq.errors.InputError: edges.csv: is no topic; expected kafka://BROKER[:PORT]/TOPIC
+    """
+    from rpq.engine import Engine
+
+    inputs = [input] if isinstance(input, str) else list(input)
+    streams: dict[str, str | None] = {}
+    uris = []
+    for text in inputs:
+        name, equals, uri = text.partition("=")
+        stream, uri = (name, uri) if equals and is_topic(uri) else (None, text)
+        uris.append(checked_topic(uri))
+        streams |= dict.fromkeys(topics_in(uri).topics, stream)
+    outputs = {query.name: output if isinstance(output, str) else output[query.name] for query in queries}
+    letters = [checked_topic(on_error)] if on_error not in ("stop", "skip") else []
+    cluster = one_cluster([*uris, *map(checked_topic, outputs.values()), *letters])[0]
+    given = kafka_config if isinstance(kafka_config, Mapping) or kafka_config is None else read_settings(kafka_config)
+    client()
+    messages = MessageColumns.of(ColumnNames.parse(columns, label=label), time_unit)
+    destinations = {
+        query.name: Destination(
+            topic=one_topic(outputs[query.name]),
+            columns=(*(("query",) * (len(queries) > 1)), *query.columns, "timestamp", "op", *(("path",) * witness)),
+        )
+        for query in queries
+    }
+    if upsert and any(query.semantics != "explicit" for query in queries):
+        raise InputError(UPSERT_NEEDS_EXPLICIT)
+    of_engine: dict[str, Any] = {
+        "threads": threads,
+        "memory_limit": memory_limit,
+        "max_rows": max_rows,
+        "witness": witness,
+    }
+    run = TopicRun(
+        TopicInput(
+            brokers=cluster.brokers,
+            topics=streams,
+            columns=messages,
+            where=parse_where(where) if where is not None else None,
+            max_delay=max_delay,
+            on_error="skip" if letters else on_error,
+            dead_letters=one_topic(on_error) if letters else None,
+            until_end=until_end,
+            limit=limit,
+        ),
+        settings=ClientSettings(cluster.brokers, given),
+        make_engine=lambda integers: Engine(*queries, **of_engine),
+        restore=lambda path: Engine.restore(path, **of_engine),
+        rows=RowMessages(destinations=destinations, upsert=upsert),
+        witness=witness,
+        checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+        checkpoint_seconds=checkpoint_seconds,
+        identity={
+            "queries": [repr(query) for query in queries],
+            "input": sorted(streams),
+            "output": sorted(topics_in(one).identity for one in outputs.values()),
+            "columns": [columns, label, where, time_unit, upsert],
+        },
+        differences=_differences,
+        check=check,
+    )
+    return run.figures(run.run())
+
+
+def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    return [f"{name} was {old.get(name)}, now {value}" for name, value in new.items() if old.get(name) != value]

@@ -1,0 +1,382 @@
+"""Messages to tuples: values of JSON or CSV, read as the lines of files are, and what stands beside them.
+
+A message is one tuple.  The first good one of a topic tells how its values are laid out: an object makes them JSON, else
+they are fields in the order source, target, label, timestamp and optionally op, separated as in files; `--columns
+source=3,target=1` gives the places of fields instead.  A message that cannot be read is `Bad`, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import InputError
+from rpq.kafka.message_columns import MessageColumns, check_beside, text_beside
+from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.column_names import STREAM
+from rpq.readers.field_errors import FieldError
+from rpq.readers.merge import in_order
+from rpq.readers.predicate import ColumnKind, Predicate
+from rpq.readers.source import Block, count_lines
+from rpq.readers.text.detection import SEPARATORS
+from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
+from rpq.readers.text.line_layout import FURTHER, Layout, is_ignored, split_line
+from rpq.readers.text.parsing import BlockParser, LineParser, Rows
+from rpq.readers.times import time_kind
+from rpq.readers.where import Where
+
+ORDER = ("source", "target", "label", "timestamp", "delete", STREAM)
+
+REGISTRY = (
+    "begins with the byte 0, as Avro and Protobuf of a schema registry do; these are not read: expected JSON or CSV, for "
+    "which a converter of Kafka Connect or ksqlDB can write another topic"
+)
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A message that is no tuple, and why."""
+
+    message: Any
+    reason: str
+
+    @property
+    def place(self) -> str:
+        """Where it stands."""
+        return place_of(self.message)
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """What some messages hold: `columns`, of each row the number of its message, and the bad ones by their numbers.
+
+    `filtered` tuples were left out by a condition; for `undecided` ones among them it could not be told.
+    """
+
+    columns: pa.RecordBatch | None
+    numbers: np.ndarray
+    bad: dict[int, Bad] = field(default_factory=dict)
+    filtered: int = 0
+    undecided: int = 0
+
+
+def place_of(message: Any) -> str:
+    """Where a message stands: topic, partition and offset."""
+    return f"{message.topic()}/{message.partition()} at offset {message.offset()}"
+
+
+class MessageReader:
+    """Reads the messages of one topic.  Raises `InputError` or `WhereError` where the columns cannot be those of any."""
+
+    def __init__(
+        self,
+        columns: MessageColumns,
+        *,
+        stream: str | None = None,
+        where: Where | None = None,
+        only_json: bool = False,
+        layout: dict[str, Any] | None = None,
+    ) -> None:
+        self._columns = columns
+        self._stream = stream
+        self._where = where
+        self._only_json = only_json
+        self._parser: BlockParser | None = None
+        self._predicate: Predicate | None = None
+        self._beside = tuple(sorted(name for name in where.names if name.startswith("@"))) if where is not None else ()
+        for name in self._beside:
+            check_beside(name)
+        if layout is not None:
+            self._settle_as(_layout_of(layout, columns, self._further))
+
+    @property
+    def layout(self) -> dict[str, Any] | None:
+        """How values are laid out, as JSON values, for a later reader of the same topic; None before the first."""
+        if isinstance(self._parser, JsonLines):
+            found = self._parser.layout
+            return {"json": True, "integers": found.integers, "times": found.times}
+        return None if self._parser is None else {"json": False, **asdict(self._parser.layout)}  # type: ignore[attr-defined]
+
+    @property
+    def integers(self) -> bool:
+        """Whether vertices are integers, as far as it is known."""
+        return isinstance(self._parser, JsonLines) and self._parser.layout.integers
+
+    def read(self, messages: Sequence[Any]) -> Tuples:
+        """Read messages; O(bytes), vectorised where they are plain."""
+        values = list(map(type(messages[0]).value, messages))
+        bad: dict[int, Bad] = {}
+        beside = self._read_beside(messages, bad)
+        if self._parser is None and not self._settle(messages, values, bad):
+            return Tuples(None, np.empty(0, np.int64), bad)
+        data = b"" if bad else _as_lines(values)
+        if count_lines(data) == len(values):
+            pieces = list(self._parse(data))
+            if sum(piece.data_lines for piece in pieces) == len(values):
+                return self._tuples(messages, np.arange(len(values)), pieces, beside, bad)
+        kept, lines = [], []
+        for number, value in enumerate(values):
+            if number in bad:
+                continue
+            try:
+                lines.append(self._line(value))
+            except FieldError as error:
+                bad[number] = Bad(messages[number], _reason(error, value))
+            else:
+                kept.append(number)
+        pieces = list(self._parse(b"\n".join(lines) + b"\n")) if lines else []
+        return self._tuples(messages, np.array(kept, np.int64), pieces, beside, bad)
+
+    def _parse(self, data: bytes) -> list[Rows]:
+        assert self._parser is not None
+        return list(self._parser.parse(Block(data, 1), stop=False))
+
+    def _line(self, value: bytes | None) -> bytes:
+        """The value as one line."""
+        if value is None:
+            raise FieldError("there is no value (a tombstone); expected a tuple")
+        line = value.rstrip(b"\r\n")
+        if is_ignored(line):
+            raise FieldError("is blank, or a comment; expected a tuple")
+        if b"\n" not in line:
+            return line
+        if not isinstance(self._parser, JsonLines):
+            raise FieldError("goes over several lines; expected the fields of one tuple")
+        self._parser.layout.read(line)
+        return line.replace(b"\n", b" ")  # between the tokens of JSON, since inside of text it may not be
+
+    # --- how values are laid out -----------------------------------------------------------------------------
+
+    @property
+    def _further(self) -> tuple[str, ...]:
+        """The keys of objects that a condition names beside those of a tuple."""
+        if self._where is None:
+            return ()
+        return tuple(sorted(name for name in self._where.names - {*self._kinds("text")} if not name.startswith("@")))
+
+    def _settle(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, Bad]) -> bool:
+        """Let the first good message tell; those before it are bad."""
+        for number, value in enumerate(values):
+            if number in bad:
+                continue
+            try:
+                if value is None or is_ignored(value.rstrip(b"\r\n")):
+                    self._line(value)
+                self._settle_as(self._told_by(bytes(value or b"").rstrip(b"\r\n")))
+            except FieldError as error:
+                bad[number] = Bad(messages[number], _reason(error, value))
+            else:
+                return True
+        return False
+
+    def _settle_as(self, layout: JsonLayout | Layout) -> None:
+        self._parser = JsonLines(layout) if isinstance(layout, JsonLayout) else LineParser(layout)
+        if self._where is not None:
+            is_json = isinstance(layout, JsonLayout)
+            kinds = self._kinds("number" if is_json and layout.integers else "text", times=layout.times)
+            further = (*self._beside, *(layout.further if isinstance(layout, JsonLayout) else ()))
+            loose = {name: ColumnKind(key=FURTHER + name, kind="loose") for name in further}
+            self._predicate = Predicate(self._where, {**kinds, **loose})
+
+    def _told_by(self, value: bytes) -> JsonLayout | Layout:
+        names, unit = self._columns.values, self._columns.unit or "us"
+        if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
+            return _csv_layout(value, self._columns)
+        found = read_object(value)
+        ends = [found.get(names[end]) for end in ("source", "target") if end in names.columns]
+        layout = JsonLayout(
+            names=names,
+            further=self._further,
+            integers=len(ends) == 2 and isinstance(ends[0], int) and not isinstance(ends[0], bool),
+            time_unit=unit,
+        )
+        time = found.get(names["timestamp"])
+        if "timestamp" in names.columns and isinstance(time, str):
+            layout = replace(layout, times=time_kind(time.strip(" \t")) or "integers")
+        layout.read(value)
+        return layout
+
+    def _kinds(self, vertex: str, *, times: str = "integers") -> dict[str, ColumnKind]:
+        """The columns of a tuple as a condition sees them, under their own names and those that were given for them."""
+        unit = self._columns.unit if times == "integers" else self._columns.unit or "us"
+        kinds = {
+            "source": ColumnKind(key="source", kind=vertex),
+            "target": ColumnKind(key="target", kind=vertex),
+            "label": ColumnKind(key="label", kind="text"),
+            "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit),
+            "op": ColumnKind(key="delete", kind="op"),
+            STREAM: ColumnKind(key=STREAM, kind="text"),
+        }
+        renamed = {name: kinds[column] for column, name in self._columns.values.renamed}
+        return {**kinds, **renamed}
+
+    # --- from rows to columns --------------------------------------------------------------------------------
+
+    def _read_beside(self, messages: Sequence[Any], bad: dict[int, Bad]) -> dict[str, list[Any]]:
+        """What stands beside the messages, by column; of bad ones nothing."""
+        columns: dict[str, list[Any]] = {column: [] for column, _ in self._columns.beside}
+        columns |= {FURTHER + name: [] for name in self._beside}
+        if not columns:
+            return columns
+        for number, message in enumerate(messages):
+            try:
+                values = self._columns.read(message)
+                values |= {FURTHER + name: text_beside(name, message) for name in self._beside}
+            except FieldError as error:
+                bad[number] = Bad(message, _reason(error, b""))
+                values = dict.fromkeys(columns)
+            for column, value in values.items():
+                columns[column].append(value)
+        return columns
+
+    def _tuples(
+        self,
+        messages: Sequence[Any],
+        kept: np.ndarray,
+        pieces: Sequence[Rows],
+        beside: dict[str, list[Any]],
+        bad: dict[int, Bad],
+    ) -> Tuples:
+        wrong = {error.line - 1: error.error for piece in pieces for error in piece.errors}
+        for line, error in wrong.items():
+            number = int(kept[line])
+            bad[number] = Bad(messages[number], _reason(error, messages[number].value()))
+        numbers = np.delete(kept, list(wrong)) if wrong else kept
+        batches, of_rows = [], []
+        start = filtered = undecided = 0
+        for piece in pieces:
+            count = _count(piece)
+            part, start = numbers[start : start + count], start + count
+            if not count:
+                continue
+            batch, part, doubtful = self._wanted(piece, part, beside)
+            filtered += count - len(part)
+            undecided += doubtful
+            if len(part):
+                batches.append(batch)
+                of_rows.append(part)
+        if not batches:
+            return Tuples(None, np.empty(0, np.int64), bad, filtered, undecided)
+        numbers = np.concatenate(of_rows)
+        columns = batches[0] if len(batches) == 1 else in_order(batches, np.arange(len(numbers)))
+        return Tuples(columns, numbers, bad, filtered, undecided)
+
+    def _wanted(
+        self, piece: Rows, numbers: np.ndarray, beside: dict[str, list[Any]]
+    ) -> tuple[pa.RecordBatch, np.ndarray, int]:
+        """The rows of a piece as a batch, without those that a condition leaves out, which may be in doubt."""
+        columns = dict(piece.columns)
+        count = len(numbers)
+        for column, values in beside.items():
+            taken = [values[number] for number in numbers] if count < len(values) else values
+            if column == "op":
+                columns["delete"] = pa.array(taken, pa.bool_())
+            elif column == "timestamp":
+                columns[column] = pa.array(taken, pa.int64())
+            else:
+                texts = pa.array(taken, pa.string())
+                columns[column] = texts.dictionary_encode() if column in ("label", STREAM) else texts
+        constants = {"label": self._columns.values.constant_label, STREAM: self._stream}
+        for column, constant in constants.items():
+            if constant is not None:
+                indices = pa.array(np.zeros(count, np.int32))
+                columns[column] = pa.DictionaryArray.from_arrays(indices, pa.array([constant], LABEL_TYPE.value_type))
+        names = [name for name in ORDER if name in columns]
+        if STREAM in names and columns[STREAM].null_count == count:
+            names.remove(STREAM)
+        batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names)
+        if self._predicate is None:
+            return batch, numbers, 0
+        wanted, undecided = self._predicate.keep(columns, count)
+        if wanted.all():
+            return batch, numbers, undecided
+        return batch.filter(pa.array(wanted)), numbers[wanted], undecided
+
+
+def _as_lines(values: Sequence[bytes | None]) -> bytes:
+    """Values with a line end behind each; nothing where there is one without bytes."""
+    try:
+        return b"\n".join(values) + b"\n"  # type: ignore[arg-type]
+    except TypeError:
+        return b""
+
+
+def _count(piece: Rows) -> int:
+    return len(next(iter(piece.columns.values()), ()))
+
+
+def _reason(error: FieldError, value: bytes | None) -> str:
+    if value and value[:1] == b"\0":
+        return REGISTRY
+    return f"column '{error.column}': {error.message}" if error.column else error.message
+
+
+def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
+    """How the fields of values are laid out, from the first; raises `FieldError` where that is not to be told."""
+    names = columns.values
+    places = places_of(columns)
+    expected = ", ".join(names.columns)
+    for texts, separator in _cuts(value):
+        fields, optional = names.columns, int(names.columns[-1:] == ("op",))
+        if places:
+            fields, optional = tuple(places.get(place, "") for place in range(1, len(texts) + 1)), 0
+            if max(places) > len(texts):
+                continue
+        if not len(fields) - optional <= len(texts) <= len(fields):
+            continue
+        layout = Layout(separator=separator, fields=fields, optional=optional, quotes=True, time_unit=columns.unit or "us")
+        if "timestamp" in fields:
+            kind = time_kind(texts[fields.index("timestamp")].strip(" \t"))
+            layout = replace(layout, times=kind or "integers")
+        layout.read(value)
+        return layout
+    raise FieldError(
+        f"does not tell its columns: expected an object of JSON, or the fields {expected} (op may be missing), separated by "
+        "tabs, commas or blanks"
+    )
+
+
+def _cuts(value: bytes) -> list[tuple[list[str], str]]:
+    """The fields into which each separator cuts a value, those that cut it at all first."""
+    found = []
+    for separator in SEPARATORS:
+        try:
+            found.append((split_line(value, separator, quotes=True), separator))
+        except FieldError:
+            continue
+    return sorted(found, key=lambda cut: len(cut[0]) == 1)
+
+
+def places_of(columns: MessageColumns) -> dict[int, str]:
+    """The columns by the places of their fields, if names are such; raises `FieldError` where they are others."""
+    renamed = dict(columns.values.renamed)
+    if not renamed:
+        return {}
+    given = {column: int(name) for column, name in renamed.items() if name.isdecimal() and int(name)}
+    if len(given) < len(renamed):
+        name = next(name for column, name in renamed.items() if column not in given)
+        raise FieldError("is no object of JSON, whose keys have names; fields are named by their places, from 1", name)
+    missing = [column for column in columns.values.columns if column not in given and column != "op"]
+    if missing:
+        raise FieldError("has no place among the fields; give one to each column, as in source=2", missing[0])
+    if len(set(given.values())) < len(given):
+        raise InputError(f"two columns have the same place among the fields: {given}")
+    return {place: column for column, place in given.items()}
+
+
+def _layout_of(described: dict[str, Any], columns: MessageColumns, further: tuple[str, ...]) -> JsonLayout | Layout:
+    """The layout that `MessageReader.layout` described."""
+    if described["json"]:
+        return JsonLayout(
+            names=columns.values,
+            further=further,
+            integers=bool(described["integers"]),
+            times=described["times"],
+            time_unit=columns.unit or "us",
+        )
+    values = {name: value for name, value in described.items() if name != "json"}
+    return Layout(**{**values, "fields": tuple(values["fields"])})

@@ -1,0 +1,353 @@
+"""Partitions to one stream, in the order of (timestamp, topic, partition, offset), with a bounded delay.
+
+Inside a partition the order is that of its offsets: a tuple older than one before it comes right after that, as in a file.
+So the place of a tuple is decided by the largest timestamp up to it in its partition, and a partition can still bring
+nothing before the largest that it has brought.  A tuple may go when no partition can bring one before it.
+
+A partition with unread messages is always waited for.  One that has been read to its end is waited for as long as somebody
+has been waiting for less than the delay; then it is idle, the others go on without it, and what it brings later comes out
+of order, or late, as the window says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.kafka.message_tuples import Bad
+from rpq.readers.merge import in_order
+
+LEAST = np.iinfo(np.int64).min
+
+
+class Place(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass
+class _Piece:
+    """Tuples of a partition that were read at once, with the largest timestamp up to each, and their offsets."""
+
+    columns: pa.RecordBatch
+    keys: np.ndarray
+    offsets: np.ndarray
+
+    def cut(self, count: int) -> tuple[_Piece, _Piece]:
+        return (
+            _Piece(self.columns.slice(0, count), self.keys[:count], self.offsets[:count]),
+            _Piece(self.columns.slice(count), self.keys[count:], self.offsets[count:]),
+        )
+
+
+@dataclass
+class _Line:
+    """A partition: what was read of it and is waiting, and how far it was read.
+
+    `front` is the largest timestamp that was read, `gone` the largest that was released.
+    """
+
+    place: Place
+    position: int
+    front: int = LEAST
+    gone: int = LEAST
+    pieces: deque[_Piece] = field(default_factory=deque)
+    bad: deque[tuple[int, int, Bad]] = field(default_factory=deque)
+    rows: int = 0
+    at_end_since: float | None = None
+    idle: bool = False
+
+    def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, Bad], position: int) -> None:
+        """Take tuples and bad messages by their offsets."""
+        keys = np.empty(0, np.int64)
+        if columns is not None and columns.num_rows:
+            times = columns.column("timestamp").to_numpy()
+            keys = np.maximum(np.maximum.accumulate(times), self.front)
+            self.pieces.append(_Piece(columns, keys, offsets))
+            self.rows += len(keys)
+        for offset in sorted(bad):
+            before = int(np.searchsorted(offsets, offset)) if len(keys) else 0
+            self.bad.append((offset, int(keys[before - 1]) if before else self.front, bad[offset]))
+        if len(keys):
+            self.front = int(keys[-1])
+        self.position = position
+
+    def end(self) -> int:
+        """The offset of the first message that waits, or of the next one that will be read."""
+        waiting = [int(self.pieces[0].offsets[0])] if self.pieces else []
+        waiting += [self.bad[0][0]] if self.bad else []
+        return min(waiting, default=self.position)
+
+    def take(self, count: int) -> list[_Piece]:
+        """The first waiting tuples."""
+        taken: list[_Piece] = []
+        while count:
+            piece = self.pieces.popleft()
+            if len(piece.keys) > count:
+                piece, rest = piece.cut(count)
+                self.pieces.appendleft(rest)
+            count -= len(piece.keys)
+            taken.append(piece)
+        if taken:
+            self.rows -= sum(len(piece.keys) for piece in taken)
+            self.gone = int(taken[-1].keys[-1])
+        return taken
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """What comes next: `columns` in order (None where there are no tuples), bad messages, and how far it brings partitions.
+
+    `ends` has the offset behind it for each partition that it moves, `fronts` the largest timestamp so far.  `offsets` and
+    `lines` tell of each row its offset, and the number of its partition among `places`.
+    """
+
+    columns: pa.RecordBatch | None
+    offsets: np.ndarray
+    lines: np.ndarray
+    places: tuple[Place, ...]
+    bad: tuple[Bad, ...]
+    ends: dict[Place, int]
+    fronts: dict[Place, int]
+
+    def ends_before(self, row: int) -> dict[Place, int]:
+        """How far partitions are if this row and those behind it are not there."""
+        ends = dict(self.ends)
+        for number in np.unique(self.lines[row:]).tolist():
+            ends[self.places[number]] = int(self.offsets[row:][self.lines[row:] == number].min())
+        return ends
+
+
+class PartitionMerge:
+    """Merges partitions; `places` are they, with the offset and the largest timestamp at which each begins.
+
+    - In: `add`, `reached_end`
+    - Out: `ready` what may go, `up_to` what goes up to given offsets
+    - Beside: `places`, `position`, `waiting`, `waits`, `join`, `let_all_go`
+    """
+
+    def __init__(
+        self,
+        places: Mapping[Place, tuple[int, int]],
+        *,
+        max_delay: float,
+        report: Callable[[str, Place], None] = lambda what, place: None,
+        is_at_end: Callable[[Place, int], bool] = lambda place, position: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._lines = {
+            place: _Line(place, offset, front=front, gone=front) for place, (offset, front) in sorted(places.items())
+        }
+        self._max_delay = max_delay
+        self._report = report
+        self._is_at_end = is_at_end
+        self._clock = clock
+        self._waiting_since: float | None = None
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return tuple(self._lines)
+
+    def position(self, place: Place) -> int:
+        """The offset of the next message that will be read."""
+        return self._lines[place].position
+
+    def waiting(self, place: Place) -> int:
+        """How many tuples of a partition wait."""
+        return self._lines[place].rows
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits."""
+        return any(line.pieces or line.bad for line in self._lines.values())
+
+    def let_all_go(self) -> None:
+        """Wait for no partition any more: all have ended."""
+        for line in self._lines.values():
+            line.idle = True
+
+    def join(self, place: Place) -> None:
+        """Take in a partition that is new."""
+        self._lines = dict(sorted({**self._lines, place: _Line(place, 0)}.items()))
+
+    def add(
+        self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, Bad], position: int
+    ) -> None:
+        """Take what was read of a partition: tuples and their offsets, bad messages by offset, up to a `position`."""
+        line = self._lines[place]
+        if line.idle:
+            line.idle = False
+            if self._max_delay:
+                self._report("back", place)
+        line.at_end_since = None
+        line.add(columns, offsets, bad, position)
+        if self._waiting_since is None and (line.pieces or line.bad):
+            self._waiting_since = self._clock()
+
+    def reached_end(self, place: Place, position: int) -> None:
+        """Note that there is nothing more in a partition, for now."""
+        line = self._lines[place]
+        line.position = max(line.position, position)
+        if line.at_end_since is None:
+            line.at_end_since = self._clock()
+
+    def _bound(self) -> tuple[int, int] | None:
+        """(timestamp, number of a partition) before which nothing can come; None where nothing is waited for."""
+        fronts = [(line.front, number) for number, line in enumerate(self._lines.values()) if not line.idle]
+        return min(fronts, default=None)
+
+    def _let_idle_ones_go(self) -> None:
+        """Find the partitions that have been waited for long enough, as long as one of them holds anything back."""
+        now = self._clock()
+        if not self.waits:
+            self._waiting_since = None
+            return
+        if self._waiting_since is None:
+            self._waiting_since = now
+        for line in sorted(self._lines.values(), key=lambda line: line.front):
+            bound = self._bound()
+            if bound is None or self._lines[self.places[bound[1]]] is not line:
+                continue
+            if self._releasable(bound):
+                return
+            if line.at_end_since is None or now - max(line.at_end_since, self._waiting_since) < self._max_delay:
+                return
+            if len(self._lines) > 1 and not self._is_at_end(line.place, line.position):
+                line.at_end_since = None
+                return
+            line.idle = True
+            if self._max_delay:
+                self._report("idle", line.place)
+
+    def _releasable(self, bound: tuple[int, int] | None) -> bool:
+        for number, line in enumerate(self._lines.values()):
+            first = line.pieces[0].keys[0] if line.pieces else line.bad[0][1] if line.bad else None
+            if first is not None and (bound is None or (int(first), number) <= bound):
+                return True
+        return False
+
+    def ready(self, most: int, *, stop_at_bad: bool = False) -> Released | None:
+        """What may go now, at most so many tuples; None if nothing.  With `stop_at_bad` a bad message ends it."""
+        self._let_idle_ones_go()
+        bound = self._bound()
+        if not self._releasable(bound):
+            return None
+        limit = (np.iinfo(np.int64).max, len(self._lines)) if bound is None else bound
+        stop: tuple[int, int, int] | None = None
+        if stop_at_bad:
+            numbered = [(number, line.bad[0]) for number, line in enumerate(self._lines.values()) if line.bad]
+            firsts = [(key, number, offset) for number, (offset, key, _) in numbered]
+            stop = min((first for first in firsts if first[:2] <= limit), default=None)
+        counts = []
+        for number, line in enumerate(self._lines.values()):
+            count = sum(_before(piece.keys, limit, number) for piece in line.pieces)
+            if stop is not None:
+                count = min(count, sum(_up_to_bad(piece, stop, number) for piece in line.pieces))
+            counts.append(count)
+        released = self._release(counts, most=most, limit=limit, stop=stop)
+        self._waiting_since = self._clock() if self.waits else None
+        return released
+
+    def up_to(self, ends: Mapping[Place, int]) -> Released | None:
+        """What there is before these offsets, in the same order; None as long as not all of it was read."""
+        if any(self._lines[place].position < end for place, end in ends.items()):
+            return None
+        counts = []
+        for line in self._lines.values():
+            end = ends.get(line.place)
+            counts.append(0 if end is None else sum(int(np.searchsorted(piece.offsets, end)) for piece in line.pieces))
+        return self._release(counts, most=None, limit=None, stop=None, ends=ends)
+
+    def _release(
+        self,
+        counts: Sequence[int],
+        *,
+        most: int | None,
+        limit: tuple[int, int] | None,
+        stop: tuple[int, int, int] | None,
+        ends: Mapping[Place, int] | None = None,
+    ) -> Released:
+        lines = list(self._lines.values())
+        before = [line.end() for line in lines]
+        if most is not None and sum(counts) > most:
+            counts, last = _first_of(lines, counts, most)
+            limit = last if limit is None else min(limit, last)
+        numbers, pieces = [], []
+        for number, (line, count) in enumerate(zip(lines, counts, strict=True)):
+            for piece in line.take(count):
+                numbers.append(number)
+                pieces.append(piece)
+        bad: list[tuple[int, int, int, Bad]] = []
+        for number, line in enumerate(lines):
+            first = int(line.pieces[0].offsets[0]) if line.pieces else line.position
+            until = first if ends is None else min(first, ends.get(line.place, 0))
+            while line.bad and line.bad[0][0] < until and (limit is None or (line.bad[0][1], number) <= limit):
+                if stop is not None and (line.bad[0][1], number, line.bad[0][0]) != stop:
+                    break
+                offset, key, one = line.bad.popleft()
+                line.gone = max(line.gone, key)
+                bad.append((key, number, offset, one))
+        moved = {line.place: line.end() for line, start in zip(lines, before, strict=True) if line.end() != start}
+        if ends is not None:
+            moved = dict(ends)
+        columns, offsets, of_lines = _merged(pieces, numbers)
+        return Released(
+            columns=columns,
+            offsets=offsets,
+            lines=of_lines,
+            places=self.places,
+            bad=tuple(one for *_, one in sorted(bad, key=lambda entry: entry[:3])),
+            ends=moved,
+            fronts={place: self._lines[place].gone for place in moved},
+        )
+
+
+def _before(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
+    """How many of a partition's keys are not behind a limit."""
+    return int(np.searchsorted(keys, limit[0], side="right" if number <= limit[1] else "left"))
+
+
+def _up_to_bad(piece: _Piece, stop: tuple[int, int, int], number: int) -> int:
+    """How many tuples of a piece come before a bad message."""
+    key, line, offset = stop
+    if number == line:
+        return int(np.searchsorted(piece.offsets, offset))
+    return int(np.searchsorted(piece.keys, key, side="right" if number < line else "left"))
+
+
+def _first_of(lines: Sequence[_Line], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
+    """How many tuples of each line are among the first, and where the last of them stands."""
+    keys, owners = [], []
+    for number, (line, count) in enumerate(zip(lines, counts, strict=True)):
+        of_line = np.concatenate([piece.keys for piece in line.pieces])[:count] if count else np.empty(0, np.int64)
+        keys.append(of_line)
+        owners.append(np.full(len(of_line), number))
+    all_keys, all_owners = np.concatenate(keys), np.concatenate(owners)
+    first = np.argsort(all_keys, kind="stable")[:most]
+    last = int(first[-1])
+    return np.bincount(all_owners[first], minlength=len(lines)).tolist(), (int(all_keys[last]), int(all_owners[last]))
+
+
+def _merged(pieces: Sequence[_Piece], numbers: Sequence[int]) -> tuple[pa.RecordBatch | None, np.ndarray, np.ndarray]:
+    """Pieces in order, with the offset of each row and the number of its partition."""
+    if not pieces:
+        return None, np.empty(0, np.int64), np.empty(0, np.int64)
+    lines = np.repeat(np.array(numbers, np.int64), [len(piece.keys) for piece in pieces])
+    if len(pieces) == 1:
+        return pieces[0].columns, pieces[0].offsets, lines
+    keys = np.concatenate([piece.keys for piece in pieces])
+    offsets = np.concatenate([piece.offsets for piece in pieces])
+    columns = in_order([piece.columns for piece in pieces], keys)
+    order = np.argsort(keys, kind="stable")
+    return columns, offsets[order], lines[order]

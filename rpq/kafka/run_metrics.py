@@ -1,0 +1,107 @@
+"""Figures of a run over topics for Prometheus, served while it lasts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rpq.kafka.client_settings import KafkaError
+from rpq.running.metric_families import engine_families, latency_family
+
+if TYPE_CHECKING:
+    from rpq.kafka.topic_run import TopicRun
+
+FRESH_SECONDS = 1.0
+"""Figures are taken at most so often: those of a large index take a while."""
+
+
+class RunMetrics:
+    """Serves `http://HOST:PORT/metrics`; `update` takes the figures, from the thread that runs, when they were asked for.
+
+    Raises `KafkaError` where prometheus_client is not installed, or the port cannot be had.
+    """
+
+    def __init__(self, endpoint: str, *, memory: Any) -> None:
+        try:
+            from prometheus_client import start_http_server
+            from prometheus_client.registry import Collector, CollectorRegistry
+        except ImportError as error:
+            raise KafkaError(
+                "--metrics needs the extra kafka: pip install 'streaming-rpq[kafka]' (prometheus-client is not installed)"
+            ) from error
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._wanted = True
+        self._taken = 0.0
+        self._figures: dict[str, Any] = {}
+        metrics = self
+
+        class Figures(Collector):
+            def collect(self) -> Iterator[Any]:
+                return metrics.families()
+
+        registry = CollectorRegistry()
+        registry.register(Figures())
+        host, _, port = endpoint.rpartition(":")
+        try:
+            self._server, self._thread = start_http_server(int(port), addr=host or "0.0.0.0", registry=registry)
+        except OSError as error:
+            raise KafkaError(f"--metrics {endpoint}: the port cannot be had: {error.strerror or error}") from error
+        self.port = int(self._server.server_port)
+
+    def update(self, run: TopicRun) -> None:
+        """Take the figures, if somebody has asked for them since the last time."""
+        now = time.monotonic()
+        if not self._wanted or now - self._taken < FRESH_SECONDS or run.reader is None:
+            return
+        counted = run.figures("")
+        figures: dict[str, Any] = {
+            "messages": counted.messages,
+            "rejected": counted.rejected,
+            "filtered": counted.filtered,
+            "rows_sent": counted.rows_sent,
+            "rounds": counted.rounds,
+            "lag": run.lag(),
+            "latency": run.latency.copy(),
+            "checkpoint_age": run.checkpoint_age,
+            "memory": self._memory(),
+            "engine": {},
+            "queries": {},
+        }
+        if run.engine is not None:
+            figures["engine"] = asdict(run.engine.statistics())
+            figures["queries"] = {query.name: asdict(run.engine.statistics(query.name)) for query in run.engine.queries}
+        with self._lock:
+            self._figures, self._taken, self._wanted = figures, now, False
+
+    def families(self) -> Iterator[Any]:
+        """The figures that were taken last."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        self._wanted = True
+        with self._lock:
+            figures = self._figures
+        if not figures:
+            return
+        for name in ("messages", "rejected", "filtered", "rows_sent", "rounds"):
+            yield CounterMetricFamily(f"rpq_{name}", f"{name.replace('_', ' ')} so far", value=figures[name])
+        yield from engine_families(figures["engine"], figures["queries"])
+        yield GaugeMetricFamily("rpq_memory_bytes", "memory of the process that is resident", value=figures["memory"])
+        if figures["checkpoint_age"] is not None:
+            age = figures["checkpoint_age"]
+            yield GaugeMetricFamily("rpq_checkpoint_age_seconds", "time since the last checkpoint", value=age)
+        lag = GaugeMetricFamily("rpq_lag", "messages still to come into the engine", labels=["topic", "partition"])
+        for place, count in figures["lag"].items():
+            lag.add_metric([place.topic, str(place.partition)], count)
+        yield lag
+        about = "seconds from when tuples could be pushed until what came of them is committed"
+        yield latency_family(figures["latency"], about)
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)

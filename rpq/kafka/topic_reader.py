@@ -1,0 +1,311 @@
+"""Topics as they are read: partitions that are assigned to this run alone, from given offsets on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import InputError
+from rpq.kafka.client_settings import ClientSettings, KafkaError, client
+from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.partition_merge import PartitionMerge, Place
+from rpq.kafka.run_events import tell, warn
+from rpq.readers.column_names import did_you_mean
+from rpq.readers.uncollected import uncollected
+
+ALERT = "SSL alert number"
+"""What OpenSSL says where a broker does not take a certificate; to the client of Kafka it is a lost connection."""
+
+CALL_SECONDS = 5.0
+START_SECONDS = 30.0
+"""So long a cluster that was never reached is looked for."""
+
+MOST_WAITING = 300_000
+"""Tuples of a partition that wait for others before it is read no further."""
+
+
+class TopicReader:
+    """Reads topics into a merge.
+
+    `readers` by topic.  `check` raises where the run is to end.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        readers: Mapping[str, MessageReader],
+        *,
+        group: str,
+        check: Callable[[], None],
+        waits_forever: bool,
+    ) -> None:
+        self._settings = settings
+        self._readers = readers
+        self._check = check
+        self._is_away = False
+        self._refused: str | None = None
+        self._paused: set[Place] = set()
+        self._ended: set[Place] = set()
+        self._given: list[Any] = []
+        self.messages = self.filtered = self.undecided = 0
+        kafka = client()
+        self._from_end = (settings.named("auto.offset.reset") or "earliest") in ("latest", "largest", "end")
+        made = settings.consumer(
+            group_id=group,
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            enable_partition_eof=True,
+            auto_offset_reset="error",
+            error_cb=self._told,
+        )
+        self._consumer = settings.made(kafka.Consumer, made)
+        self._until = None if waits_forever else time.monotonic() + START_SECONDS
+        self._known = self._all_topics()
+
+    # --- what there is ---------------------------------------------------------------------------------------
+
+    def _told(self, error: Any) -> None:
+        """Hear of what goes wrong with connections."""
+        kafka = client()
+        if error.code() == kafka.KafkaError._ALL_BROKERS_DOWN and not self._is_away:
+            self._is_away = True
+            warn("waiting for the broker", brokers=self._settings.brokers)
+        elif error.code() in (kafka.KafkaError._AUTHENTICATION, kafka.KafkaError._SSL) or ALERT in error.str():
+            self._refused = self._settings.scrubbed(error.str())
+            warn("the broker refuses", reason=self._refused)
+
+    def _came_back(self) -> None:
+        if self._is_away:
+            self._is_away = False
+            tell("the broker is back", brokers=self._settings.brokers)
+
+    def _asked(self, call: Callable[[], Any]) -> Any:
+        """Ask the broker, as often as it takes while it is away; the first time not for ever."""
+        kafka = client()
+        while True:
+            try:
+                found = call()
+            except kafka.KafkaException as error:
+                cause = error.args[0]
+                if not (cause.retriable() or cause.code() in (kafka.KafkaError._TRANSPORT, kafka.KafkaError._TIMED_OUT)):
+                    raise KafkaError(f"{self._settings.brokers}: {self._settings.scrubbed(cause.str())}") from None
+                self._listen()
+                if self._refused is not None:
+                    raise KafkaError(f"{self._settings.brokers}: the broker refuses: {self._refused}") from None
+                if self._until is not None and time.monotonic() > self._until:
+                    raise KafkaError(
+                        f"{self._settings.brokers}: no broker answers: {self._settings.scrubbed(cause.str())}"
+                    ) from None
+                self._check()
+                if not self._is_away:
+                    self._is_away = True
+                    warn("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
+                continue
+            self._until = self._refused = None
+            self._came_back()
+            return found
+
+    def _listen(self) -> None:
+        """Let the client tell more of what is wrong; a message that it gives instead is for the next fetch."""
+        message = self._consumer.poll(0.1)
+        if message is not None:
+            self._given.append(message)
+
+    def _all_topics(self) -> Any:
+        known = self._asked(lambda: self._consumer.list_topics(timeout=CALL_SECONDS)).topics
+        for topic in self._readers:
+            if topic not in known:
+                names = [name for name in known if not name.startswith("__")]
+                raise InputError(f"{self._settings.brokers}: there is no topic {topic!r}{did_you_mean(topic, names)}")
+            if known[topic].error is not None:
+                raise KafkaError(f"the topic {topic}: {self._settings.scrubbed(known[topic].error.str())}")
+        return known
+
+    def places(self, known: Mapping[Place, int]) -> dict[Place, int]:
+        """All partitions, with the offset at which each is begun: a `known` one, or the first, or the end of the topic."""
+        kafka = client()
+        found: dict[Place, int] = {}
+        for topic in self._readers:
+            for number in sorted(self._known[topic].partitions):
+                place = Place(topic, number)
+                asked = kafka.TopicPartition(topic, number)
+                low, high = self._asked(partial(self._consumer.get_watermark_offsets, asked, timeout=CALL_SECONDS))
+                if place not in known:
+                    found[place] = high if self._from_end and not known else low
+                elif known[place] < low or known[place] > high:
+                    why = "deleted by the topic's retention" if known[place] < low else "the topic was made anew"
+                    raise KafkaError(
+                        f"{place}: the run goes on at offset {known[place]}, but there are {low} to {high}: {why}; remove "
+                        "the checkpoint to start anew"
+                    )
+                else:
+                    found[place] = known[place]
+        return found
+
+    def committed(self, places: Sequence[Place], run: str) -> dict[Place, tuple[int, int]]:
+        """The offsets that transactions of this run have committed, each with its round."""
+        kafka = client()
+        asked = [kafka.TopicPartition(*place) for place in places]
+        answer = self._asked(lambda: self._consumer.committed(asked, timeout=CALL_SECONDS))
+        found: dict[Place, tuple[int, int]] = {}
+        for one in answer:
+            if one.error is not None:
+                raise KafkaError(f"the committed offset of {one.topic}/{one.partition}: {one.error.str()}")
+            words = (one.metadata or "").split(" ")
+            if one.offset >= 0 and words[:2] == ["rpq", run]:
+                found[Place(one.topic, one.partition)] = one.offset, int(words[2])
+        return found
+
+    def begin(self, places: Mapping[Place, int]) -> None:
+        """Read these partitions from these offsets on."""
+        kafka = client()
+        self._given = []
+        self._consumer.assign([kafka.TopicPartition(*place, offset) for place, offset in places.items()])
+
+    def new_partitions(self, known: Sequence[Place]) -> list[Place]:
+        """The partitions that were added to the topics since; none where the broker cannot say it now."""
+        kafka = client()
+        try:
+            topics = self._consumer.list_topics(timeout=1.0).topics
+        except kafka.KafkaException:
+            return []
+        there = [Place(topic, number) for topic in self._readers if topic in topics for number in topics[topic].partitions]
+        return sorted({*there} - {*known})
+
+    def join(self, place: Place) -> None:
+        """Read a partition that is new, from its beginning."""
+        self._consumer.incremental_assign([client().TopicPartition(*place, 0)])
+
+    def group_metadata(self) -> Any:
+        """What a transaction says of the group whose offsets it carries."""
+        return self._consumer.consumer_group_metadata()
+
+    def is_at_end(self, place: Place, position: int) -> bool:
+        """Whether the broker says, now, that a partition has nothing more."""
+        return self.high(place, cached=False) == position
+
+    def high(self, place: Place, *, cached: bool = True) -> int | None:
+        """The offset behind the last message of a partition; None where the broker does not say it now."""
+        kafka = client()
+        try:
+            _, high = self._consumer.get_watermark_offsets(kafka.TopicPartition(*place), timeout=1.0, cached=cached)
+        except kafka.KafkaException:
+            return None
+        return int(high) if high >= 0 else None
+
+    @property
+    def layouts(self) -> dict[str, Any]:
+        """How the values of each topic are laid out, as far as it is known."""
+        return {topic: reader.layout for topic, reader in self._readers.items() if reader.layout is not None}
+
+    @property
+    def integers(self) -> bool:
+        return any(reader.integers for reader in self._readers.values())
+
+    @property
+    def were_read(self) -> set[Place]:
+        """The partitions whose end was reached at least once."""
+        return self._ended
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
+        """Put what has come into the merge, waiting for the first message at most so long; how many messages came."""
+        self._hold_back(merge)
+        with uncollected():
+            return self._fetch(merge, most, seconds)
+
+    def _fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
+        consumer = self._consumer
+        messages = [*self._given, *consumer.consume(most, 0)]
+        self._given = []
+        if not messages and seconds:
+            first = consumer.poll(seconds)
+            if first is not None:
+                messages = [first, *consumer.consume(most, 0)]
+        if messages:
+            self._came_back()
+            self._take(messages, merge)
+        return len(messages)
+
+    def _hold_back(self, merge: PartitionMerge) -> None:
+        """Read no further in partitions of which too much waits for others, until it is less."""
+        kafka = client()
+        for place in merge.places:
+            waiting = merge.waiting(place)
+            if waiting > MOST_WAITING and place not in self._paused:
+                self._paused.add(place)
+                self._consumer.pause([kafka.TopicPartition(*place)])
+            elif waiting < MOST_WAITING // 2 and place in self._paused:
+                self._paused.discard(place)
+                self._consumer.resume([kafka.TopicPartition(*place)])
+
+    def _take(self, messages: Sequence[Any], merge: PartitionMerge) -> None:
+        # A method of the class, mapped, takes a third of the time of a call for each message.
+        kind = client().Message
+        ends: list[tuple[Place, int]] = []
+        if any(map(kind.error, messages)):
+            pairs = list(zip(messages, map(kind.error, messages), strict=True))
+            ends = [end for message, error in pairs if error is not None for end in self._event(message)]
+            messages = [message for message, error in pairs if error is None]
+        by_topic: dict[str, list[Any]] = {}
+        if len(self._readers) == 1 and messages:
+            by_topic = {messages[0].topic(): list(messages)}
+        else:
+            for message, topic in zip(messages, map(kind.topic, messages), strict=True):
+                by_topic.setdefault(topic, []).append(message)
+        for topic, theirs in by_topic.items():
+            self._take_of(topic, theirs, merge)
+        for place, offset in ends:
+            # Something may have come behind the end that was told.
+            if offset >= merge.position(place):
+                merge.reached_end(place, offset)
+                self._ended.add(place)
+
+    def _event(self, message: Any) -> list[tuple[Place, int]]:
+        """What a message says that is an error: the end of a partition, or that it cannot be read."""
+        kafka = client()
+        error = message.error()
+        if error.code() == kafka.KafkaError._PARTITION_EOF:
+            return [(Place(message.topic(), message.partition()), message.offset())]
+        if error.code() in (kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE):
+            raise KafkaError(
+                f"{message.topic()}/{message.partition()}: {self._settings.scrubbed(error.str())}; messages were deleted "
+                "before they were read"
+            )
+        if error.retriable() or error.code() in (kafka.KafkaError._TRANSPORT, kafka.KafkaError._ALL_BROKERS_DOWN):
+            return []
+        if error.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART and self._is_away:
+            return []
+        raise KafkaError(f"{message.topic()}: {self._settings.scrubbed(error.str())}")
+
+    def _take_of(self, topic: str, messages: list[Any], merge: PartitionMerge) -> None:
+        tuples = self._readers[topic].read(messages)
+        self.messages += len(messages)
+        self.filtered += tuples.filtered
+        self.undecided += tuples.undecided
+        kind = client().Message
+        offsets = np.fromiter(map(kind.offset, messages), np.int64, len(messages))
+        places = [place for place in merge.places if place.topic == topic]
+        if len(places) == 1:
+            bad = {int(offsets[number]): one for number, one in tuples.bad.items()}
+            merge.add(places[0], tuples.columns, offsets[tuples.numbers], bad, int(offsets[-1]) + 1)
+            return
+        partitions = np.fromiter(map(kind.partition, messages), np.int64, len(messages))
+        of_rows = partitions[tuples.numbers]
+        for number in np.unique(partitions).tolist():
+            last = int(offsets[partitions == number][-1])
+            rows = np.flatnonzero(of_rows == number)
+            columns: pa.RecordBatch | None = tuples.columns
+            if columns is not None and len(rows) < columns.num_rows:
+                columns = columns.take(pa.array(rows)) if len(rows) else None
+            bad = {int(offsets[place]): one for place, one in tuples.bad.items() if partitions[place] == number}
+            merge.add(Place(topic, number), columns, offsets[tuples.numbers[rows]], bad, last + 1)
+
+    def close(self) -> None:
+        self._consumer.close()

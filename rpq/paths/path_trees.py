@@ -1,0 +1,591 @@
+"""The trees that path queries ask for: an index for each thread, over one automaton and one window.
+
+A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
+share the trees, so what an edge costs is that of one index, and each query is told the rows of its own roots
+(`root_readers.py`). A query alone is told what its indexes report, as it is; from the second one on rows are dealt out.
+
+What each is told and counts is what it would be told alone. Therefore these have trees of their own: simple paths that can
+be in doubt, as a budget is one query's; engines whose rows carry witnesses; queries that started empty in mid-stream, whose
+windows hold less than those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rpq.files.described import Damage
+from rpq.paths.index import kernels, layout
+from rpq.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.paths.program import Compiled
+from rpq.paths.root_readers import RootReaders
+from rpq.paths.which_judge import judge_for
+from rpq.paths.which_way import Way
+from rpq.paths.words import words_of
+from rpq.queries.division import Division
+from rpq.queries.protocol import COUNTS, SEVERAL, Guard, Resources
+from rpq.queries.query import Query, Vertex
+from rpq.results.delta import Delta
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_labels import LabelName, label_in
+from rpq.stream.vertices import VertexDictionary
+
+_NO_PAIRS = np.zeros(0, np.int64)
+
+
+@dataclass(eq=False, kw_only=True)
+class Reader:
+    """A query that asks for trees."""
+
+    name: str
+    place: int
+    """Its number among the readers of these trees."""
+    roots: Collection[Vertex] | None
+    guard: Guard
+    counted_before: np.ndarray
+    """What the trees had counted when it came, in the order of `COUNTS`."""
+    latency_before: np.ndarray
+    to_load: list[np.ndarray] = field(default_factory=list)
+    """For each index the roots whose trees it has to have when the query is loaded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Held:
+    """What the indexes hold, as long as their states stay."""
+
+    states: tuple[bytes, ...]
+    pairs: list[np.ndarray]
+    """The answers of each index, sorted."""
+    cells: np.ndarray
+    """By root."""
+    edges: int
+
+
+class PathTrees:
+    """Indexes of one automaton over one window, one for each thread, and the queries that read them."""
+
+    needs_room = True
+
+    def __init__(self, query: Query, way: Way, resources: Resources) -> None:
+        self.turned = way.turned
+        self.window = query.window
+        self._ends = way.ends
+        self._compiled = Compiled(way.dfa)
+        self.program = self._compiled.program
+        self._division = Division(resources.threads, resources.share)
+        self.workers: tuple[DeltaIndex, ...] = tuple(
+            index_over(
+                query.window,
+                self.program,
+                explicit=query.semantics == "explicit",
+                witness=resources.witness,
+                judge=judge_for(query, self.program, room=resources.capacity),
+                turned=way.turned,
+                capacity=resources.capacity,
+                guard=self._ask_guard,
+            )
+            for _ in range(resources.threads)
+        )
+        self._sharers = tuple(Sharer(self, index) for index in self.workers)
+        self.vertex_room = 0
+        self.readers: dict[int, Reader] = {}
+        self._places = 0
+        self._free_places: list[int] = []
+        self._whole: list[Reader] = []  # those for which every vertex is a root
+        self.is_shared = False
+        """Whether several were told at a time: rows are dealt out from then on."""
+        self._of_name: dict[Vertex, list[int]] = {}  # readers, by the names of their roots
+        self._id_of: dict[Vertex, int] = {}  # of these names, the vertices that they are or were last
+        self._name_of: dict[int, Vertex] = {}  # and the other way round
+        self._of_root = RootReaders()
+        self._rows = np.zeros((16, 2), np.int64)  # told to each reader: added, removed
+        self._number_of = np.full(16, -1, np.int32)  # of each reader among the queries of the engine
+        self._counted_up_to = np.zeros(2, np.int64)  # of what the indexes have counted, while nothing is dealt out
+        self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, which they ask for next
+        self._left = 0  # roots that nobody reads any more, and whose trees are still there
+        self._met: np.ndarray | None = None
+        self._numbers: Mapping[str, int] | None = None
+        self._unnumbered: list[Reader] = []
+        self._held_now: _Held | None = None
+        self._latency_copy: tuple[bytes, np.ndarray] | None = None
+        self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
+        self._inverse = np.full(0, -1, np.int16)
+        self._is_root = [np.ones(0, np.uint8) for _ in self.workers]
+        self._is_end = np.ones(0, np.uint8)
+
+    # --- who reads them --------------------------------------------------------------------------------------
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the stream has come to them, or what a window held."""
+        return bool(self.workers[0].state[layout.HAS_TIME])
+
+    def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:
+        """Let a query read the trees of these roots, of all for None. O(roots)."""
+        if self._free_places:
+            place = self._free_places.pop()
+        else:
+            place, self._places = self._places, self._places + 1
+        if place >= len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+            self._number_of = np.concatenate([self._number_of, np.full_like(self._number_of, -1)])
+        reader = Reader(
+            name=name,
+            place=place,
+            roots=roots,
+            guard=guard,
+            counted_before=self.counted(),
+            latency_before=self.latency(),
+        )
+        self.readers[place] = reader
+        self._unnumbered.append(reader)
+        if roots is None:
+            self._whole.append(reader)
+        else:
+            for root in roots:
+                self._of_name.setdefault(root, []).append(place)
+        self._of_root.make_room(self.vertex_room, self._places)
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """Let a query read no more. O(its roots, and their readers); trees go when as many are left as there are.
+
+        Where it is the last, nothing is done: all goes with the trees.
+        """
+        del self.readers[reader.place]
+        self._waiting.pop(reader.place, None)
+        if not self.readers:
+            return
+        self._rows[reader.place] = 0
+        self._free_places.append(reader.place)
+        if reader.roots is None:
+            self._whole.remove(reader)
+            self._left += 0 if self._whole else self.vertex_room
+        else:
+            for name in reader.roots:
+                readers = self._of_name[name]
+                readers.remove(reader.place)
+                if (root := self._id_of.get(name)) is not None:
+                    self._of_root.remove(root, reader.place)
+                if readers:
+                    continue
+                del self._of_name[name]
+                if root is not None:
+                    del self._name_of[root], self._id_of[name]
+                    self._left += 1
+        if not self._whole and self._left > max(16, len(self._name_of)):
+            self._drop_unread()
+
+    def _drop_unread(self) -> None:
+        """Let trees go that nobody reads. O(size of the indexes)."""
+        self._left = 0
+        if self._whole:
+            return
+        for index, is_root in zip(self.workers, self._is_root, strict=True):
+            unread = np.flatnonzero(is_root.astype(bool) & self._of_root.unread[: len(is_root)])
+            if len(unread):
+                index.drop(unread)
+        self._held_now = None
+
+    def _ask_guard(self, size: int, place: int) -> None:
+        next(iter(self.readers.values())).guard(size, place)
+
+    # --- what they read --------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Take in label ids with their names. O(labels)."""
+        if len(labels) == 0:
+            return
+        classes = np.array([self._compiled.classes_of(label_in(name, None)) for name in names], np.int16)
+        held = len(self._forward)
+        if (needed := int(labels.max()) + 1) > held:
+            more = np.full(max(needed - held, held, 16), -1, np.int16)
+            self._forward = np.concatenate([self._forward, more])
+            self._inverse = np.concatenate([self._inverse, more])
+            for index in self.workers:
+                index.set_labels(self._forward, self._inverse)
+        self._forward[labels], self._inverse[labels] = classes.T
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Which edges are read: (label id, window), boolean."""
+        relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
+        return relevant[:, None]
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        self._grow_arrays(vertices.count)
+        self._meet(vertices, fresh)
+        self._tell_room(graph)
+
+    def admit(self, reader: Reader, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """`make_room` for a query that came; which trees it lacks is for `load` to see."""
+        self._grow_arrays(vertices.count)
+        if not self.is_loaded:
+            if fresh is not self._met:  # it is the same for all that come in one step
+                self._met = fresh
+                self._meet(vertices, fresh)
+        elif reader.roots is None:
+            reader.to_load = self._owned(vertices, fresh)
+        else:
+            for name in reader.roots:
+                root = vertices.id_of(name)
+                if root >= 0 and self._id_of.get(name) != root:
+                    self._name(root, name)
+                elif root >= 0 and reader.place not in self._of_root.of(root):
+                    self._of_root.add(root, [reader.place])
+            reader.to_load = self._owned(vertices, self._ids(reader))
+        self._tell_room(graph)
+
+    def _owned(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
+        """For each index those of some vertices that it answers for."""
+        return [ids[mine] for mine in self._division.owned(vertices.hashes(ids))]
+
+    def _grow_arrays(self, vertices: int) -> None:
+        held = len(self._is_end)
+        if vertices > held:
+            more = np.ones(max(vertices - held, held // 2), np.uint8)
+            self._is_end = np.concatenate([self._is_end, more])
+            self._is_root = [np.concatenate([flags, more if self._whole else 0 * more]) for flags in self._is_root]
+            self.vertex_room = len(self._is_end)
+            self._of_root.make_room(self.vertex_room, self._places)
+
+    def _tell_room(self, graph: SnapshotGraph) -> None:
+        for index, flags in zip(self.workers, self._is_root, strict=True):
+            index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
+
+    def _meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+        """Know what vertices that come are to queries: roots, ends."""
+        if not len(fresh):
+            return
+        if self._of_name or not self._whole or not self._division.is_whole:
+            for root in fresh[self._of_root.has(fresh)].tolist():
+                self._forget(root)
+            for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(fresh)), strict=True):
+                flags[fresh] = owned & bool(self._whole)
+            self._meet_named(vertices, fresh)
+        if self._ends is not None:
+            self._is_end[fresh] = among(vertices, fresh, self._ends)
+
+    def _meet_named(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+        if len(fresh) < len(self._of_name):
+            names = vertices.names_of(fresh).to_pylist()
+            met = [(root, name) for root, name in zip(fresh.tolist(), names, strict=True) if name in self._of_name]
+        else:
+            ids = [(vertices.id_of(name), name) for name in self._of_name]
+            met = [(root, name) for root, name in ids if root >= 0 and root not in self._name_of]
+        if not met:
+            return
+        roots = np.array([root for root, _ in met], np.int64)
+        for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(roots)), strict=True):
+            flags[roots] = owned
+        for root, name in met:
+            self._name(root, name)
+
+    def _name(self, root: int, name: Vertex) -> None:
+        """The id is the vertex of that name now, which others want as a root."""
+        if (before := self._id_of.get(name)) is not None:
+            self._forget(before)
+        self._id_of[name], self._name_of[root] = root, name
+        self._of_root.add(root, self._of_name[name])
+
+    def _forget(self, root: int) -> None:
+        """The id is another vertex now, or its vertex has another one."""
+        del self._id_of[self._name_of.pop(root)]
+        self._of_root.forget(root)
+
+    def _ids(self, reader: Reader) -> np.ndarray:
+        """The vertices that the roots of a query are. O(roots)."""
+        assert reader.roots is not None
+        found = [self._id_of[name] for name in reader.roots if name in self._id_of]
+        return np.array(found, np.int64)
+
+    # --- windows that are there already ----------------------------------------------------------------------
+
+    def count_from(self, number: int) -> None:
+        """Let a window of count go on from that insert, if none has come to it yet."""
+        for index in self.workers:
+            if isinstance(index, NumberedIndex) and not self.is_loaded:
+                index.count_from(number)
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Let edges be there that never leave, if no window was loaded yet: the next `load` enters them."""
+        if not self.is_loaded:
+            for index in self.workers:
+                index.load_static(chunk)
+
+    def load(self, reader: Reader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
+        """Let a query that came have what the window holds: its first rows, as one event.
+
+        The first one loads the window, for all that came with it; for others the trees grow that they lack.
+        """
+        if self.is_loaded:
+            if (waiting := self._waiting.pop(reader.place, None)) is not None:
+                return self._first_rows(reader, time, waiting)
+            if quiet and chunk is not None:
+                self._refuse_other_edges(chunk, slides)
+            found = [
+                self._grown(index, reader, flags, roots)
+                for index, flags, roots in zip(self.workers, self._is_root, reader.to_load, strict=False)
+            ]
+            reader.to_load = []
+            return [] if quiet else self._first_rows(reader, time, found)
+        deltas = []
+        for index in self.workers:
+            index.advance(time)
+            if chunk is not None:
+                deltas.append(index.load(chunk, slides, quiet=quiet))
+        if not self.is_shared:
+            return [*deltas]
+        if quiet or chunk is None:
+            return []
+        self._waiting = {place: [] for place in self.readers}
+        for delta in deltas:
+            for one in self._whole:
+                self._waiting[one.place].append(delta.pairs.copy())
+            dealt = self._of_root.deal(delta.pairs, delta.ends, delta.kinds, np.zeros_like(self._rows))
+            for place, pairs in zip(dealt.reader.tolist(), np.split(dealt.pairs, dealt.end[:-1]), strict=False):
+                self._waiting[place].append(pairs)
+        return self._first_rows(reader, time, self._waiting.pop(reader.place))
+
+    def _first_rows(self, reader: Reader, time: int, found: Sequence[np.ndarray]) -> list[Delta]:
+        pairs = np.concatenate([_NO_PAIRS, *found])
+        if not len(pairs):
+            return []
+        self._rows[reader.place, 0] += len(pairs)
+        event = {"times": np.array([time]), "kinds": np.array([1], np.int8), "orders": np.array([1])}
+        return [self._delta(pairs, np.array([len(pairs)]), **event)]
+
+    def _grown(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """The pairs of a query's roots in an index, which has the trees of all of them from now on."""
+        has_tree = flags[roots] > 0
+        lacking = roots[~has_tree]
+        if reader.roots is None:
+            if len(lacking):
+                index.grow(lacking)
+            if self._division.is_whole:
+                flags[:] = 1  # new vertices may come without being told of
+            return index.answers()
+        found = [_NO_PAIRS]
+        if has_tree.any():
+            pairs = self._held().pairs[self.workers.index(index)]
+            found += [_of_root(pairs, root) for root in roots[has_tree].tolist()]
+        if len(lacking):
+            found.append(index.grow(lacking).pairs.copy())
+        return np.concatenate(found)
+
+    def _refuse_other_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
+        """Raise `Damage` unless a saved query held the edges that others did which read these trees."""
+        index = self.workers[0]
+        mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
+        if self._held().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
+            raise Damage("a query holds other edges than one that asks for the same paths")
+
+    # --- what they tell --------------------------------------------------------------------------------------
+
+    def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
+        """What takes chunks, with the number of the query that it answers for; queries are numbered by their names."""
+        if numbers is not self._numbers:
+            self._numbers, self._unnumbered = numbers, [*self.readers.values()]
+        if not self.is_shared and len(self.readers) > 1:
+            self._settle_rows()
+            self.is_shared = True
+        if self.is_shared:
+            return [(SEVERAL, sharer) for sharer in self._sharers]
+        (reader,) = self.readers.values()
+        return [(numbers[reader.name], index) for index in self.workers]
+
+    def told(self, delta: PathDelta) -> list[tuple[int, Delta]]:
+        """What an index reports by query: a delta for each that reads everything, one for all others."""
+        if not len(delta):
+            return []
+        self._know_numbers()
+        found: list[tuple[int, Delta]] = []
+        for reader in self._whole:
+            self._rows[reader.place] += delta.counts()
+            found.append((int(self._number_of[reader.place]), delta))
+        if self._of_name:
+            dealt = self._of_root.deal(delta.pairs, delta.ends, delta.kinds, self._rows)
+            if len(dealt.end):
+                event = dealt.event
+                events = {"times": delta.times[event], "kinds": delta.kinds[event], "orders": delta.orders[event]}
+                rows = self._delta(dealt.pairs, dealt.end, **events)
+                rows.numbers = self._number_of[dealt.reader]
+                found.append((SEVERAL, rows))
+        return found
+
+    def _know_numbers(self) -> None:
+        if self._unnumbered:
+            assert self._numbers is not None
+            for reader in self._unnumbered:
+                if self.readers.get(reader.place) is reader:
+                    self._number_of[reader.place] = self._numbers[reader.name]
+            self._unnumbered = []
+
+    def _delta(self, pairs: np.ndarray, ends: np.ndarray, **events: np.ndarray) -> PathDelta:
+        nothing = np.zeros(0, np.int64)
+        return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, turned=self.turned, **events)
+
+    def answers(self, reader: Reader) -> list[np.ndarray]:
+        """The pairs that answer a query now, of each index."""
+        if not self.is_shared:
+            return [index.answers() for index in self.workers]
+        pairs = self._held().pairs
+        if reader.roots is None:
+            return pairs
+        roots = self._ids(reader).tolist()
+        return [np.concatenate([_NO_PAIRS, *(_of_root(some, root) for root in roots)]) for some in pairs]
+
+    def joins(self, reader: Reader, root: int, end: int) -> bool:
+        """Whether a vertex is one of the roots of a query, and another one of the ends."""
+        return bool(self._is_end[end]) and (reader.roots is None or self._name_of.get(root) in reader.roots)
+
+    def count_trees(self) -> int:
+        """How many roots have a tree that is not empty. O(vertices)."""
+        return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.workers)
+
+    def rows(self, reader: Reader) -> np.ndarray:
+        """Rows that a query was told: added, removed."""
+        told: np.ndarray = self._rows[reader.place].copy()
+        return told if self.is_shared else told + self._counted_rows() - self._counted_up_to
+
+    def set_rows(self, reader: Reader, rows: Sequence[int]) -> None:
+        """Let a query have been told so many rows."""
+        self._settle_rows()
+        self._rows[reader.place] = rows
+
+    def _settle_rows(self) -> None:
+        """Count what the indexes have counted so far to the first reader, if nothing is dealt out."""
+        counted = self._counted_rows()
+        if not self.is_shared:
+            self._rows[next(iter(self.readers))] += counted - self._counted_up_to
+        self._counted_up_to = counted
+
+    def _counted_rows(self) -> np.ndarray:
+        states = [index.state for index in self.workers]
+        return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
+
+    def counted(self) -> np.ndarray:
+        """What was counted of tuples, which all indexes have in common, in the order of `COUNTS`."""
+        return self.workers[0].state[_COUNTS].copy()
+
+    def latency(self) -> np.ndarray:
+        """Tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
+        index = self.workers[0]
+        state = index.state[_COUNTS].tobytes()
+        if self._latency_copy is None or self._latency_copy[0] != state:
+            self._latency_copy = state, index.index.latency.copy()
+        return self._latency_copy[1]
+
+    def held(self, reader: Reader) -> tuple[int, int, int]:
+        """Cells, answers and edges of a query that are alive now. O(size of the index), once for all that ask."""
+        if not self.is_shared:
+            live = [index.live() for index in self.workers]
+            return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
+        held = self._held()
+        answers = sum(map(len, self.answers(reader)))
+        cells = held.cells.sum() if reader.roots is None else held.cells[self._ids(reader)].sum()
+        return int(cells), answers, held.edges
+
+    def nbytes(self, reader: Reader) -> int:
+        """The part of a query in the bytes that all readers hold together, without buffers for rows."""
+        total = sum(index.nbytes - index.buffer_bytes for index in self.workers) + self._of_root.nbytes
+        share, rest = divmod(total, len(self.readers))
+        return share + (rest if reader is next(iter(self.readers.values())) else 0)
+
+    def _held(self) -> _Held:
+        states = tuple(index.state.tobytes() for index in self.workers)
+        if self._held_now is None or self._held_now.states != states:
+            cells = np.zeros(self.vertex_room, np.int64)
+            for index in self.workers:
+                kernels.count_cells(index.view, cells)
+            self._held_now = _Held(
+                states=states,
+                pairs=[np.sort(index.answers()) for index in self.workers],
+                cells=cells,
+                edges=self.workers[0].live()[2],
+            )
+        return self._held_now
+
+    def sweep(self) -> None:
+        """Let go of trees that nobody reads."""
+        if self._left:
+            self._drop_unread()
+
+    def _check(self) -> None:
+        """Assert the invariants. O(size of the indexes)."""
+        self._of_root._check()
+        assert {root: name for name, root in self._id_of.items()} == self._name_of, "a root has another name"
+        for name, root in self._id_of.items():
+            assert sorted(self._of_root.of(root).tolist()) == sorted(self._of_name[name]), "a root is read by others"
+        wanted = {(name, place) for place, one in self.readers.items() for name in one.roots or ()}
+        assert wanted == {(name, place) for name, places in self._of_name.items() for place in places}
+
+
+class Sharer:
+    """An index whose rows are dealt out to the queries that share it: a worker for all of them."""
+
+    def __init__(self, trees: PathTrees, index: DeltaIndex) -> None:
+        self._trees = trees
+        self._index = index
+        self.apply = index.apply
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the index has reported any."""
+        return self._index.has_rows
+
+    def deltas(self, *, before: int | None = None) -> list[tuple[int, Delta]]:
+        """The rows of the last call, or those `before` a tuple of it, behind the numbers of their queries."""
+        return self._trees.told(self._index.delta(before=before))
+
+    def advance(self, time: int) -> list[tuple[int, Delta]]:
+        """Move the stream time without a tuple."""
+        return self._trees.told(self._index.advance(time))
+
+    def sweep(self) -> None:
+        """Let go of everything that has left the window, or that nobody reads."""
+        self._trees.sweep()
+        self._index.sweep()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._index.nbytes
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+        self._index._check()
+        self._trees._check()
+
+
+_COUNTS = np.array([getattr(layout, name) for name in COUNTS])
+
+
+def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
+    """What the trees of a query are: those of queries with equal keys are the same. None: of this query alone."""
+    if resources.sharing == "never" or resources.witness or resources.is_late:
+        return None
+    if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
+        return None  # in doubt
+    ends = None if way.ends is None else frozenset(way.ends)
+    numbered = query.label_set if query.window.kind == "count" else None
+    return words_of(way.dfa), way.turned, query.window, query.semantics, query.paths, ends, numbered
+
+
+def among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]) -> np.ndarray:
+    """Which ids have one of these names. O(the fewer of the two)."""
+    if len(ids) < len(names):
+        return np.array([name in names for name in vertices.names_of(ids).to_pylist()], bool)
+    wanted = {identity for identity in map(vertices.id_of, names) if identity >= 0}
+    return np.isin(ids, np.fromiter(wanted, np.int64, len(wanted)))
+
+
+def _of_root(pairs: np.ndarray, root: int) -> np.ndarray:
+    """The pairs of a root among sorted ones. O(log pairs)."""
+    first, last = np.searchsorted(pairs, [root << 32, (root + 1) << 32])
+    return pairs[first:last]

@@ -1,0 +1,176 @@
+"""Which of several queries read the rows of which roots, where they share trees.
+
+For each root a list of the queries that named it, one after the other in an array; the rows that an index reports are
+dealt out by it, each event cut into one for each query (`deal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+
+_NOBODY = np.zeros(0, np.int32)
+
+
+class Dealt(NamedTuple):
+    """The rows of events by reader: those of part i, up to `end[i]`, are of event `event[i]`, for `reader[i]`."""
+
+    pairs: np.ndarray  # int64
+    end: np.ndarray  # int64 a part
+    event: np.ndarray  # int64 a part: its place among the events
+    reader: np.ndarray  # int32 a part
+
+
+class RootReaders:
+    """The readers of each root, which is a vertex id; readers are small numbers."""
+
+    def __init__(self) -> None:
+        self._first = np.zeros(0, np.int64)  # a vertex: where its readers begin
+        self._count = np.zeros(0, np.int32)  # a vertex
+        self._flat = np.zeros(16, np.int32)
+        self._used = 0
+        self._live = 0  # of those used, which are not left over from before a change
+        self._scratch = np.full(0, -1, np.int64)  # a reader: the last of its rows in the event
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._first.nbytes + self._count.nbytes + self._flat.nbytes + self._scratch.nbytes
+
+    def make_room(self, vertices: int, readers: int) -> None:
+        """Let vertex ids and readers up to these numbers be used. O(vertices) when there are more, amortised."""
+        if (more := vertices - len(self._first)) > 0:
+            self._first = np.concatenate([self._first, np.zeros(more, np.int64)])
+            self._count = np.concatenate([self._count, np.zeros(more, np.int32)])
+        if readers > len(self._scratch):
+            self._scratch = np.full(max(16, 2 * readers), -1, np.int64)
+
+    def of(self, root: int) -> np.ndarray:
+        """The readers of a root. O(1)."""
+        first = self._first.item(root)
+        return self._flat[first : first + self._count.item(root)]
+
+    def has(self, roots: np.ndarray) -> np.ndarray:
+        """Which of some roots somebody reads (boolean)."""
+        is_read: np.ndarray = self._count[roots] > 0
+        return is_read
+
+    @property
+    def unread(self) -> np.ndarray:
+        """For every vertex whether nobody reads it (boolean). O(vertices)."""
+        is_unread: np.ndarray = self._count == 0
+        return is_unread
+
+    def add(self, root: int, readers: Iterable[int]) -> None:
+        """Let further readers have the rows of a root. O(its readers), amortised."""
+        self._put(root, np.concatenate([self.of(root), np.fromiter(readers, np.int32)]))
+
+    def remove(self, root: int, reader: int) -> None:
+        """Let a reader not have them any more. O(readers of the root)."""
+        old = self.of(root)
+        old[: len(old) - 1] = old[old != reader]  # the order of registering stays
+        self._count[root] -= 1
+        self._live -= 1
+
+    def forget(self, root: int) -> None:
+        """The id is another vertex now: nobody reads it."""
+        self._live -= self._count.item(root)
+        self._count[root] = 0
+
+    def _put(self, root: int, readers: np.ndarray) -> None:
+        self.forget(root)
+        if self._used + len(readers) > len(self._flat):
+            self._compact(len(readers))
+        self._flat[self._used : self._used + len(readers)] = readers
+        self._first[root], self._count[root] = self._used, len(readers)
+        self._used += len(readers)
+        self._live += len(readers)
+
+    def _compact(self, more: int) -> None:
+        roots = np.flatnonzero(self._count)
+        held = [self.of(root) for root in roots.tolist()]
+        counts = self._count[roots].astype(np.int64)
+        flat = np.zeros(max(16, 2 * (self._live + more)), np.int32)
+        flat[: self._live] = np.concatenate([_NOBODY, *held])
+        self._first[roots] = np.cumsum(counts) - counts
+        self._flat, self._used = flat, self._live
+
+    def deal(self, pairs: np.ndarray, ends: np.ndarray, kinds: np.ndarray, told: np.ndarray) -> Dealt:
+        """The rows (root << 32 | end) of events, which end there, by who reads them. O(rows dealt).
+
+        Those that events of a kind (1 added, -1 removed) bring are counted in `told` (int64, reader × [added, removed]).
+        """
+        if len(pairs) == 1:  # as of most tuples that come alone
+            readers = self.of(int(pairs[0]) >> 32)
+            told[readers, 0 if kinds[0] > 0 else 1] += 1
+            count = len(readers)
+            return Dealt(pairs.repeat(count), np.arange(1, count + 1), np.zeros(count, np.int64), readers)
+        total, most = count_dealt(pairs, ends, self._count)
+        dealt = Dealt(
+            np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int32)
+        )
+        chain = np.empty((most, 2), np.int64)
+        read = self._first, self._count, self._flat
+        parts = deal_rows(pairs, ends, kinds, *read, self._scratch, chain, dealt, told)
+        return Dealt(dealt.pairs, dealt.end[:parts], dealt.event[:parts], dealt.reader[:parts])
+
+    def _check(self) -> None:
+        """Assert the invariants. O(vertices)."""
+        assert self._live == int(self._count.sum()), "readers were not counted well"
+        assert (self._first + self._count <= self._used)[self._count > 0].all(), "readers lie outside"
+        assert (self._scratch == -1).all(), "an event was not brought to its end"
+
+
+@njit(cache=True, nogil=True)
+def count_dealt(pairs, ends, count):
+    """(rows for all readers together, those of the event that has most)."""
+    total, most, row = np.int64(0), np.int64(0), np.int64(0)
+    for event in range(len(ends)):
+        before = total
+        while row < ends[event]:
+            total += np.int64(count[pairs[row] >> 32])
+            row += 1
+        most = max(most, total - before)
+    return total, most
+
+
+@njit(cache=True, nogil=True)
+def deal_rows(pairs, ends, kinds, first, count, flat, last, chain, dealt, told):
+    """Write the rows of each event reader by reader, in the order in which readers have their first; the parts."""
+    parts, out, row = np.int64(0), np.int64(0), np.int64(0)
+    for event in range(len(ends)):
+        # A list of the rows of each reader, linked through `chain` (pair, next), and with its last entry in `last`; what
+        # begins a list is marked by writing its reader to the part that it will be.
+        held, begun = np.int64(0), parts
+        while row < ends[event]:
+            root = pairs[row] >> 32
+            for place in range(first[root], first[root] + np.int64(count[root])):
+                reader = np.int64(flat[place])
+                chain[held, 0] = pairs[row]
+                chain[held, 1] = -1
+                if last[reader] < 0:
+                    dealt.reader[parts] = reader
+                    dealt.event[parts] = event
+                    dealt.end[parts] = held  # where the list begins, for now
+                    parts += 1
+                else:
+                    chain[last[reader], 1] = held
+                last[reader] = held
+                held += 1
+            row += 1
+        sign = 0 if kinds[event] > 0 else 1
+        for part in range(begun, parts):
+            entry = dealt.end[part]
+            before = out
+            while entry >= 0:
+                dealt.pairs[out] = chain[entry, 0]
+                out += 1
+                entry = chain[entry, 1]
+            dealt.end[part] = out
+            last[dealt.reader[part]] = -1
+            told[dealt.reader[part], sign] += out - before
+    return parts

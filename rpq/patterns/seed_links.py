@@ -1,0 +1,206 @@
+"""Where seeds are found: in the chain of the relation that they read, and by the conditions that they need.
+
+With conditions a seed hangs in an entry (the node that it needs at the source) of a group (its relation, and the node that
+it needs at the target). Groups hang at their node, those that need none there at their relation; an entry is looked up by
+its group and node. Groups and entries come with the first seed that needs them and go with the last.
+
+Kernels never allocate: before seeds are linked there is room for a group and an entry of each.
+"""
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.patterns.condition_tables import (
+    ENTRIES,
+    ENTRY,
+    ENTRY_COUNT,
+    ENTRY_GROUP,
+    ENTRY_KEYS,
+    ENTRY_MASK,
+    ENTRY_NODE,
+    ENTRY_SEED,
+    FIRST_ENTRY,
+    FIRST_GROUP,
+    FREE_ENTRY,
+    FREE_GROUP,
+    GROUP,
+    GROUP_COUNT,
+    GROUP_RELATION,
+    GROUP_TARGET,
+    NEXT_ENTRY,
+    NEXT_GROUP,
+    NODE,
+    ON,
+)
+from rpq.patterns.conditions import find, put
+from rpq.patterns.tables import (
+    ALIKE,
+    ALIKE_BEFORE,
+    NEEDS_SOURCE,
+    NEEDS_TARGET,
+    NEXT_SEED,
+    NONE,
+    PREVIOUS_SEED,
+    RELATION_FIELDS,
+    SEED,
+    SEED_ENTRY,
+    SEED_FIELDS,
+    SEED_RELATION,
+)
+
+
+@njit(cache=True, nogil=True)
+def link_seeds(relations, plans, first, end):
+    """Let seeds be found, the last one first: chains are extended at their heads."""
+    seeds = plans.seed
+    for i in range(end - first):
+        seed = end - 1 - i
+        base = seed * SEED_FIELDS
+        chain = seeds[base + SEED_RELATION] * RELATION_FIELDS + SEED
+        after = relations.relation[chain]
+        seeds[base + NEXT_SEED] = after
+        seeds[base + PREVIOUS_SEED] = NONE
+        if after != NONE:
+            seeds[after * SEED_FIELDS + PREVIOUS_SEED] = seed
+        relations.relation[chain] = seed
+        if plans.conditions.state[ON]:
+            _enter(plans, seed)
+
+
+@njit(cache=True, nogil=True)
+def unlink_seeds(relations, plans, first, end):
+    """Let seeds be found no more. O(1) for each; where a group is left with fewer entries, O(these)."""
+    seeds = plans.seed
+    for seed in range(first, end):
+        base = seed * SEED_FIELDS
+        before, after = seeds[base + PREVIOUS_SEED], seeds[base + NEXT_SEED]
+        if before != NONE:
+            seeds[before * SEED_FIELDS + NEXT_SEED] = after
+        else:
+            relations.relation[seeds[base + SEED_RELATION] * RELATION_FIELDS + SEED] = after
+        if after != NONE:
+            seeds[after * SEED_FIELDS + PREVIOUS_SEED] = before
+        if plans.conditions.state[ON]:
+            _leave(plans, seed)
+
+
+@njit(cache=True, nogil=True)
+def _enter(plans, seed):
+    conditions, base = plans.conditions, seed * SEED_FIELDS
+    group = _group_of(conditions, plans.seed[base + SEED_RELATION], plans.seed[base + NEEDS_TARGET])
+    entry = _entry_of(conditions, group, plans.seed[base + NEEDS_SOURCE])
+    after = np.int64(conditions.entry[entry * ENTRY + ENTRY_SEED])
+    plans.seed[base + ALIKE] = after
+    plans.seed[base + ALIKE_BEFORE] = NONE
+    plans.seed[base + SEED_ENTRY] = entry
+    if after != NONE:
+        plans.seed[after * SEED_FIELDS + ALIKE_BEFORE] = seed
+    conditions.entry[entry * ENTRY + ENTRY_SEED] = seed
+
+
+@njit(cache=True, nogil=True)
+def _group_of(conditions, relation, target):
+    """The group of a relation and a node at its targets, made where there is none."""
+    head = target * NODE + FIRST_GROUP
+    group = np.int64(conditions.node[head]) if target != 0 else np.int64(conditions.open_group[relation])
+    while group != 0 and conditions.group[group * GROUP + GROUP_RELATION] != relation:
+        group = np.int64(conditions.group[group * GROUP + NEXT_GROUP])
+    if group != 0:
+        return group
+    state = conditions.state
+    group = state[FREE_GROUP]
+    if group != 0:
+        state[FREE_GROUP] = np.int64(conditions.group[group * GROUP + NEXT_GROUP])
+    else:
+        group = state[GROUP_COUNT]
+        state[GROUP_COUNT] += 1
+    base = group * GROUP
+    conditions.group[base + GROUP_RELATION] = relation
+    conditions.group[base + GROUP_TARGET] = target
+    conditions.group[base + FIRST_ENTRY] = 0
+    conditions.group[base + ENTRIES] = 0
+    if target != 0:
+        conditions.group[base + NEXT_GROUP] = conditions.node[head]
+        conditions.node[head] = group
+    else:
+        conditions.group[base + NEXT_GROUP] = 0
+        conditions.open_group[relation] = group
+    return group
+
+
+@njit(cache=True, nogil=True)
+def _entry_of(conditions, group, source):
+    """The entry of a group and a node at its sources, made where there is none."""
+    state, key = conditions.state, group << 32 | (source + 1)
+    place = find(conditions.entries, state[ENTRY_MASK], key)
+    if place >= 0 and conditions.entries[place] != 0:
+        return conditions.entries[place]
+    entry = state[FREE_ENTRY]
+    if entry != 0:
+        state[FREE_ENTRY] = np.int64(conditions.entry[entry * ENTRY + NEXT_ENTRY])
+    else:
+        entry = state[ENTRY_COUNT]
+        state[ENTRY_COUNT] += 1
+    base, head = entry * ENTRY, group * GROUP
+    conditions.entry[base + ENTRY_NODE] = source
+    conditions.entry[base + ENTRY_SEED] = NONE
+    conditions.entry[base + NEXT_ENTRY] = conditions.group[head + FIRST_ENTRY]
+    conditions.entry[base + ENTRY_GROUP] = group
+    conditions.group[head + FIRST_ENTRY] = entry
+    conditions.group[head + ENTRIES] += 1
+    if put(conditions.entries, state[ENTRY_MASK], key, entry):
+        state[ENTRY_KEYS] += 1
+    return entry
+
+
+@njit(cache=True, nogil=True)
+def _leave(plans, seed):
+    conditions, base = plans.conditions, seed * SEED_FIELDS
+    before, after = plans.seed[base + ALIKE_BEFORE], plans.seed[base + ALIKE]
+    if after != NONE:
+        plans.seed[after * SEED_FIELDS + ALIKE_BEFORE] = before
+    if before != NONE:
+        plans.seed[before * SEED_FIELDS + ALIKE] = after
+        return
+    entry = plans.seed[base + SEED_ENTRY]
+    conditions.entry[entry * ENTRY + ENTRY_SEED] = after
+    if after == NONE:
+        _drop_entry(conditions, entry)
+
+
+@njit(cache=True, nogil=True)
+def _drop_entry(conditions, entry):
+    group = np.int64(conditions.entry[entry * ENTRY + ENTRY_GROUP])
+    source = np.int64(conditions.entry[entry * ENTRY + ENTRY_NODE])
+    put(conditions.entries, conditions.state[ENTRY_MASK], group << 32 | (source + 1), np.int64(0))
+    after = conditions.entry[entry * ENTRY + NEXT_ENTRY]
+    held = np.int64(conditions.group[group * GROUP + FIRST_ENTRY])
+    if held == entry:
+        conditions.group[group * GROUP + FIRST_ENTRY] = after
+    else:
+        while conditions.entry[held * ENTRY + NEXT_ENTRY] != entry:
+            held = np.int64(conditions.entry[held * ENTRY + NEXT_ENTRY])
+        conditions.entry[held * ENTRY + NEXT_ENTRY] = after
+    conditions.entry[entry * ENTRY + NEXT_ENTRY] = conditions.state[FREE_ENTRY]
+    conditions.state[FREE_ENTRY] = entry
+    conditions.group[group * GROUP + ENTRIES] -= 1
+    if conditions.group[group * GROUP + ENTRIES] == 0:
+        _drop_group(conditions, group)
+
+
+@njit(cache=True, nogil=True)
+def _drop_group(conditions, group):
+    target = np.int64(conditions.group[group * GROUP + GROUP_TARGET])
+    after = conditions.group[group * GROUP + NEXT_GROUP]
+    if target == 0:
+        conditions.open_group[conditions.group[group * GROUP + GROUP_RELATION]] = 0
+    else:
+        held = np.int64(conditions.node[target * NODE + FIRST_GROUP])
+        if held == group:
+            conditions.node[target * NODE + FIRST_GROUP] = after
+        else:
+            while conditions.group[held * GROUP + NEXT_GROUP] != group:
+                held = np.int64(conditions.group[held * GROUP + NEXT_GROUP])
+            conditions.group[held * GROUP + NEXT_GROUP] = after
+    conditions.group[group * GROUP + NEXT_GROUP] = conditions.state[FREE_GROUP]
+    conditions.state[FREE_GROUP] = group

@@ -1,0 +1,135 @@
+r"""Canonical lines of N-Quads as columns: a few operations of Arrow over many lines at once.
+
+A line is canonical if it is what a writer of canonical N-Quads makes of its statement: one blank between the terms and
+before the full stop, no escape where none is needed, no datatype of xsd:string, languages in lower case. `STATEMENT` and
+`STATEMENT_OF_GRAPH` match a part of these lines, and nothing else: what they match needs no parser.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.readers.rdf.rdf_terms import BLANK, IRI, OF_TEXT, STRING, vertex_text
+
+NAMES = ("subject", "predicate", "object", "graph")
+
+_NODE = f"(?:<{IRI}>|{BLANK})"
+_OBJECT = rf"(?:<{IRI}>|{BLANK}|{STRING}(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^<{IRI}>)?)"
+STATEMENT = rf"^{_NODE} <{IRI}> {_OBJECT} \.\r?\n?$"
+STATEMENT_OF_GRAPH = rf"^{_NODE} <{IRI}> {_OBJECT} {_NODE} \.\r?\n?$"
+STATEMENT_WITH_LITERAL = rf'^{_NODE} <{IRI}> {_OBJECT} (?:{_NODE}|"[0-9A-Za-z:.+-]*"(?:\^\^<{IRI}>)?) \.\r?\n?$'
+NOT_WRITTEN = "^^<http://www.w3.org/2001/XMLSchema#string>", "^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+"""Datatypes that are not written, or must not be: a line with one of these is none of the canonical ones."""
+
+FEW = 1_000
+"""Of fewer lines Python's own expressions are faster: Arrow takes milliseconds to compile one, each time anew."""
+
+_compiled = lru_cache(re.compile)
+_ANY = re.compile(
+    r'(<[^<> ]*>|_:\S+) (<[^<> ]*>) (<[^<> ]*>|_:\S+|"(?:[^"\\]|\\.)*"(?:@[A-Za-z0-9-]+|\^\^<[^<> ]*>)?)'
+    r"(?: (<[^<> ]*>|_:\S+))? \."
+)
+_TEXT = pa.string()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kinds:
+    """Which lines are canonical statements, and which of them have a graph."""
+
+    canonical: np.ndarray
+    of_graph: np.ndarray
+
+
+def lines_of(data: bytes) -> pa.Array:
+    """The lines of a block of text as an array, with their ends; they share the memory of the block.
+
+    Raises `pa.ArrowInvalid` where they are no UTF-8.
+
+    >>> lines_of(b"a\\nb").to_pylist()
+    ['a\\n', 'b']
+    """
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+    if len(data) and (not len(ends) or ends[-1] != len(data)):
+        ends = np.append(ends, len(data))
+    offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
+    lines = pa.Array.from_buffers(_TEXT, len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    lines.validate(full=True)
+    return lines
+
+
+def kinds_of(lines: pa.Array, data: bytes, *, graphs: bool, literal_graphs: bool = False) -> Kinds:
+    """Which of the lines of a block are canonical; those with a graph only if there may be `graphs`, of these with a
+    literal in its place those that are plain, if there may be `literal_graphs`.
+    """
+    of_graph = np.zeros(len(lines), np.bool_)
+    if graphs:
+        of_graph = _matches(lines, STATEMENT_WITH_LITERAL if literal_graphs else STATEMENT_OF_GRAPH)
+    canonical = of_graph.copy()
+    if not of_graph.all():
+        others = np.flatnonzero(~of_graph)
+        canonical[others] = _matches(lines if len(others) == len(lines) else lines.take(pa.array(others)), STATEMENT)
+    for datatype in NOT_WRITTEN:
+        if datatype.encode() in data:
+            canonical &= ~pc.match_substring(lines, datatype).to_numpy(zero_copy_only=False)
+    return Kinds(canonical=canonical, of_graph=of_graph & canonical)
+
+
+def _matches(lines: pa.Array, pattern: str) -> np.ndarray:
+    if len(lines) < FEW:
+        return np.array([_compiled(pattern).match(line) is not None for line in lines.to_pylist()], np.bool_)
+    return np.asarray(pc.match_substring_regex(lines, pattern))
+
+
+def columns_of(lines: pa.Array, of_graph: np.ndarray) -> list[pa.Array]:
+    """Subjects, predicates, objects and graphs of canonical lines as vertices' texts; no graph is null."""
+    parts = pc.split_pattern(lines, " ", max_splits=2).flatten()
+    places = np.arange(0, len(parts), 3)
+    subject, predicate, rest = (parts.take(pa.array(places + place)) for place in range(3))
+    rest = pc.ascii_rtrim(rest, " .\r\n")  # no term ends with any of these
+    if not of_graph.any():
+        found, graph = rest, pa.nulls(len(lines), _TEXT)
+    else:
+        mask = pa.array(of_graph)
+        ends = pc.split_pattern(rest if of_graph.all() else rest.filter(mask), " ", max_splits=1, reverse=True).flatten()
+        found, graph = (ends.take(pa.array(np.arange(place, len(ends), 2))) for place in range(2))
+        if not of_graph.all():
+            found = pc.replace_with_mask(rest, mask, found)
+            graph = pc.replace_with_mask(pa.nulls(len(lines), _TEXT), mask, graph)
+    return [texts_of(subject), texts_of(predicate), texts_of(found), texts_of(graph)]
+
+
+def texts_of(terms: pa.Array) -> pa.Array:
+    """Terms as N-Triples write them to vertices' texts."""
+    if terms.null_count == len(terms):
+        return terms
+    are_iris = pc.starts_with(terms, "<")
+    texts = pc.ascii_trim(terms, "<>")
+    if are_iris.true_count < len(terms):
+        texts = pc.if_else(are_iris, texts, terms)
+    made = pc.starts_with(texts, OF_TEXT)
+    if made.true_count:
+        encoded = texts.dictionary_encode()
+        words = [vertex_text(text) for text in encoded.dictionary.to_pylist()]
+        texts = pa.array(words, _TEXT).take(encoded.indices)
+    return texts
+
+
+def split_any(line: str) -> tuple[str, str, str, str | None] | None:
+    """The terms of a statement as a writer of canonical N-Quads puts it; None for what is of RDF 1.2 alone.
+
+    >>> split_any('<a:x> <a:p> "1 <2>" <a:g> .')
+    ('<a:x>', '<a:p>', '"1 <2>"', '<a:g>')
+    """
+    found = _ANY.fullmatch(line)
+    if found is None:
+        return None
+    tag = found[3].rpartition('"')[2].partition("^")[0] if found[3].startswith('"') else ""
+    if "--" in tag:
+        return None
+    return found[1], found[2], found[3], found[4]

@@ -1,0 +1,97 @@
+"""The syntaxes of RDF: their names, the endings of their files, and the parser that reads them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from rpq.errors import InputError
+from rpq.readers.column_names import did_you_mean
+from rpq.readers.inflating import COMPRESSIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class RdfSyntax:
+    """A syntax: its name here, how files end their names, and its name in pyoxigraph.
+
+    In one that `has_graphs` triples may stand in named ones. In one `by_lines` each statement is a line. In one that
+    `goes_on` what stands behind an error can be read.
+    Its blank nodes are `local` if those without a label are only spoken of within a statement with one subject.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    member: str
+    title: str
+    has_graphs: bool = False
+    by_lines: bool = False
+    goes_on: bool = True
+    local: bool = False
+
+
+SYNTAXES = (
+    RdfSyntax(name="nt", endings=(".nt",), member="N_TRIPLES", title="N-Triples", by_lines=True),
+    RdfSyntax(name="nq", endings=(".nq",), member="N_QUADS", title="N-Quads", has_graphs=True, by_lines=True),
+    RdfSyntax(name="ttl", endings=(".ttl", ".turtle"), member="TURTLE", title="Turtle", local=True),
+    RdfSyntax(name="trig", endings=(".trig",), member="TRIG", title="TriG", has_graphs=True, local=True),
+    RdfSyntax(
+        name="jsonld", endings=(".jsonld", ".json"), member="JSON_LD", title="JSON-LD", has_graphs=True, goes_on=False
+    ),
+    RdfSyntax(name="rdf", endings=(".rdf", ".owl", ".xml"), member="RDF_XML", title="RDF/XML", goes_on=False),
+)
+SYNTAX_NAMES = tuple(syntax.name for syntax in SYNTAXES)
+
+_PLACE = re.compile(
+    r"Parser error (?:at line \d+ (?:between columns \d+ and \d+|column \d+)|"
+    r"between line \d+ column \d+ and line \d+ column \d+): "
+)
+_LINE = re.compile(r" \(line \d+\)$")
+
+
+def syntax_named(name: str) -> RdfSyntax:
+    """The syntax of that name; `InputError` if there is none."""
+    found = next((syntax for syntax in SYNTAXES if syntax.name == name), None)
+    if found is None:
+        raise InputError(
+            f"unknown syntax of RDF {name!r}: expected one of {', '.join(SYNTAX_NAMES)}{did_you_mean(name, SYNTAX_NAMES)}"
+        )
+    return found
+
+
+def syntax_of(path: str) -> RdfSyntax:
+    """The syntax that a file's name tells; N-Quads, of which N-Triples are a part, where it tells none.
+
+    >>> syntax_of("events.ttl.gz").name, syntax_of("-").name
+    ('ttl', 'nq')
+    """
+    name = path.lower()
+    for compression in COMPRESSIONS:
+        name = name.removesuffix(compression.suffix)
+    return next((syntax for syntax in SYNTAXES if name.endswith(syntax.endings)), syntax_named("nq"))
+
+
+def pyoxigraph() -> ModuleType:
+    """The package that parses; `InputError` that says what to install where it is not there."""
+    try:
+        import pyoxigraph as package
+    except ImportError as error:
+        raise InputError(
+            "the format rdf is parsed by pyoxigraph, which is not installed: pip install 'streaming-rpq[rdf]'"
+        ) from error
+    module: ModuleType = package
+    return module
+
+
+def parser_of(data: Any, syntax: RdfSyntax) -> Any:
+    """What iterates over the quads in bytes, or in a file of bytes."""
+    package = pyoxigraph()
+    return package.parse(data, format=getattr(package.RdfFormat, syntax.member))
+
+
+def reason(error: SyntaxError) -> str:
+    """What a parser says is wrong, without its words for the place."""
+    text = _LINE.sub("", str(error))
+    told = _PLACE.sub("", text, count=1)
+    return f"at character {error.offset}: {told}" if error.offset else told

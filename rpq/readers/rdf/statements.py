@@ -1,0 +1,333 @@
+"""From the bytes of an input to its statements in columns, and to what is wrong with the others.
+
+Lines of N-Triples and N-Quads that are canonical are taken as they stand; all else is what pyoxigraph makes of it, written
+down as canonical lines by pyoxigraph itself. So a statement costs about as much as its parser.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.readers.field_errors import shown
+from rpq.readers.rdf.blank_nodes import LabelsSeen
+from rpq.readers.rdf.rdf_columns import NAMES, columns_of, kinds_of, lines_of, split_any, texts_of
+from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_of, pyoxigraph, reason
+from rpq.readers.source import Block, ByteSource
+from rpq.readers.uncollected import uncollected
+
+BLOCK_BYTES = 1 << 22
+"""Bytes of lines that are looked at together at most."""
+
+PORTION = 1 << 14
+"""Statements of other syntaxes that are handed over together."""
+
+_BYTES_A_LINE = 100
+_CHUNK = 1 << 16
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_LITERAL_GRAPH = re.compile(r'(.*[^\s])\s+("(?:[^"\\]|\\.)*"(?:\^\^<[^<>]*>)?)\s*\.\s*(?:#.*)?', re.DOTALL)
+
+SCHEMA = pa.schema([*((name, pa.string()) for name in NAMES), ("number", pa.int64())])
+"""Statements as columns: vertices' texts, the graph null for the default one, and the number of the line or statement."""
+
+NEWER = "it is of RDF 1.2 (a triple term, or a direction of text), which is not read; expected RDF 1.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bad:
+    """What is wrong with a line; with something that has no line where `line` is None. `ends` tells that nothing can be read
+    behind it.
+    """
+
+    message: str
+    line: int | None
+    ends: bool = False
+
+
+Read: TypeAlias = pa.RecordBatch | Bad
+
+
+class Statements:
+    """The statements of an input, read once: batches of `SCHEMA`, and what is wrong between them, in the order of the input.
+
+    With `literal_graphs` the fourth term of a line may be a literal, as it was in the first N-Quads. `line_of` tells in
+    which line a statement stands, by its number.
+    """
+
+    def __init__(self, source: ByteSource, syntax: RdfSyntax, *, batch_rows: int, literal_graphs: bool = False) -> None:
+        self._source = source
+        self._syntax = syntax
+        self._batch_rows = batch_rows
+        self._labels_seen = LabelsSeen() if syntax.local else None
+        self._literal_graphs = literal_graphs and syntax.name == "nq"
+        pyoxigraph()
+
+    def __iter__(self) -> Iterator[Read]:
+        return self._of_lines() if self._syntax.by_lines else self._of_document()
+
+    @property
+    def labels(self) -> Set[str]:
+        """The labels of blank nodes seen so far that look as if a parser had drawn them, where that matters."""
+        return frozenset() if self._labels_seen is None else self._labels_seen.labels
+
+    def line_of(self, number: int) -> int | None:
+        """The line of the statement with this number; None where it cannot be found, because the input is gone."""
+        if self._syntax.by_lines:
+            return number
+        return self._line_where(lambda count: count > number)
+
+    # --- lines -----------------------------------------------------------------------------------------------------
+
+    def _of_lines(self) -> Iterator[Read]:
+        size = max(64, min(BLOCK_BYTES, self._batch_rows * _BYTES_A_LINE))
+        for block in self._source.blocks(size):
+            yield from self._of_block(block)
+
+    def _of_block(self, block: Block) -> Iterator[Read]:
+        try:
+            lines = lines_of(block.data)
+        except pa.ArrowInvalid:
+            yield from self._line_by_line(block)
+            return
+        kinds = kinds_of(
+            lines, block.data, graphs=self._syntax.has_graphs, literal_graphs=self._literal_graphs
+        )
+        numbers = np.arange(block.line, block.line + len(lines))
+        others = np.flatnonzero(~kinds.canonical)
+        if not len(others):
+            yield _batch(columns_of(lines, kinds.of_graph), numbers)
+            return
+        parsed = self._parsed(lines.take(pa.array(others)).to_pylist())
+        plain = columns_of(lines.filter(pa.array(kinds.canonical)), kinds.of_graph[kinds.canonical])
+        rows = np.concatenate([np.flatnonzero(kinds.canonical), others[parsed.rows]])
+        order = pa.array(np.argsort(rows))
+        columns = [pa.concat_arrays(pair).take(order) for pair in zip(plain, parsed.columns, strict=True)]
+        bad = {int(numbers[others[row]]): message for row, message in parsed.bad.items()}
+        yield from _in_order(columns, numbers[np.sort(rows)], bad)
+
+    def _line_by_line(self, block: Block) -> Iterator[Read]:
+        """A block in which something is no UTF-8."""
+        for number, data in enumerate(_LINE.findall(block.data), block.line):
+            yield from self._of_single(Block(data, number))
+
+    def _of_single(self, block: Block) -> Iterator[Read]:
+        try:
+            block.data.decode()
+        except UnicodeDecodeError as error:
+            yield Bad(message=f"at byte {error.start + 1}: is no UTF-8", line=block.line)
+            return
+        yield from self._of_block(block)
+
+    def _parsed(self, texts: list[str]) -> _Parsed:
+        """What a parser makes of lines that are statements, blank or comments."""
+        meant = [row for row, text in enumerate(texts) if (bare := text.strip()) and not bare.startswith("#")]
+        bad: dict[int, str] = {}
+        literals: dict[int, str] = {}
+        quads: list[Any] = []
+        with uncollected():
+            try:
+                quads.extend(parser_of("\n".join(texts[row].rstrip("\r\n") for row in meant).encode(), self._syntax))
+            except SyntaxError:
+                quads.clear()
+        rows = meant
+        if len(quads) != len(meant):
+            rows, quads = [], []
+            for row in meant:
+                found = self._single(texts[row].strip(), literals, row)
+                if isinstance(found, str):
+                    bad[row] = f"{found}: {shown(texts[row].strip())}"
+                else:
+                    rows.append(row)
+                    quads.append(found)
+        parsed = _columns_of_quads(quads, self._syntax)
+        bad |= {rows[row]: message for row, message in parsed.bad.items()}
+        found_rows = np.array(rows, np.int64)[parsed.rows]
+        if literals:
+            graphs = zip(found_rows.tolist(), parsed.columns[3].to_pylist(), strict=True)
+            parsed.columns[3] = pa.array([literals.get(row, graph) for row, graph in graphs], pa.string())
+        return _Parsed(columns=parsed.columns, rows=found_rows, bad=bad)
+
+    def _single(self, text: str, literals: dict[int, str], row: int) -> Any:
+        """The quad in a line, or what is wrong with it."""
+        try:
+            quads = list(parser_of(text.encode(), self._syntax))
+        except SyntaxError as error:
+            found = _LITERAL_GRAPH.fullmatch(text) if self._literal_graphs else None
+            if found is not None:
+                quad = self._single(f"{found[1]} .", {}, row)
+                if not isinstance(quad, str):
+                    literals[row] = found[2]
+                    return quad
+            return reason(error)
+        return quads[0] if len(quads) == 1 else "is no whole statement"
+
+    # --- documents -------------------------------------------------------------------------------------------------
+
+    def _of_document(self) -> Iterator[Read]:
+        file = _Chunks(self._source.chunks(_CHUNK), self._labels_seen)
+        parser = parser_of(file, self._syntax)
+        size = min(PORTION, self._batch_rows)
+        number, has_ended = 0, False
+        while not has_ended:
+            quads: list[Any] = []
+            bad = None
+            with uncollected():
+                try:
+                    has_ended = self._extend(quads, parser, file, size)
+                except SyntaxError as error:
+                    bad = self._bad(error)
+                    has_ended = bad.ends
+            if quads:
+                yield from self._of_quads(quads, number)
+                number += len(quads)
+            if bad is not None:
+                yield bad
+
+    def _extend(self, quads: list[Any], parser: Any, file: _Chunks, size: int) -> bool:
+        """Take some quads more, in a pipe no more than have come; whether these were the last."""
+        if self._source.size is not None:
+            quads.extend(islice(parser, size))
+            return len(quads) < size
+        for quad in parser:
+            quads.append(quad)
+            if len(quads) == size or file.is_empty:
+                return False
+        return True
+
+    def _of_quads(self, quads: list[Any], number: int) -> Iterator[Read]:
+        parsed = _columns_of_quads(quads, self._syntax)
+        numbers = np.arange(number, number + len(quads))
+        bad = {number + row: message for row, message in parsed.bad.items()}
+        for read in _in_order(parsed.columns, numbers[parsed.rows], bad):
+            yield replace(read, line=self.line_of(read.line or 0)) if isinstance(read, Bad) else read
+
+    def _bad(self, error: SyntaxError) -> Bad:
+        line = error.lineno
+        if line is None:
+            line = self._line_where(lambda count: False)
+        return Bad(message=reason(error), line=line, ends=not self._syntax.goes_on)
+
+    def _line_where(self, is_reached: Callable[[int], bool]) -> int | None:
+        """The line in hand when so many statements were found, or when the parser gave up."""
+        if self._source.size is None:
+            return None
+        file = _LineByLine(ByteSource(self._source.path))
+        parser = iter(parser_of(file, self._syntax))
+        count = 0
+        while True:
+            try:
+                next(parser)
+            except SyntaxError:
+                if not self._syntax.goes_on:
+                    return file.line
+                continue
+            except StopIteration:
+                return None
+            count += 1
+            if is_reached(count):
+                return file.line
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parsed:
+    """Statements as columns, the rows that they are of, and what is wrong with others."""
+
+    columns: list[pa.Array]
+    rows: np.ndarray
+    bad: dict[int, str]
+
+
+def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _Parsed:
+    """Quads of pyoxigraph as columns, each the row of its place."""
+    package = pyoxigraph()
+    data = package.serialize(quads, format=package.RdfFormat.N_QUADS)
+    lines = lines_of(data)
+    kinds = kinds_of(lines, data, graphs=syntax.has_graphs)
+    if kinds.canonical.all():
+        return _Parsed(columns=columns_of(lines, kinds.of_graph), rows=np.arange(len(lines)), bad={})
+    columns = columns_of(lines.filter(pa.array(kinds.canonical)), kinds.of_graph[kinds.canonical])
+    odd: list[tuple[str | None, ...]] = []
+    rows: list[int] = []
+    bad: dict[int, str] = {}
+    for row in np.flatnonzero(~kinds.canonical).tolist():
+        terms = split_any(lines[row].as_py().rstrip("\n"))
+        if terms is None:
+            bad[row] = NEWER
+        else:
+            odd.append(terms)
+            rows.append(row)
+    further = [texts_of(pa.array(column, pa.string())) for column in zip(*odd, strict=True)]
+    places = np.concatenate([np.flatnonzero(kinds.canonical), np.array(rows, np.int64)])
+    order = pa.array(np.argsort(places))
+    if odd:
+        columns = [pa.concat_arrays(pair).take(order) for pair in zip(columns, further, strict=True)]
+    return _Parsed(columns=columns, rows=np.sort(places), bad=bad)
+
+
+def _in_order(columns: list[pa.Array], numbers: np.ndarray, bad: dict[int, str]) -> Iterator[Read]:
+    """Statements with these numbers, and between them what is wrong."""
+    start = 0
+    for number, message in sorted(bad.items()):
+        end = int(np.searchsorted(numbers, number))
+        if start < end:
+            yield _batch([column.slice(start, end - start) for column in columns], numbers[start:end])
+        yield Bad(message=message, line=number)
+        start = end
+    if start < len(numbers):
+        yield _batch([column.slice(start) for column in columns], numbers[start:])
+
+
+def _batch(columns: list[pa.Array], numbers: np.ndarray) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*columns, pa.array(numbers, pa.int64())], schema=SCHEMA)
+
+
+class _Chunks:
+    """Chunks of bytes as a file for the parser; `is_empty` tells that it has been given all that came."""
+
+    def __init__(self, chunks: Iterator[bytes], labels_seen: LabelsSeen | None) -> None:
+        self._chunks = chunks
+        self._labels_seen = labels_seen
+        self._rest = memoryview(b"")
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._rest
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._rest:
+            chunk = next(self._chunks, b"")
+            if self._labels_seen is not None:
+                self._labels_seen.look_at(chunk)
+            self._rest = memoryview(chunk)
+        size = len(self._rest) if size < 0 else size
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(taken)
+
+
+class _LineByLine:
+    """A source as a file that gives away no more than one line at a time; `line` is the number of the last one."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._blocks = source.blocks(_CHUNK)
+        self._lines: list[bytes] = []
+        self._rest = b""
+        self.line = 0
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._rest:
+            if not self._lines:
+                block = next(self._blocks, None)
+                self._lines = [] if block is None else _LINE.findall(block.data)[::-1]
+            if not self._lines:
+                return b""
+            self._rest = self._lines.pop()
+            self.line += 1
+        size = len(self._rest) if size < 0 else size
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken

@@ -1,0 +1,85 @@
+"""Functions that are called with the rows of queries."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rpq.results.changes import Change, Changes
+
+Handler = Callable[[list[Change]], object]
+"""Called with the rows of one query that a call of the engine brought, in time order; there is at least one."""
+
+
+class Handlers:
+    """Which function is called with the rows of which query, and the rows of which they were not told yet.
+
+    Rows that come while they are told, as a handler itself uses the engine, are told when these are.
+    """
+
+    def __init__(self) -> None:
+        self._of_query: dict[str, list[Handler]] = {}
+        self._of_all: list[Handler] = []
+        self.waiting: deque[Changes] = deque()
+        """What is to be told."""
+        self._is_telling = False
+
+    def __bool__(self) -> bool:
+        return bool(self._of_query or self._of_all)
+
+    def add(self, handler: Handler, queries: Iterable[str] | None) -> None:
+        """Let a function have the rows of queries, of all for None."""
+        if queries is None:
+            self._of_all.append(handler)
+            return
+        for name in queries:
+            self._of_query.setdefault(name, []).append(handler)
+
+    def drop(self, queries: Iterable[str]) -> None:
+        """Queries are gone: nobody is told of ones that get their names later."""
+        if self._of_query:
+            for name in queries:
+                self._of_query.pop(name, None)
+
+    def take(self, changes: Changes) -> None:
+        """Let rows be told by the next `tell`."""
+        if len(changes):
+            self.waiting.append(changes)
+
+    def tell(self) -> None:
+        """Call the functions. What they raise is raised when all were called, the first of it. O(rows)."""
+        if self._is_telling:
+            return  # a handler called the engine
+        problem: Exception | None = None
+        self._is_telling = True
+        try:
+            while self.waiting:
+                for handler, rows in self._calls(self.waiting.popleft()):
+                    try:
+                        handler(rows)
+                    except Exception as raised:
+                        problem = problem or raised
+        finally:
+            self._is_telling = False
+        if problem is not None:
+            raise problem
+
+    def _calls(self, changes: Changes) -> list[tuple[Handler, list[Change]]]:
+        """The calls that tell of rows, query by query."""
+        names: Any = self._of_query if not self._of_all else _EVERY
+        return [
+            (handler, rows)
+            for name, rows in changes._of_queries(names).items()
+            for handler in (*self._of_query.get(name, ()), *self._of_all)
+        ]
+
+
+class _Every:
+    """Contains everything."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_EVERY = _Every()

@@ -1,0 +1,93 @@
+"""Whether a query that comes in mid-stream can have what its windows would hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+from rpq.errors import RegistrationError
+from rpq.queries.protocol import Question
+from rpq.queries.readings import Reading, readings_of
+from rpq.stream.labels import LabelDictionary
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_labels import name_in
+from rpq.stream.timestamps import EARLIEST
+from rpq.stream.window import CountWindow, UnboundedWindow
+
+
+def count_key(reading: Reading, origin: str | None) -> Hashable:
+    """What tells a count window from others: those that number the same inserts are one.
+
+    `origin` is the name of the query that started it empty in mid-stream, None for one that has seen all.
+    """
+    return reading.window, reading.labels, reading.stream, origin
+
+
+class _Refusal(NamedTuple):
+    """Why a window cannot be had, and from when it can be, if that is known."""
+
+    why: str
+    available_from: int | None
+    complete_from: int = 0
+
+
+def refuse_if_lost(
+    question: Question, labels: LabelDictionary, graph: SnapshotGraph, *, told: Callable[[int], Any]
+) -> None:
+    """Raise if a window of a new query would hold an edge that was not kept; times are `told` as the stream's are.
+
+    Where windows of time alone refuse, the error tells the latest of the times from which they would not.
+    """
+    if graph.time is None:
+        return
+    found = [_refusal(reading, labels, graph, graph.time, told) for reading in readings_of(question)]
+    refused = [one for one in found if one is not None]
+    for why, available, _ in refused:
+        if available is None:
+            raise RegistrationError(f"query {question.name!r}: {why}", available_from=None)
+    if refused:
+        latest = max(refused, key=lambda one: one.available_from or 0)
+        complete = max(one.complete_from for one in refused)
+        available = told(latest.available_from or 0)
+        raise RegistrationError(
+            f"query {question.name!r}: {latest.why}; it can be registered from {available} on, if no more are lost until "
+            f'then, or at once with start="empty", which is complete from {told(complete)} on',
+            available_from=available,
+        )
+
+
+def _refusal(
+    reading: Reading, labels: LabelDictionary, graph: SnapshotGraph, time: int, told: Callable[[int], Any]
+) -> _Refusal | None:
+    window = reading.window
+    if isinstance(window, CountWindow):
+        if count_key(reading, None) in graph.counted.keys:
+            return None
+        return _Refusal(
+            f"which inserts its window of the last {window.size:,} would hold is not known, as no query that runs since the "
+            "first tuple, or began as a copy of one, counts the same labels in a window of that size and step; it can be "
+            'registered with start="empty", which numbers inserts from now on',
+            None,
+        )
+    latest = _latest_lost(reading, labels, graph)
+    if isinstance(window, UnboundedWindow):
+        if latest < EARLIEST:
+            return None
+        return _Refusal(
+            f"its unbounded window would hold edges that were not kept, one with timestamp {told(latest)} among them; it "
+            'can be registered with start="empty", without what came before',
+            None,
+        )
+    if latest < EARLIEST or latest <= window.lower_bound(time):
+        return None
+    available, complete = (window.expiry_slide(moment) * window.slide for moment in (latest, time))
+    return _Refusal("its window would hold edges that were not kept", available, complete)
+
+
+def _latest_lost(reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
+    """The largest timestamp of an insert that the reading would have read and that was, or may have been, lost."""
+    lost = [int(graph.horizons.lost[number]) for name, number in labels.ids.items() if reading.reads(name)]
+    if reading.labels.others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
+        # One that nothing is known of may be among those that were forgotten.
+        lost.append(labels.forgotten if reading.stream is None else labels.forgotten_of_streams)
+    return max(lost, default=EARLIEST - 1)

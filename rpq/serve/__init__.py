@@ -1,0 +1,12 @@
+"""An engine behind HTTP: tuples are posted, queries registered, answers read and changes followed (extra `serve`).
+
+`rpq serve` is the command; `AsyncEngine` is the same for programs of asyncio, without HTTP, and needs no extra.
+
+    body (posted_tuples) → job (service: the engine in one thread) → journal (tuple_journal) → acknowledgement
+                                                                   ↘ changes (published, change_hub) → followers
+"""
+
+from rpq.serve.async_engine import AsyncEngine
+from rpq.serve.waiting import FollowerTooSlow
+
+__all__ = ["AsyncEngine", "FollowerTooSlow"]

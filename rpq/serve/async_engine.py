@@ -1,0 +1,310 @@
+"""An engine for programs of asyncio: its calls are awaited, its changes followed."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from rpq.errors import RpqError
+from rpq.serve.waiting import Waiting
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+    from rpq.paths.path import Path
+    from rpq.patterns.witnessed import Witness
+    from rpq.queries.query import Query, Vertex
+    from rpq.results.answers import Answers
+    from rpq.results.changes import Changes
+    from rpq.running.statistics import Statistics
+
+Result = TypeVar("Result")
+
+MOST_WAITING = 100_000
+"""So many rows may wait for a follower unless told otherwise."""
+
+
+class EngineClosed(RpqError):
+    """The engine was closed, and takes no more calls."""
+
+
+class AsyncEngine:
+    """An engine in a thread of its own: the event loop goes on while it works, and its calls come one after the other.
+
+    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`
+    - Queries: `queries`, `register`, `unregister`
+    - What holds now: `time`, `answers`, `witness`, `statistics`
+    - Changes as they come, of whoever's calls: `follow`
+    - To go on later: `save`
+
+    It takes what `rpq.Engine` takes, or `engine`, one that there is and that nobody else calls from then on.  Its methods
+    mean what those of an engine do, and raise what they raise.  `async with` closes it.
+
+    >>> import asyncio, rpq
+    >>> from rpq.serve import AsyncEngine
+    >>> async def main():
+    ...     async with AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1))) as engine:
+    ...         follower = engine.follow()
+    ...         await engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+    ...         await engine.delete("x", "y", "a", 3)
+    ...         async for changes in follower:
+    ...             print(changes.added, changes.removed)
+    ...             if changes.removed:
+    ...                 break
+    ...         return sorted(await engine.answers())
+    >>> asyncio.run(main())
+    3 0
+    0 2
+    [('y', 'z')]
+    """
+
+    def __init__(self, *queries: Query, engine: Engine | None = None, **options: Any) -> None:
+        from rpq.engine import Engine
+
+        if engine is not None and (queries or options):
+            raise RpqError("an AsyncEngine is given an engine, or what makes one, not both: register queries afterwards")
+        self._engine = Engine(*queries, **options) if engine is None else engine
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpq-engine")
+        self._followers: set[Waiting[Changes]] = set()
+        self._is_closed = False
+
+    async def __aenter__(self) -> AsyncEngine:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let the calls that are under way end, and followers with them; what follows is refused.
+
+        >>> import asyncio
+        >>> engine = AsyncEngine()
+        >>> asyncio.run(engine.close())
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await asyncio.get_running_loop().run_in_executor(None, functools.partial(self._thread.shutdown, wait=True))
+        for follower in self._followers:
+            follower.end(StopAsyncIteration())
+
+    async def _call(self, call: Callable[[], Result]) -> Result:
+        """Call in the engine's thread.  A caller who is cancelled does not take the call back."""
+        if self._is_closed:
+            raise EngineClosed("this engine was closed; it takes no more calls")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    async def _change(self, call: Callable[[], Changes]) -> Changes:
+        """Call, and let followers have what comes of it, before an error too, and though the caller is cancelled."""
+        loop = asyncio.get_running_loop()
+
+        def called() -> Changes:
+            try:
+                changes = call()
+            except RpqError as error:
+                if getattr(error, "changes", None) is not None:
+                    loop.call_soon_threadsafe(self._tell, error.changes)  # type: ignore[attr-defined]
+                raise
+            loop.call_soon_threadsafe(self._tell, changes)
+            return changes
+
+        return await self._call(called)
+
+    def _tell(self, changes: Changes) -> None:
+        if len(changes):
+            for follower in self._followers:
+                follower.put(changes, len(changes))
+
+    # --- tuples ----------------------------------------------------------------------------------------------
+
+    async def push(self, data: Any = None, **columns: Any) -> Changes:
+        """Apply tuples in the order given, as `Engine.push` does.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> asyncio.run(engine.push(source=["x"], target=["y"], label=["a"], timestamp=[1]))
+        <Changes: 1 added, 0 removed: ('a+', 'x', 'y', 1, '+')>
+        """
+        return await self._change(lambda: self._engine.push(data, **columns))
+
+    async def push_rows(self, rows: Iterable[tuple[Any, ...]]) -> Changes:
+        """Apply tuples (source, target, label, timestamp[, op]).
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> asyncio.run(engine.push_rows([("x", "y", "a", 1)])).added
+        1
+        """
+        given = list(rows)  # here, and not in the engine's thread: a generator may be of this one
+        return await self._change(lambda: self._engine.push_rows(given))
+
+    async def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
+        """Apply one insert.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> asyncio.run(engine.insert("x", "y", "a", 1)).added
+        1
+        """
+        return await self._change(lambda: self._engine.insert(source, target, label, timestamp))
+
+    async def delete(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
+        """Apply one delete.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> asyncio.run(engine.delete("x", "y", "a", 1)).removed
+        0
+        """
+        return await self._change(lambda: self._engine.delete(source, target, label, timestamp))
+
+    async def advance(self, time: Any) -> Changes:
+        """Move the stream time to `time` if that is later.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> asyncio.run(engine.advance(7))
+        <Changes: 0 added, 0 removed>
+        >>> engine.time
+        7
+        """
+        return await self._change(lambda: self._engine.advance(time))
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """The registered queries.
+
+        >>> AsyncEngine().queries
+        ()
+        """
+        return self._engine.queries
+
+    async def register(
+        self, query: Query | Iterable[Query], *, start: Literal["window", "empty"] = "window"
+    ) -> Changes:
+        """Add a query, or several as one step; followers have its first rows too.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine()
+        >>> asyncio.run(engine.register(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))).added
+        0
+        """
+        return await self._change(lambda: self._engine.register(query, start=start))
+
+    async def unregister(self, name: str | Iterable[str]) -> None:
+        """Take a query away, or several as one step.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> asyncio.run(engine.unregister("a+"))
+        """
+        await self._call(lambda: self._engine.unregister(name))
+
+    # --- what holds now --------------------------------------------------------------------------------------
+
+    @property
+    def time(self) -> Any:
+        """The stream time; None before the first tuple.
+
+        >>> AsyncEngine().time is None
+        True
+        """
+        return self._engine.time
+
+    async def answers(self, query: str | None = None) -> Answers:
+        """The answers at this moment, of the query with that name (or of the only one).
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> len(asyncio.run(engine.answers()))
+        0
+        """
+        return await self._call(lambda: self._engine.answers(query))
+
+    async def witness(self, *answer: Vertex, query: str | None = None) -> Path | Witness | None:
+        """What makes an answer, given by the values of its columns; None if it is none.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> asyncio.run(engine.witness("x", "y")) is None
+        True
+        """
+        return await self._call(lambda: self._engine.witness(*answer, query=query))
+
+    async def statistics(self, query: str | None = None) -> Statistics:
+        """Counts and measures of the engine as a whole, or of one query.
+
+        >>> import asyncio
+        >>> asyncio.run(AsyncEngine().statistics()).tuples
+        0
+        """
+        return await self._call(lambda: self._engine.statistics(query))
+
+    async def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
+        """Write the state to a file, from which `rpq.Engine.restore` goes on.
+
+        >>> import asyncio, os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     asyncio.run(AsyncEngine().save(os.path.join(folder, "engine.state")))
+        ...     os.listdir(folder)
+        ['engine.state']
+        """
+        await self._call(lambda: self._engine.save(path, extra=extra))
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def follow(self, *, most_waiting: int = MOST_WAITING) -> AsyncIterator[Changes]:
+        """What every call changes from now on, as it comes: `async for changes in engine.follow()`.
+
+        Calls do not wait for those who follow.  Where more than `most_waiting` rows wait for this one it is dropped, with
+        `FollowerTooSlow`.  It ends when the engine is closed; `aclose()` ends it before.
+
+        >>> import asyncio, rpq
+        >>> async def main():
+        ...     engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        ...     changes = engine.follow()
+        ...     await engine.insert("x", "y", "a", 1)
+        ...     await engine.close()
+        ...     return [row async for change in changes for row in change.rows()]
+        >>> asyncio.run(main())
+        [Change(query='a+', source='x', target='y', timestamp=1, op='+')]
+        """
+        waiting: Waiting[Changes] = Waiting(limit=most_waiting)
+        self._followers.add(waiting)
+        if self._is_closed:
+            waiting.end(StopAsyncIteration())
+        return _Following(waiting, self._followers)
+
+
+class _Following:
+    """One who follows; from its making on, not from the first `async for` on."""
+
+    def __init__(self, waiting: Waiting[Changes], followers: set[Waiting[Changes]]) -> None:
+        self._waiting = waiting
+        self._followers = followers
+        self._ready: list[tuple[Changes, int]] = []
+
+    def __aiter__(self) -> _Following:
+        return self
+
+    async def __anext__(self) -> Changes:
+        if not self._ready:
+            try:
+                self._ready = (await self._waiting.get())[::-1]
+            except (StopAsyncIteration, RpqError):
+                self._followers.discard(self._waiting)
+                raise
+        changes, rows = self._ready.pop()
+        self._waiting.taken(rows)
+        return changes
+
+    async def aclose(self) -> None:
+        """Follow no more."""
+        self._followers.discard(self._waiting)
+        self._waiting.end(StopAsyncIteration())
+        self._ready = []

@@ -1,0 +1,142 @@
+"""What stands before all requests: where they may come from, who may ask, and what every response says."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rpq.serve.json_values import json_text
+from rpq.serve.problems import Problem
+
+OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
+"""What may be read without a token: it says nothing of the stream."""
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """Who is let in: hosts by their names, beside addresses and localhost; origins beside the server's own; a token."""
+
+    hosts: Collection[str] = ()
+    origins: Collection[str] = ()
+    token: str | None = None
+
+    def refusal(self, path: str, headers: Headers) -> Problem | None:
+        """Why a request is refused; None where it is not."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._is_host(hosts[0]):
+            return Problem(
+                421,
+                "HostRefused",
+                f"this server is not called {hosts[0] if hosts else 'nothing'!r}: ask it by its address, or start it with "
+                "--allow-host NAME",
+            )
+        origin = headers.get("origin")
+        if origin is not None and not self._is_origin(origin, hosts[0]):
+            return Problem(
+                403,
+                "OriginRefused",
+                f"pages of {origin} may not ask this server; start it with --allow-origin {origin} if they are to",
+            )
+        if self.token is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
+            scheme, _, given = headers.get("authorization", "").partition(" ")
+            is_right = hmac.compare_digest(given.strip().encode(), self.token.encode())
+            if scheme.lower() != "bearer" or not is_right:
+                return Problem(
+                    401,
+                    "TokenMissing",
+                    "this server asks for its token: Authorization: Bearer TOKEN",
+                    headers={"WWW-Authenticate": 'Bearer realm="rpq"'},
+                )
+        return None
+
+    def _is_host(self, host: str) -> bool:
+        """Whether it is an address, which no other site can claim to be, or a name that is known."""
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        if name is None or "@" in host or "/" in host:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name == "localhost" or name in {one.lower() for one in self.hosts}
+        return True
+
+    def _is_origin(self, origin: str, host: str) -> bool:
+        if origin in self.origins:
+            return True
+        parts = urlsplit(origin)
+        return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+class Guarded:
+    """An application behind an admission, whose responses have the headers that keep browsers careful."""
+
+    def __init__(self, app: ASGIApp, admission: Admission) -> None:
+        self._app = app
+        self._admission = admission
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        is_foreign = origin is not None and origin in self._admission.origins
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                found = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    found.setdefault(name, value)
+                if is_foreign and origin is not None:
+                    found["Access-Control-Allow-Origin"] = origin
+                    found["Cross-Origin-Resource-Policy"] = "cross-origin"
+                    found.add_vary_header("Origin")
+                if not scope["path"].startswith("/page/"):
+                    found.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        if is_foreign and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            allowed = {
+                "Access-Control-Allow-Methods": "GET, POST, DELETE",
+                "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+                "Access-Control-Max-Age": "600",
+            }
+            await respond(send_guarded, 204, b"", allowed)
+            return
+        problem = self._admission.refusal(scope["path"], headers)
+        if problem is not None:
+            more = {"Content-Type": "application/json", **(problem.headers or {})}
+            await respond(send_guarded, problem.status, json_text(problem.content()), more)
+            return
+        await self._app(scope, receive, send_guarded)
+
+
+async def respond(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
+    """Send a whole response."""
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    if status != 204:
+        raw.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

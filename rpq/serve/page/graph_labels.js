@@ -1,0 +1,105 @@
+// Names beside vertices and labels on the edges of a witness: those that matter most, where there is room.
+
+import { shortened, valueText } from "./words.js";
+
+const MOST = 70;
+const HEIGHT = 15;
+const LONGEST = 28;
+const PLACES = [0.5, 0.35, 0.65, 0.22, 0.78];  // along an edge: in its middle, or where no other label is
+
+/** Chooses labels that do not overlap; one that was shown keeps its place rather than flicker. */
+export class GraphLabels {
+  font = "12px sans-serif";
+  #shown = new Set();
+  #widths = new Map();
+
+  draw(context, camera, model, { hovered, lit, chosen, colours }) {
+    context.font = this.font;
+    context.textBaseline = "middle";
+    context.lineJoin = "round";
+    const taken = [];
+    const free = (box) => taken.every((b) => box.left > b.right || box.right < b.left || box.top > b.bottom || box.bottom < b.top);
+    const shown = new Set();
+    if (model.witness) this.#edges(context, camera, model.witness, { taken, free, colours });
+    for (const vertex of this.#ordered(model, hovered, chosen)) {
+      const at = camera.toScreen(vertex);
+      if (at.x < 0 || at.y < 0 || at.x > camera.width || at.y > camera.height) continue;
+      const text = shortened(valueText(vertex.name), LONGEST);
+      const width = this.#width(context, text);
+      const gap = vertex.radius * Math.sqrt(Math.min(2, camera.scale)) + 5;
+      const must = vertex === hovered?.node || hovered?.shape?.vertices.includes(vertex) || vertex.witnesses > 0;
+      // To the right, or to the left where that is taken or the canvas ends; what must be read stands below, if need be.
+      const boxes = [
+        [at.x + gap, at.y],
+        [at.x - gap - width, at.y],
+        ...(must ? [[at.x - width / 2, at.y + gap + 8], [at.x - width / 2, at.y - gap - 8]] : []),
+      ].map(([left, y]) => ({ left: left - 2, right: left + width + 2, top: y - HEIGHT / 2, bottom: y + HEIGHT / 2 }));
+      const inside = boxes.filter((box) => box.left > 0 && box.right < camera.width);
+      const box = inside.find(free) ?? (must ? inside[0] ?? boxes[0] : null);
+      if (!box) continue;
+      taken.push(box);
+      shown.add(vertex.name);
+      context.globalAlpha = lit && !must ? 0.7 : 1;
+      this.#text(context, text, box.left + 2, (box.top + box.bottom) / 2, must ? colours.text : colours.muted, colours.surface);
+      if (shown.size >= MOST) break;
+    }
+    context.globalAlpha = 1;
+    this.#shown = shown;
+  }
+
+  #ordered(model, hovered, chosen) {
+    const ranked = [];
+    for (const vertex of model.vertices.values()) {
+      let rank = vertex.links + (this.#shown.has(vertex.name) ? 2.5 : 0);
+      if (vertex === hovered?.node || hovered?.shape?.vertices.includes(vertex)) rank = 1e9;
+      else if (vertex.witnesses > 0) rank = 1e8;
+      else if (chosen !== null && [...vertex.shapes].some((shape) => shape.key === chosen)) rank = 1e7;
+      ranked.push([rank, vertex]);
+    }
+    return ranked.sort((a, b) => b[0] - a[0]).map(([, vertex]) => vertex);
+  }
+
+  #edges(context, camera, { links }, { taken, free, colours }) {
+    context.textAlign = "center";
+    for (const link of links) {
+      const from = camera.toScreen(link.source);
+      const to = camera.toScreen(link.target);
+      const loop = link.source === link.target;
+      const text = shortened(link.labels.join(", "), LONGEST);
+      const width = this.#width(context, text);
+      const boxes = (loop ? [0.5] : PLACES).map((along) => {
+        const bend = 0.24 * along * (1 - along);
+        const x = loop ? from.x : from.x + (to.x - from.x) * along - (to.y - from.y) * bend;
+        const y = loop ? from.y - 34 : from.y + (to.y - from.y) * along + (to.x - from.x) * bend;
+        return { left: x - width / 2 - 3, right: x + width / 2 + 3, top: y - HEIGHT / 2, bottom: y + HEIGHT / 2 };
+      });
+      const { left, right, top, bottom } = boxes[0];
+      for (let rows = 1; rows < 5; rows++) {
+        // Where an edge is too short for its labels they stand above each other.
+        boxes.push(...[rows, -rows].map((row) => ({ left, right, top: top + row * (HEIGHT + 1), bottom: bottom + row * (HEIGHT + 1) })));
+      }
+      const box = boxes.find(free) ?? boxes[0];
+      taken.push(box);
+      this.#text(context, text, (box.left + box.right) / 2, (box.top + box.bottom) / 2, colours.witness, colours.surface);
+    }
+    context.textAlign = "left";
+  }
+
+  #text(context, text, x, y, colour, behind) {
+    context.lineWidth = 4;
+    context.strokeStyle = behind;
+    context.strokeText(text, x, y);
+    context.fillStyle = colour;
+    context.fillText(text, x, y);
+  }
+
+  #width(context, text) {
+    let width = this.#widths.get(text);
+    if (width === undefined) {
+      if (this.#widths.size > 5000) this.#widths.clear();
+      width = context.measureText(text).width;
+      this.#widths.set(text, width);
+    }
+    return width;
+  }
+}

@@ -1,0 +1,412 @@
+// The graph on a canvas: draws a model, and takes pointers and keys.
+
+import { Camera } from "./camera.js";
+import { FRESH } from "./graph_model.js";
+import { GraphLabels } from "./graph_labels.js";
+
+const FACTOR = 1.3;
+const BEHIND = 500;
+const STEP = 1000 / 60;
+const MOST_STEPS = 4;
+
+/**
+ * Draws what `model` holds whenever something moves, and only then.
+ *
+ * `onChoose(key | null)` is called when an answer is chosen or let go, `onAgain()` for Enter on the chosen one.
+ */
+export class GraphView {
+  camera = new Camera();
+  chosen = null;
+  #hovered = null;
+  #labels = new GraphLabels();
+  #colours = {};
+  #waiting = false;
+  #drawnAt = 0;
+  #pointers = new Map();
+  #dragged = null;
+  #moved = 0;
+
+  constructor(canvas, model, { onChoose, onAgain }) {
+    this.canvas = canvas;
+    this.model = model;
+    this.onChoose = onChoose;
+    this.onAgain = onAgain;
+    this.context = canvas.getContext("2d");
+    this.recolour();
+    new ResizeObserver(() => this.#resize()).observe(canvas.parentElement);
+    this.#resize();
+    this.#listen();
+  }
+
+  /** Take the colours of the style sheet anew: the theme has changed. */
+  recolour() {
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["surface", "text", "muted", "node", "node-edge", "link", "accent", "witness", "removed"])
+      this.#colours[name] = style.getPropertyValue(`--${name}`).trim();
+    this.#labels.font = `12px ${style.getPropertyValue("--sans")}`;
+    this.redraw();
+  }
+
+  /** Draw with the next frame, and go on as long as something moves. */
+  redraw() {
+    if (this.#waiting) return;
+    this.#waiting = true;
+    // Behind a dialog nobody looks at it: now and then is enough.
+    const draw = () => requestAnimationFrame(() => this.#frame());
+    if (document.querySelector("dialog[open]")) setTimeout(draw, BEHIND);
+    else draw();
+  }
+
+  fit() {
+    this.camera.fit();
+    this.redraw();
+  }
+
+  zoom(factor) {
+    this.camera.zoom(factor);
+    this.redraw();
+  }
+
+  #resize() {
+    const { clientWidth: width, clientHeight: height } = this.canvas.parentElement;
+    const ratio = Math.min(2, devicePixelRatio || 1);
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.camera.width = width;
+    this.camera.height = height;
+    this.model.layout.aspect = Math.min(2, Math.max(0.6, width / Math.max(1, height)));
+    this.ratio = ratio;
+    this.redraw();
+  }
+
+  #frame() {
+    this.#waiting = false;
+    const now = performance.now();
+    const changing = this.model.settle(now);
+    const { layout } = this.model;
+    if (this.model.calm) {
+      // No motion is wanted: go to where it comes to rest, or as far as a moment takes.
+      while (layout.moving && performance.now() - now < 30) layout.step();
+      this.camera.follow(layout.nodes, 1);
+    } else {
+      // As far in a second whatever the machine draws in it.
+      const steps = Math.min(MOST_STEPS, Math.max(1, Math.round((now - this.#drawnAt) / STEP)));
+      for (let step = 0; step < steps; step += 1) layout.step();
+    }
+    this.#drawnAt = now;
+    const following = this.camera.follow(layout.nodes, 0.12);
+    this.#draw(now);
+    if (layout.moving || changing || (following && !this.model.calm)) {
+      if (this.model.calm) setTimeout(() => this.redraw(), 1000);
+      else this.redraw();
+    }
+  }
+
+  #draw(now) {
+    const { context, camera } = this;
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.clearRect(0, 0, camera.width, camera.height);
+    context.lineCap = "round";
+    const witness = this.model.witness;
+    const lit = this.chosen !== null;
+    this.#drawShapes(now, lit);
+    this.#drawVertices(now, lit);
+    if (witness) this.#drawWitness(witness);
+    this.#labels.draw(context, camera, this.model, { hovered: this.#hovered, lit, chosen: this.chosen, colours: this.#colours });
+  }
+
+  #drawShapes(now, lit) {
+    const { context, model } = this;
+    const resting = [];
+    for (const shape of model.shapes.values()) {
+      const presence = model.presence(shape, now);
+      const fresh = !model.calm && shape.left === null && now - shape.born < FRESH;
+      const special = shape.key === this.chosen || shape === this.#hovered?.shape;
+      if (presence === 1 && !fresh && !special) resting.push(shape);
+      else this.#drawLinks([shape], { alpha: presence * (lit && !special ? 0.55 : 1), ...this.#look(shape, now, special, fresh) });
+    }
+    this.#drawLinks(resting, { alpha: lit ? 0.55 : 1, colour: this.#colours.link, width: 1.2 });
+    context.globalAlpha = 1;
+  }
+
+  #look(shape, now, special, fresh) {
+    if (special) return { colour: this.#colours[shape.key === this.chosen ? "witness" : "accent"], width: 2 };
+    if (shape.left !== null) return { colour: this.#colours.removed, width: 1.2 };
+    return fresh ? { colour: this.#colours.accent, width: 1.2 + 0.9 * (1 - (now - shape.born) / FRESH) } : { colour: this.#colours.link, width: 1.2 };
+  }
+
+  #drawLinks(shapes, { alpha, colour, width }) {
+    if (!shapes.length) return;
+    const { context, camera } = this;
+    context.globalAlpha = alpha;
+    context.strokeStyle = colour;
+    context.fillStyle = colour;
+    context.lineWidth = width;
+    const dashed = shapes.length === 1 && shapes[0].key === this.chosen && this.model.witness !== null;
+    context.setLineDash(dashed ? [5, 5] : []);
+    context.beginPath();
+    const heads = [];
+    for (const { links } of shapes) {
+      for (const link of links) {
+        if (link.source === link.target) {
+          const at = camera.toScreen(link.source);
+          const size = (link.source.radius + 5) * Math.min(1, camera.scale);
+          context.moveTo(at.x + size, at.y - size);
+          context.arc(at.x, at.y - size, size, 0, 2 * Math.PI);
+          continue;
+        }
+        const from = camera.toScreen(link.source);
+        const to = camera.toScreen(link.target);
+        context.moveTo(from.x, from.y);
+        context.lineTo(to.x, to.y);
+        if (link.kind === "answer" && camera.scale > 0.35) heads.push([from, to, link.target.radius]);
+      }
+    }
+    context.stroke();
+    context.setLineDash([]);
+    context.beginPath();
+    for (const [from, to, radius] of heads) this.#head(from, to, radius * this.#size() + 1, 4 + width);
+    context.fill();
+  }
+
+  /** Vertices grow less than the distances between them. */
+  #size() {
+    return Math.min(1.5, Math.max(0.45, Math.sqrt(this.camera.scale)));
+  }
+
+  #head(from, to, gap, size) {
+    const { context } = this;
+    const length = Math.hypot(to.x - from.x, to.y - from.y);
+    if (length < gap + size) return;
+    const x = (to.x - from.x) / length;
+    const y = (to.y - from.y) / length;
+    const tip = { x: to.x - x * gap, y: to.y - y * gap };
+    context.moveTo(tip.x, tip.y);
+    context.lineTo(tip.x - x * size - (y * size) / 2, tip.y - y * size + (x * size) / 2);
+    context.lineTo(tip.x - x * size + (y * size) / 2, tip.y - y * size - (x * size) / 2);
+    context.closePath();
+  }
+
+  #drawVertices(now, lit) {
+    const { context, camera, model } = this;
+    const size = this.#size();
+    for (const node of model.layout.nodes) {
+      const at = camera.toScreen(node);
+      if (at.x < -20 || at.y < -20 || at.x > camera.width + 20 || at.y > camera.height + 20) continue;
+      const shapes = node.knot ? [node.knot] : [...node.shapes];
+      const chosen = shapes.some((shape) => shape.key === this.chosen);
+      const marked = node.witnesses > 0 || chosen;
+      const leaving = shapes.length > 0 && shapes.every((shape) => shape.left !== null);
+      let alpha = leaving ? Math.max(...shapes.map((shape) => model.presence(shape, now))) : model.presence(node, now);
+      if (lit && !marked) alpha *= 0.6;
+      const fresh = !model.calm && now - node.born < FRESH;
+      const radius = node.radius * size * (model.calm ? 1 : 0.6 + 0.4 * alpha);
+      context.globalAlpha = alpha;
+      context.beginPath();
+      context.arc(at.x, at.y, marked ? radius + 1 : radius, 0, 2 * Math.PI);
+      context.fillStyle = marked ? this.#colours.witness : leaving ? this.#colours.removed : fresh ? this.#colours.accent : node.knot ? this.#colours.link : this.#colours.node;
+      context.fill();
+      if (!node.knot) {
+        context.lineWidth = 1.5;
+        context.strokeStyle = this.#colours.surface;
+        context.stroke();
+      }
+      if (node === this.#hovered?.node) {
+        context.beginPath();
+        context.arc(at.x, at.y, radius + 4, 0, 2 * Math.PI);
+        context.strokeStyle = this.#colours.accent;
+        context.stroke();
+      }
+    }
+    context.globalAlpha = 1;
+  }
+
+  #drawWitness({ links }) {
+    const { context, camera } = this;
+    context.strokeStyle = this.#colours.witness;
+    context.fillStyle = this.#colours.witness;
+    context.lineWidth = 2.5;
+    const size = this.#size();
+    for (const link of links) {
+      const from = camera.toScreen(link.source);
+      const to = camera.toScreen(link.target);
+      context.beginPath();
+      if (link.source === link.target) {
+        const reach = link.source.radius * size + 10;
+        context.arc(from.x, from.y - reach, reach, 0.6 * Math.PI, 2.4 * Math.PI);
+        context.stroke();
+        continue;
+      }
+      const back = links.some((other) => other.source === link.target && other.target === link.source);
+      // The chosen answer's own link is straight: a witness between the same two bends away from it, and two ways from each other.
+      const bend = back ? 0.22 : 0.12;
+      const middle = { x: (from.x + to.x) / 2 - (to.y - from.y) * bend, y: (from.y + to.y) / 2 + (to.x - from.x) * bend };
+      context.moveTo(from.x, from.y);
+      context.quadraticCurveTo(middle.x, middle.y, to.x, to.y);
+      context.stroke();
+      context.beginPath();
+      this.#head(middle, to, link.target.radius * size + 2, 9);
+      context.fill();
+    }
+  }
+
+  #listen() {
+    const { canvas } = this;
+    canvas.addEventListener("pointerdown", (event) => this.#down(event));
+    canvas.addEventListener("pointermove", (event) => this.#move(event));
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => this.#up(event));
+    canvas.addEventListener("pointerleave", () => this.#hover(null));
+    canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    canvas.addEventListener("keydown", (event) => this.#key(event));
+    canvas.addEventListener("dblclick", () => this.fit());
+  }
+
+  #place(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  }
+
+  #down(event) {
+    if (event.button !== 0) return;
+    const at = this.#place(event);
+    this.#pointers.set(event.pointerId, at);
+    this.canvas.setPointerCapture(event.pointerId);
+    this.#moved = this.#pointers.size > 1 ? Infinity : 0;
+    if (this.#pointers.size === 1 && event.pointerType !== "touch") {
+      this.#dragged = this.#nodeAt(at);
+      if (this.#dragged) this.#dragged.held = true;
+    }
+  }
+
+  #move(event) {
+    const at = this.#place(event);
+    const before = this.#pointers.get(event.pointerId);
+    if (!before) {
+      this.#hover(this.#find(at));
+      return;
+    }
+    const dx = at.x - before.x;
+    const dy = at.y - before.y;
+    this.#moved += Math.abs(dx) + Math.abs(dy);
+    if (this.#pointers.size === 2) {
+      const other = [...this.#pointers].find(([id]) => id !== event.pointerId)[1];
+      const factor = Math.hypot(at.x - other.x, at.y - other.y) / Math.max(1, Math.hypot(before.x - other.x, before.y - other.y));
+      this.camera.zoom(factor, (at.x + other.x) / 2, (at.y + other.y) / 2);
+      this.camera.pan(dx / 2, dy / 2);
+    } else if (this.#dragged) {
+      Object.assign(this.#dragged, this.camera.toPlane(at.x, at.y));
+      this.model.layout.warm(0.25);
+    } else this.camera.pan(dx, dy);
+    this.#pointers.set(event.pointerId, at);
+    this.redraw();
+  }
+
+  #up(event) {
+    if (!this.#pointers.delete(event.pointerId)) return;
+    if (this.#dragged) this.#dragged.held = false;
+    this.#dragged = null;
+    if (event.type === "pointerup" && this.#moved < 5) this.#click(this.#place(event));
+    this.redraw();
+  }
+
+  #click(at) {
+    const found = this.#find(at);
+    if (!found) this.onChoose(null);
+    else if (found.shape) this.onChoose(found.shape.key);
+    else {
+      // A vertex: the newest answer that it is in, then the one before.
+      const shapes = [...found.node.shapes].filter((shape) => shape.left === null).reverse();
+      const at = shapes.findIndex((shape) => shape.key === this.chosen);
+      if (shapes.length) this.onChoose(shapes[(at + 1) % shapes.length].key);
+    }
+  }
+
+  #wheel(event) {
+    const scrolls = document.documentElement.scrollHeight > innerHeight + 1;
+    if (scrolls && !event.ctrlKey && document.activeElement !== this.canvas) return;
+    event.preventDefault();
+    const { x, y } = this.#place(event);
+    this.camera.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), x, y);
+    this.redraw();
+  }
+
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    if (ways[event.key]) {
+      const key = this.#towards(ways[event.key]);
+      if (key) this.onChoose(key);
+    } else if (event.key === "+" || event.key === "=") this.zoom(FACTOR);
+    else if (event.key === "-") this.zoom(1 / FACTOR);
+    else if (event.key === "0") this.fit();
+    else if (event.key === "Escape") this.onChoose(null);
+    else if (event.key === "Enter" && this.chosen) this.onAgain();
+    else return;
+    event.preventDefault();
+  }
+
+  /** The answer that lies next in a direction, or the one nearest to the middle where none is chosen. */
+  #towards([x, y]) {
+    const chosen = this.chosen === null ? null : this.model.shapes.get(this.chosen);
+    const from = chosen ? this.#middle(chosen) : { x: this.camera.width / 2, y: this.camera.height / 2 };
+    let best = null;
+    let least = Infinity;
+    for (const shape of this.model.shapes.values()) {
+      if (shape === chosen || shape.left !== null) continue;
+      const at = this.#middle(shape);
+      const along = (at.x - from.x) * x + (at.y - from.y) * y;
+      const across = Math.abs((at.x - from.x) * y) + Math.abs((at.y - from.y) * x);
+      if (chosen && along <= 0.5) continue;
+      const cost = chosen ? along + 2 * across : Math.hypot(at.x - from.x, at.y - from.y);
+      if (cost < least) [best, least] = [shape.key, cost];
+    }
+    return best;
+  }
+
+  #middle(shape) {
+    if (shape.knot) return this.camera.toScreen(shape.knot);
+    const places = shape.vertices.map((vertex) => this.camera.toScreen(vertex));
+    if (!places.length) return { x: 0, y: 0 };
+    return { x: places.reduce((sum, at) => sum + at.x, 0) / places.length, y: places.reduce((sum, at) => sum + at.y, 0) / places.length };
+  }
+
+  #nodeAt(at) {
+    let best = null;
+    let least = 14;
+    for (const node of this.model.layout.nodes) {
+      const place = this.camera.toScreen(node);
+      const distance = Math.hypot(place.x - at.x, place.y - at.y) - node.radius * this.#size() * 0.5;
+      if (distance < least) [best, least] = [node, distance];
+    }
+    return best;
+  }
+
+  /** The vertex or the answer under a place of the screen. */
+  #find(at) {
+    const node = this.#nodeAt(at);
+    if (node) return node.knot ? { shape: node.knot } : { node };
+    let best = null;
+    let least = 7;
+    for (const shape of this.model.shapes.values()) {
+      for (const link of shape.links) {
+        const distance = distanceToLine(at, this.camera.toScreen(link.source), this.camera.toScreen(link.target));
+        if (distance < least) [best, least] = [shape, distance];
+      }
+    }
+    return best && { shape: best };
+  }
+
+  #hover(found) {
+    if (found?.node === this.#hovered?.node && found?.shape === this.#hovered?.shape) return;
+    this.#hovered = found;
+    this.canvas.classList.toggle("over", Boolean(found));
+    this.redraw();
+  }
+}
+
+function distanceToLine(at, from, to) {
+  const dx = to.x - from.x;
+  const dy = to.y - from.y;
+  const along = Math.max(0, Math.min(1, ((at.x - from.x) * dx + (at.y - from.y) * dy) / (dx * dx + dy * dy || 1)));
+  return Math.hypot(at.x - from.x - along * dx, at.y - from.y - along * dy);
+}

@@ -1,0 +1,361 @@
+// The page: which query is followed, what it shows of it, and the state of the connection.
+
+import { Follower, hasToken, ofQuery, request, useToken } from "./connection.js";
+import { ChangesTable } from "./changes_table.js";
+import { Curves } from "./curves.js";
+import { emptyStage } from "./empty_stage.js";
+import { GraphModel } from "./graph_model.js";
+import { GraphView } from "./graph_view.js";
+import { DrawnAnswers, KEPT, LiveAnswers } from "./live_answers.js";
+import { Playback } from "./playback.js";
+import { QueryList } from "./query_list.js";
+import { QueryWriter } from "./query_writer.js";
+import { startTheme } from "./theme.js";
+import { WitnessPanel } from "./witness_panel.js";
+import { byId, count, streamTime, valueText } from "./words.js";
+
+const CHOOSE_EVERY = 250; // Milliseconds between two choices of what is drawn.
+const WITNESS_EVERY = 2000;
+
+const model = new GraphModel();
+const drawn = new DrawnAnswers();
+let answers = new LiveAnswers();
+let follower = null;
+let reading = null; // Changes that came while answers are read anew, or null.
+let turn = 0; // Of the query that is followed: what comes for an earlier one is let go of.
+let chosen = null; // {key, values, told, error, left, asked}
+let statistics = null;
+let before = null; // The statistics a second ago.
+let differs = 0; // How often in a row the server counted other answers than the page.
+let playbackThere = true;
+let listening = false; // Whether the stream of changes is open.
+
+const unit = () => statistics?.time_unit ?? null;
+const isTime = () => unit() !== null || typeof statistics?.time === "string";
+
+const view = new GraphView(byId("graph"), model, { onChoose: choose, onAgain: () => readWitness() });
+const table = new ChangesTable({ onChoose: (values) => chooseValues(values), unit });
+const panel = new WitnessPanel({ onFind: find, unit });
+const curves = new Curves(byId("curves"));
+const list = new QueryList({ onChoose: follow, onError: tell });
+const writer = new QueryWriter({ onRegistered: registered, isTime });
+const playback = new Playback({ onError: tell, isTime });
+
+// --- the query that is followed -----------------------------------------------------------------------------
+
+function follow(query) {
+  turn += 1;
+  follower?.stop();
+  follower = null;
+  reading = null;
+  answers = new LiveAnswers();
+  drawn.clear();
+  model.clear();
+  choose(null);
+  curves.clear("answers");
+  table.clear(query?.columns ?? []);
+  byId("graph-title").textContent = query?.name ?? "Answers";
+  if (query) {
+    const mine = turn;
+    follower = new Follower(query.name, {
+      onState: (state, detail) => mine === turn && connectionState(state, detail),
+      onOpen: (resumed) => mine === turn && !resumed && readAnswers(),
+      onEvent: (event) => mine === turn && take(event),
+    });
+  }
+  showCount();
+}
+
+/** Read the answers; what changes meanwhile waits, and is applied where it is not in them already. */
+async function readAnswers() {
+  const mine = turn;
+  const waiting = [];
+  reading = waiting;
+  try {
+    const told = await request("GET", ofQuery(list.chosen, `/answers?limit=${KEPT}`));
+    if (mine !== turn || reading !== waiting) return;
+    reading = null;
+    answers.load(told);
+    for (const change of waiting) apply(change);
+  } catch (error) {
+    if (mine !== turn || reading !== waiting) return;
+    reading = null;
+    if (error.status === 404) await list.refresh().catch(tell);
+    else if (error.status) tell(error);
+    // Where nothing answered, the stream ends too, and its return reads the answers.
+    else follower?.forget();
+  }
+  later();
+}
+
+function take({ type, data }) {
+  if (type === "gap") {
+    // What is between was not kept for us: the answers tell what came of it.
+    say("Some changes were missed; the answers are read anew.");
+    readAnswers();
+  } else if (type === "end") {
+    follower.forget();
+    say(`The server ended the stream of changes: ${data.reason}`);
+  } else if (type === "start") {
+    showTime(data.time);
+  } else if (type === "changes") {
+    if (reading) reading.push(data);
+    else apply(data);
+    later();
+  }
+}
+
+function apply({ position, time, changes }) {
+  if (time !== undefined && time !== null) showTime(time);
+  const mine = changes.filter(({ query }) => query === list.chosen);
+  table.add(mine);
+  if (position <= answers.position) return;
+  for (const change of mine) answers.apply(change);
+}
+
+// --- what is drawn of it ------------------------------------------------------------------------------------
+
+let timer = 0;
+
+function later() {
+  timer ||= setTimeout(() => {
+    timer = 0;
+    redraw();
+  }, CHOOSE_EVERY);
+}
+
+function redraw() {
+  const now = performance.now();
+  const { came, went } = drawn.choose(answers, chosen?.key ?? null);
+  for (const key of went) model.remove(key, now);
+  for (const answer of came) model.add(answer, now);
+  if (chosen && !chosen.left && !answers.has(chosen.key) && answers.size >= Math.min(answers.total, KEPT)) {
+    chosen.left = true;
+    showChosen();
+  }
+  showCount();
+  view.redraw();
+  // Where the newest take the places of older ones, a few at a time, there is more to do.
+  if (came.length && drawn.size >= drawn.limit) later();
+}
+
+function showCount() {
+  const query = list.current;
+  const shown = drawn.size;
+  const among = drawn.searching ? drawn.among : answers.total;
+  const what = drawn.searching ? "found" : "answers";
+  byId("graph-count").textContent = !query ? "" : shown < among ? `${count(shown)} of ${count(among)} ${what} drawn` : `${count(among)} ${drawn.searching ? "found" : among === 1 ? "answer" : "answers"}`;
+  if (query) list.setAnswers(query.name, answers.total);
+  byId("canvas-box").dataset.answers = String(answers.total);
+  byId("canvas-box").dataset.vertices = String(model.vertices.size);
+  emptyStage({ query, empty: model.shapes.size === 0 && !(drawn.searching && answers.total), hasToken: hasToken(), statistics, loading: reading !== null });
+}
+
+function find(text) {
+  byId("find").value = text;
+  drawn.search(text);
+  redraw();
+}
+
+// --- the chosen answer --------------------------------------------------------------------------------------
+
+function choose(key) {
+  if (key === null && chosen === null) return;
+  chosen = key === null ? null : { key, values: JSON.parse(key), told: null, error: null, left: !answers.has(key) };
+  view.chosen = key;
+  byId("let-go").hidden = key === null;
+  table.mark(key);
+  model.light(null, performance.now());
+  if (chosen) {
+    showChosen();
+    readWitness();
+    say(`Chosen: ${chosen.values.map(valueText).join(", ")}`);
+  } else panel.clear();
+  later();
+  view.redraw();
+}
+
+function chooseValues(values) {
+  choose(JSON.stringify(values));
+}
+
+function showChosen() {
+  panel.show({ columns: list.current?.columns ?? [], ...chosen });
+}
+
+async function readWitness() {
+  const asked = chosen;
+  const query = list.chosen;
+  if (!asked || asked.left) return;
+  asked.at = performance.now();
+  const values = asked.values.map((value) => `value=${encodeURIComponent(value === null ? "" : value)}`).join("&");
+  try {
+    const told = await request("GET", ofQuery(query, `/witness?${values}`));
+    if (asked !== chosen) return;
+    const same = JSON.stringify(told) === JSON.stringify(asked.told);
+    asked.told = told;
+    asked.error = null;
+    if (!same) {
+      model.light(told.edges, performance.now());
+      say(`Witness of ${told.edges?.length ?? 0} edges`);
+    }
+  } catch (error) {
+    if (asked !== chosen) return;
+    if (error.status === 404) asked.left = true;
+    else asked.error = error.message;
+    model.light(null, performance.now());
+  }
+  showChosen();
+  view.redraw();
+}
+
+// --- once a second ------------------------------------------------------------------------------------------
+
+async function tick() {
+  const begun = performance.now();
+  try {
+    if (document.visibilityState === "visible" || statistics === null) {
+      const [told] = await Promise.all([request("GET", "statistics"), playbackThere ? playback.refresh().then((there) => (playbackThere = there)) : null]);
+      await takeStatistics(told, begun);
+    }
+  } catch (error) {
+    if (error.status === 401 || error.status === 403) return refused(error);
+    if (!listening) connectionState("waiting", 1);
+  }
+  if (chosen && begun - (chosen.at ?? 0) > WITNESS_EVERY) readWitness();
+  setTimeout(tick, Math.max(250, 1000 - (performance.now() - begun)));
+}
+
+async function takeStatistics(told, at) {
+  const first = statistics === null;
+  before = statistics && { ...statistics, at: statistics.at };
+  statistics = { ...told, at };
+  showTime(told.time);
+  hideNotice("refused");
+  if (told.failure) notice(`The server takes nothing more: ${told.failure}`, "failure");
+  else hideNotice("failure");
+  const names = told.queries.map(({ name }) => name).join("\n");
+  if (first || names !== list.queries.map(({ name }) => name).join("\n")) await list.refresh();
+  for (const { name, answers: holding } of told.queries) if (name !== list.chosen) list.setAnswers(name, holding);
+  const mine = told.queries.find(({ name }) => name === list.chosen);
+  const seconds = before ? (at - before.at) / 1000 : 0;
+  curves.add({
+    tuples: before && seconds > 0 ? Math.max(0, (told.tuples - before.tuples) / seconds) : null,
+    answers: mine ? answers.total : null,
+    latency: told.latency_ms?.p99 ?? null,
+    memory: told.memory_bytes ?? null,
+  });
+  // In windows that let answers expire in silence, the server's number is less than ours: read them anew.
+  differs = mine && reading === null && typeof mine.answers === "number" && mine.answers !== answers.total ? differs + 1 : 0;
+  if (differs >= 2 && listening) {
+    differs = 0;
+    readAnswers();
+  }
+  if (!list.chosen) connectionState("live");
+  showCount();
+}
+
+function showTime(time) {
+  byId("stream-time").textContent = streamTime(time, unit());
+}
+
+// --- what is told ------------------------------------------------------------------------------------------
+
+function connectionState(state, detail) {
+  listening = state === "live";
+  const pill = byId("connection");
+  const text = { connecting: "connecting", live: "live", waiting: `reconnecting`, refused: "refused" }[state];
+  if (pill.dataset.state !== state || pill.textContent !== text) {
+    pill.dataset.state = state;
+    pill.textContent = text;
+  }
+  if (state === "refused") {
+    if (detail.status === 404) list.refresh().catch(tell);
+    else refused(detail);
+  }
+}
+
+function refused(error) {
+  connectionPill("refused");
+  notice(hasToken() ? "The server does not know this token." : "This server asks for a token: it is in the address that rpq serve printed.", "refused");
+  if (error.status === 401) {
+    byId("token-form").hidden = false;
+    byId("token").focus();
+  } else notice(error.message, "refused");
+}
+
+function connectionPill(state) {
+  byId("connection").dataset.state = state;
+  byId("connection").textContent = state;
+}
+
+function tell(error) {
+  notice(error.status ? error.message.split("\n")[0] : "The server does not answer; the page tries again by itself.", "error");
+  setTimeout(() => hideNotice("error"), 8000);
+}
+
+function notice(text, kind) {
+  byId("notice").dataset.kind = kind;
+  byId("notice").hidden = false;
+  byId("notice-text").textContent = text;
+}
+
+function hideNotice(kind) {
+  if (byId("notice").dataset.kind === kind) byId("notice").hidden = true;
+}
+
+function say(text) {
+  byId("said").textContent = text;
+}
+
+async function registered(query) {
+  try {
+    await list.refresh();
+    list.choose(query.name);
+    say(`Registered ${query.name}`);
+    byId("graph").focus();
+  } catch (error) {
+    tell(error);
+  }
+}
+
+// --- begin -------------------------------------------------------------------------------------------------
+
+startTheme(() => view.recolour());
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+const stillness = () => {
+  model.calm = still.matches;
+  view.redraw();
+};
+still.addEventListener("change", stillness);
+stillness();
+
+for (const id of ["new-query", "empty-new"]) byId(id).addEventListener("click", () => writer.open());
+byId("let-go").addEventListener("click", () => {
+  choose(null);
+  byId("graph").focus();
+});
+byId("find").addEventListener("input", () => find(byId("find").value));
+byId("limit").addEventListener("change", () => {
+  drawn.limit = Number(byId("limit").value);
+  redraw();
+});
+byId("zoom-in").addEventListener("click", () => view.zoom(1.3));
+byId("zoom-out").addEventListener("click", () => view.zoom(1 / 1.3));
+byId("fit").addEventListener("click", () => view.fit());
+byId("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useToken(byId("token").value);
+  byId("token").value = "";
+  byId("token-form").hidden = true;
+  hideNotice("refused");
+  if (list.current) follow(list.current);
+  tick();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && chosen && !document.querySelector("dialog[open]") && event.target.type !== "search") choose(null);
+});
+window.addEventListener("online", () => follower?.hurry());
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && follower?.hurry());
+
+tick();

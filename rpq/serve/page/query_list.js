@@ -1,0 +1,131 @@
+// The registered queries: one is followed; it can be explained and dropped.
+
+import { ofQuery, request } from "./connection.js";
+import { drawExplained } from "./explained.js";
+import { byId, count, element } from "./words.js";
+
+const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL" };
+
+/** The list; `onChoose(query | null)` when another one is followed, `onError(error)` where the server refuses. */
+export class QueryList {
+  queries = [];
+  chosen = null;
+  #items = new Map();
+  #dropping = null;
+
+  constructor({ onChoose, onError }) {
+    this.onChoose = onChoose;
+    this.onError = onError;
+    this.list = byId("query-list");
+    byId("keep").addEventListener("click", () => byId("dropping").close());
+    byId("drop").addEventListener("click", () => this.#drop());
+    byId("reader-close").addEventListener("click", () => byId("reader").close());
+    this.list.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      const buttons = [...this.list.querySelectorAll(".query-choose")];
+      const at = buttons.indexOf(event.target);
+      if (!step || at < 0) return;
+      buttons[at + step]?.focus();
+      event.preventDefault();
+    });
+  }
+
+  get current() {
+    return this.queries.find(({ name }) => name === this.chosen) ?? null;
+  }
+
+  async refresh() {
+    this.show((await request("GET", "queries")).queries);
+  }
+
+  show(queries) {
+    this.queries = queries;
+    byId("no-queries").hidden = queries.length > 0;
+    const names = new Set(queries.map(({ name }) => name));
+    for (const [name, item] of this.#items) {
+      if (!names.has(name)) {
+        item.root.remove();
+        this.#items.delete(name);
+      }
+    }
+    for (const query of queries) {
+      if (!this.#items.has(query.name)) this.#add(query);
+      this.setAnswers(query.name, query.answers);
+    }
+    if (!this.current) this.choose(queries[0]?.name ?? null);
+    else this.#mark();
+  }
+
+  choose(name) {
+    const changed = name !== this.chosen || name === null;
+    this.chosen = name;
+    this.#mark();
+    if (changed) this.onChoose(this.current);
+  }
+
+  /** Say how many answers a query has. */
+  setAnswers(name, answers) {
+    const item = this.#items.get(name);
+    if (item && answers !== null && answers !== undefined) item.answers.textContent = count(answers);
+  }
+
+  #add(query) {
+    const answers = element("span", { class: "figure query-answers" });
+    const choose = element(
+      "button",
+      { type: "button", class: "query-choose", "aria-pressed": "false" },
+      element("span", { class: "query-name" }, query.name),
+      answers,
+      ...(query.expression === query.name ? [] : [element("code", {}, query.expression)]),
+      element("span", { class: "query-kind muted" }, [KINDS[query.language] ?? query.language, windowText(query)].filter(Boolean).join(" · ")),
+    );
+    choose.addEventListener("click", () => this.choose(query.name));
+    const explain = element("button", { type: "button", class: "quiet" }, "Explain");
+    explain.addEventListener("click", () => this.#explain(query));
+    const drop = element("button", { type: "button", class: "quiet" }, "Drop");
+    drop.addEventListener("click", () => {
+      this.#dropping = query.name;
+      byId("dropping-title").textContent = `Drop ${query.name}?`;
+      byId("dropping").showModal();
+    });
+    for (const [button, verb] of [[explain, "Explain"], [drop, "Drop"]]) button.setAttribute("aria-label", `${verb} ${query.name}`);
+    const root = element("li", {}, choose, element("div", { class: "query-tools" }, explain, drop));
+    this.#items.set(query.name, { root, choose, answers });
+    this.list.append(root);
+  }
+
+  #mark() {
+    for (const [name, { root, choose }] of this.#items) {
+      root.classList.toggle("chosen", name === this.chosen);
+      choose.setAttribute("aria-pressed", String(name === this.chosen));
+    }
+  }
+
+  async #explain(query) {
+    try {
+      const told = await request("GET", ofQuery(query.name, "/explain"));
+      byId("reader-title").textContent = query.name;
+      byId("reader-drawing").replaceChildren(drawExplained(told, `${query.name} drawn`) ?? "");
+      byId("reader-text").textContent = told.text;
+      byId("reader").showModal();
+    } catch (error) {
+      this.onError(error);
+    }
+  }
+
+  async #drop() {
+    byId("dropping").close();
+    try {
+      await request("DELETE", ofQuery(this.#dropping));
+    } catch (error) {
+      // Somebody else was faster.
+      if (error.status !== 404) this.onError(error);
+    }
+    await this.refresh().catch(this.onError);
+  }
+}
+
+function windowText({ window, slide }) {
+  if (window === null || window === undefined || typeof window === "object") return "";
+  return `${typeof window === "number" ? count(window) : window}${slide ? `, slide ${typeof slide === "number" ? count(slide) : slide}` : ""}`;
+}

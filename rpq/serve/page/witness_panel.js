@@ -1,0 +1,61 @@
+// The chosen answer in words: its values, and the path or the atoms behind it.
+
+import { byId, element, streamTime, valueText } from "./words.js";
+
+/** The panel beside the graph; values are buttons that search for other answers with them through `onFind(value)`. */
+export class WitnessPanel {
+  constructor({ onFind, unit }) {
+    this.root = byId("answer");
+    this.onFind = onFind;
+    this.unit = unit;
+    this.clear();
+  }
+
+  clear() {
+    this.root.replaceChildren(
+      element("p", { class: "empty" }, "Choose an answer in the graph or in the table to see why it holds: the edges behind it are lit."),
+    );
+  }
+
+  /** `told` is what the server answered about a witness, null while it is read, or an error. */
+  show({ columns, values, told, error, left }) {
+    const list = element("dl", { class: "values" });
+    columns.forEach((column, at) => {
+      const name = valueText(values[at]);
+      const button = element("button", { type: "button", class: "link", title: "Find answers with it" }, name);
+      button.addEventListener("click", () => this.onFind(name));
+      list.append(element("div", {}, element("dt", {}, column), element("dd", {}, button)));
+    });
+    const parts = [list];
+    if (left) parts.push(element("p", { class: "left" }, "It has ceased to hold."));
+    if (error) parts.push(element("p", { class: "error" }, error));
+    else if (!told) parts.push(element("p", { class: "muted" }, left ? "" : "reading the witness …"));
+    else parts.push(...this.#paths(told, values[0]));
+    this.root.replaceChildren(...parts);
+  }
+
+  #paths({ edges, atoms }, first) {
+    if (!edges?.length) return [element("p", { class: "muted" }, "No edges in the window stand behind it.")];
+    if (!atoms?.length) return [this.#steps(edges, first)];
+    const grouped = atoms.filter((atom) => atom.edges?.length);
+    if (!grouped.length) return [this.#steps(edges, first)];
+    return grouped.flatMap((atom) => [element("h3", { class: "atom" }, atom.text ?? atom.atom ?? ""), this.#steps(atom.edges)]);
+  }
+
+  #steps(edges, first) {
+    const list = element("ol", { class: "steps" });
+    const stop = (name) => element("li", { class: "stop" }, element("span", { class: "vertex" }, valueText(name)));
+    let before = first;
+    edges.forEach(({ source, target, label, timestamp }, at) => {
+      // Walked against its direction (^label): the path goes on at the edge's source.
+      const against = before !== source && before === target;
+      const [from, to] = against ? [target, source] : [source, target];
+      if (at === 0 || before !== from) list.append(stop(from));
+      const when = timestamp === null || timestamp === undefined ? "static" : streamTime(timestamp, this.unit());
+      const name = element("span", { class: "edge-label" }, (against ? "^" : "") + valueText(label));
+      list.append(element("li", { class: "step" }, name, element("span", { class: "muted when" }, when)), stop(to));
+      before = to;
+    });
+    return list;
+  }
+}

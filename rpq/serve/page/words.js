@@ -1,0 +1,58 @@
+// Figures and times as people read them.
+
+const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+
+export const count = (value) => (value === null || value === undefined ? "–" : grouped.format(value));
+
+export const brief = (value) => (Math.abs(value) < 10_000 ? precise.format(value) : short.format(value));
+
+export function bytes(value) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${precise.format(value)} ${units[unit]}`;
+}
+
+export function milliseconds(value) {
+  if (value >= 1000) return `${precise.format(value / 1000)} s`;
+  return value >= 1 ? `${precise.format(value)} ms` : `${precise.format(value * 1000)} µs`;
+}
+
+const UNITS = { s: 1000, ms: 1, us: 1e-3, ns: 1e-6 };
+
+/** A time of the stream: a number in `unit` since 1970 as a date, without a unit as a number; a text as it is. */
+export function streamTime(value, unit = null) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "string") return value.replace("T", " ").replace(/(\.\d*?[1-9])0+$|\.0+$/, "$1");
+  if (!unit || !UNITS[unit]) return grouped.format(value);
+  const date = new Date(value * UNITS[unit]);
+  return Number.isNaN(date.getTime()) ? grouped.format(value) : date.toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** A value of an answer; null is a variable without a value. */
+export const valueText = (value) => (value === null || value === undefined ? "unbound" : String(value));
+
+/** A text cut in its middle, so that both ends can be told apart from others. */
+export function shortened(text, longest) {
+  const letters = Array.from(text);
+  if (letters.length <= longest) return text;
+  const head = Math.ceil((longest - 1) / 2);
+  return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - (longest - 1 - head)).join("")}`;
+}
+
+/** An element with attributes and children; texts become text nodes, never markup. */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+export const byId = (id) => document.getElementById(id);

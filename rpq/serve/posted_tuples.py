@@ -1,0 +1,84 @@
+"""What is posted to tuples: JSON lines and CSV are read as files are, Arrow comes as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import InputError
+from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.held_text import read_held
+from rpq.readers.merge import in_order
+from rpq.stream.columns import check_stream, given_columns
+
+NAME = "the body"
+"""What messages call the body of a request."""
+
+JSON_LINES = ("application/x-ndjson", "application/jsonl")
+CSV = ("text/csv", "text/tab-separated-values")
+ARROW = ("application/vnd.apache.arrow.stream",)
+TYPES = (*JSON_LINES, *CSV, *ARROW)
+
+_NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
+
+
+def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> pa.RecordBatch | None:
+    """The tuples of a body of one of `TYPES`, in the order that they have in it; None where there are none.
+
+    `stream` is the one that all of them belong to.  Raises `InputError`, with the line where there are lines: then none of
+    them is to be taken.  O(bytes).
+    """
+    if stream is not None:
+        check_stream(stream)
+    if type_ in ARROW:
+        columns = _of_arrow(body)
+    else:
+        only_json = type_ in JSON_LINES
+        columns = joined(read_held(body, name=NAME, only_json=only_json, time_unit=time_unit))
+    if columns is None or stream is None:
+        return columns
+    if "stream" in columns.schema.names:
+        raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
+    named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
+    return columns.append_column("stream", named.cast(LABEL_TYPE))
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Batches of one kind as one; None where they have no rows."""
+    held = [batch for batch in batches if batch.num_rows]
+    if len(held) < 2:
+        return held[0] if held else None
+    return in_order(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
+
+
+def can_be_joined(first: pa.Schema, second: pa.Schema) -> bool:
+    """Whether tuples with these columns may be pushed as one."""
+    return first == second and "op" not in first.names
+
+
+def _of_arrow(body: bytes) -> pa.RecordBatch | None:
+    """The columns of a tuple in a stream of Arrow's IPC format."""
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)  # what comes from outside may point anywhere
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError, EOFError, MemoryError) as error:
+        raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
+    given, unknown = given_columns(table)
+    missing = [name for name in ("source", "target", "label", "timestamp") if name not in given]
+    if missing:
+        found = ", ".join([*given, *map(str, unknown)][:10]) or "none"
+        raise InputError(
+            f"{NAME}: column '{missing[0]}' is missing: tuples have source, target, label, timestamp and optionally op, "
+            f"stream; found {found}",
+            column=missing[0],
+        )
+    if not table.num_rows:
+        return None
+    table = table.select([name for name in _NAMES if name in given]).combine_chunks()
+    batches = table.to_batches()
+    if len(batches) > 1:  # of dictionaries that differ
+        batches = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
+    return batches[0]

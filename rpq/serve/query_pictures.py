@@ -1,0 +1,66 @@
+"""What a query means, as text and as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rpq import automata
+from rpq.cli.explain import describe
+from rpq.queries.query import PatternQuery, Query
+from rpq.serve.drawn_graphs import Arrow, Node, drawn
+from rpq.sparql.sparql_query import SparqlQuery
+
+if TYPE_CHECKING:
+    from rpq.patterns.explained import Explanation
+
+
+class Explained(NamedTuple):
+    """A query in words, and drawn, where there is something to draw."""
+
+    text: str
+    svg: str | None
+
+
+def explained(query: Query, running: object | None = None) -> Explained:
+    """What a query means; `running` is what an engine explains of it, if one runs it and it is no path query."""
+    if isinstance(query, SparqlQuery):
+        if running is None:
+            from rpq.sparql.explained_sparql import explained as of_sparql
+
+            running = of_sparql(query, "")
+        return Explained(str(running), None)
+    if isinstance(query, PatternQuery):
+        from rpq.patterns.explained import explain
+
+        explanation = explain(query)
+        return Explained(str(explanation if running is None else running), pattern_picture(explanation))
+    return Explained(describe(automata.parse(query.expression), query.dfa), automaton_picture(query.dfa))
+
+
+def automaton_picture(dfa: automata.DFA) -> str:
+    """The states of an automaton, from the first to the right, and its steps."""
+    from rpq.cli.drawing import edges, layers
+
+    places = layers(dfa)
+    nodes = [
+        Node(str(state), 1.5 * x, 1.2 * y, "double" if dfa.accepting[state] else "circle", is_start=state == 0)
+        for state, (x, y) in enumerate(places)
+    ]
+    arrows = [Arrow(start, end, label) for (start, end), label in edges(dfa).items()]
+    return drawn(nodes, arrows, title="automaton")
+
+
+def pattern_picture(explanation: Explanation) -> str:
+    """The terms of a pattern on a circle, in the order of the text, and its atoms, dashed for paths."""
+    from rpq.cli.pattern_drawing import circle_of
+
+    places = circle_of(explanation.nodes)
+    numbers = {name: number for number, name in enumerate(explanation.nodes)}
+    nodes = [
+        Node(name, x * 1.3, y * 1.1, "round" if name.startswith(("?", "_:")) else "box") for name, (x, y) in places.items()
+    ]
+    arrows = [
+        Arrow(numbers[atom.subject], numbers[atom.object], atom.reads, is_dashed=atom.kind == "path")
+        for atom in explanation.atoms
+    ]
+    return drawn(nodes, arrows, title="pattern")

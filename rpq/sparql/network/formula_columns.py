@@ -1,0 +1,243 @@
+"""Formulas over rows of ids: judged once for each combination of the values that they look at.
+
+A formula of one variable is judged once an id, whatever the number of rows and chunks, until the id is given to another
+term.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.queries.pattern_text import Constant, Variable
+from rpq.sparql.algebra import Formula
+from rpq.sparql.formula_values import holds, judge, value_or_none
+from rpq.sparql.network.delta_bags import UNBOUND
+from rpq.sparql.network.small_integers import NO_SMALL_INTEGER, Judge, by_number, small_integers
+from rpq.sparql.network.summed_groups import LARGEST, NO_NUMBER
+from rpq.sparql.network.term_ids import FIRST, TermIds
+from rpq.sparql.operators import number_of
+from rpq.sparql.scope import variables_of
+from rpq.sparql.typed_values import NoValue
+
+UNFIT = NO_NUMBER + 1
+"""Stands for a number that is no small integer."""
+
+_MOST_REMEMBERED = 1 << 20
+_BYTES_KNOWN = 150
+"""About what a result takes in a dictionary of Python's."""
+
+Result = TypeVar("Result")
+
+
+class _FormulaColumn(ABC, Generic[Result]):
+    """A formula over the columns of rows."""
+
+    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
+        self._names = sorted(variables_of(formula) & frozenset(columns))
+        self._places = [columns.index(name) for name in self._names]
+        self._terms = terms
+        self._formula = formula
+        self._judge = judge(formula)
+        self._known: dict[int, Result] = {}  # of a formula of one variable, by the id
+
+    def of(self, rows: np.ndarray) -> list[Result]:
+        """What it is for each row. O(rows), and judging the combinations that are new."""
+        if len(self._places) == 1:
+            return self._of_ids(rows[:, self._places[0]])
+        if not self._places:
+            return [self._result({})] * len(rows) if len(rows) else []
+        found: dict[tuple[int, ...], Result] = {}
+        results = []
+        for ids in map(tuple, rows[:, self._places].tolist()):
+            if ids not in found:
+                found[ids] = self._result(self._binding(ids))
+            results.append(found[ids])
+        return results
+
+    def _of_ids(self, ids: np.ndarray) -> list[Result]:
+        known = self._known
+        wanted = ids.tolist()
+        missing = [identity for identity in dict.fromkeys(wanted) if identity not in known]
+        if missing:
+            if len(known) > _MOST_REMEMBERED:
+                known.clear()
+                missing = [*dict.fromkeys(wanted)]
+            name = self._names[0]
+            for identity, text in zip(missing, self._terms.texts(np.array(missing, np.int64)), strict=True):
+                known[identity] = self._result({} if text is None else {name: text})
+        return [known[identity] for identity in wanted]
+
+    def _binding(self, ids: tuple[int, ...]) -> dict[str, str]:
+        binding = {}
+        for name, identity in zip(self._names, ids, strict=True):
+            if identity != UNBOUND:
+                text = self._terms.text(identity)
+                assert text is not None
+                binding[name] = text
+        return binding
+
+    @abstractmethod
+    def _result(self, binding: dict[str, str]) -> Any:
+        """What the formula gives under a binding."""
+
+    def forget(self, fresh: np.ndarray) -> None:
+        """These ids are given to other terms."""
+        if self._known:
+            for identity in fresh.tolist():
+                self._known.pop(identity, None)
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes held."""
+        return _BYTES_KNOWN * len(self._known)
+
+
+class _NumericColumn(_FormulaColumn[int]):
+    """A formula whose results are small numbers: those of one variable stand in an array, by the ids of vertices."""
+
+    _type: type[np.generic]
+    _unknown: int
+
+    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
+        super().__init__(formula, columns, terms)
+        self._by_vertex = np.zeros(0, self._type)
+        is_of_one = variables_of(formula) == {*self._names}  # one that is no column would be an error
+        self._by_number = self._judge_of_numbers(formula) if is_of_one else None
+
+    @abstractmethod
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        """What judges small whole numbers all at once, if that can be."""
+
+    def array_of(self, rows: np.ndarray) -> np.ndarray:
+        """What it is for each row. O(rows), and judging what is new."""
+        if len(self._places) != 1 or not len(rows):
+            return np.array(self.of(rows), self._type)
+        found = np.empty(len(rows), self._type)
+        if read_known(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._unknown, found):
+            return found
+        ids = rows[:, self._places[0]]
+        if ids.min() >= 0 and ids.max() < FIRST:
+            return self._of_vertices(ids)
+        is_vertex = (ids >= 0) & (ids < FIRST)
+        found[is_vertex] = self._of_vertices(ids[is_vertex])
+        found[~is_vertex] = self._of_ids(ids[~is_vertex])
+        return found
+
+    def _of_vertices(self, ids: np.ndarray) -> np.ndarray:
+        needed = int(ids.max(initial=-1)) + 1
+        if needed > len(self._by_vertex):
+            more = max(needed, 2 * len(self._by_vertex)) - len(self._by_vertex)
+            self._by_vertex = np.concatenate([self._by_vertex, np.full(more, self._unknown, self._type)])
+        found: np.ndarray = self._by_vertex[ids]
+        missing = np.flatnonzero(found == self._unknown)
+        if len(missing):
+            fresh = np.unique(ids[missing])
+            self._by_vertex[fresh] = self._judged(fresh)
+            found[missing] = self._by_vertex[ids[missing]]
+        return found
+
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        """The results for vertices: small whole numbers all at once, what is left one by one."""
+        results = np.empty(len(vertices), self._type)
+        others = np.arange(len(vertices))
+        if self._by_number is not None:
+            numbers = small_integers(self._terms.names(vertices))
+            are_small = numbers != NO_SMALL_INTEGER
+            results[are_small] = self._by_number(numbers[are_small])
+            others = np.flatnonzero(~are_small)
+        if len(others):
+            name, texts = self._names[0], self._terms.texts(vertices[others])
+            results[others] = [self._result({name: str(text)}) for text in texts]
+        return results
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._by_vertex.nbytes
+
+    def forget(self, fresh: np.ndarray) -> None:
+        super().forget(fresh)
+        self._by_vertex[fresh[fresh < len(self._by_vertex)]] = self._unknown
+
+
+class Condition(_NumericColumn):
+    """A condition: whether it holds, errors being false."""
+
+    _type = np.int8
+    _unknown = -1
+
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        return by_number(formula)
+
+    def holding(self, rows: np.ndarray) -> np.ndarray:
+        """For each row whether it holds (bool)."""
+        holding: np.ndarray = self.array_of(rows) == 1
+        return holding
+
+    def _result(self, binding: dict[str, str]) -> bool:
+        return holds(self._judge, binding)
+
+
+class ValueColumn(_FormulaColumn[str | None]):
+    """A formula that gives a value: a term, None for an error."""
+
+    def _result(self, binding: dict[str, str]) -> str | None:
+        return value_or_none(self._judge, binding)
+
+    def are_bound(self, rows: np.ndarray) -> np.ndarray:
+        """Whether it has a value, for each row."""
+        if isinstance(self._formula, Variable) and self._places:
+            bound: np.ndarray = rows[:, self._places[0]] != UNBOUND
+            return bound
+        return np.array([text is not None for text in self.of(rows)], bool)
+
+
+class NumberColumn(_NumericColumn):
+    """A formula whose values are to be summed: whole numbers below `LARGEST`, `UNFIT` or `NO_NUMBER`."""
+
+    _type = np.int64
+    _unknown = UNFIT + 1
+
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        return (lambda numbers: numbers) if isinstance(formula, Variable) else None
+
+    def _result(self, binding: dict[str, str]) -> int:
+        text = value_or_none(self._judge, binding)
+        try:
+            number = None if text is None else number_of(text)
+        except NoValue:
+            return NO_NUMBER
+        if number is None:
+            return NO_NUMBER
+        if isinstance(number.amount, int) and -LARGEST < number.amount < LARGEST:
+            return number.amount
+        return UNFIT
+
+
+class IdColumn(ValueColumn):
+    """A formula that gives a value, as an id."""
+
+    def ids_of(self, rows: np.ndarray) -> np.ndarray:
+        """The id of its value for each row, `UNBOUND` for an error."""
+        if isinstance(self._formula, Variable) and self._places:
+            return rows[:, self._places[0]]
+        if isinstance(self._formula, Constant):
+            return np.full(len(rows), self._terms.intern(self._formula.name), np.int32)
+        intern = self._terms.intern
+        return np.array([intern(text) for text in self.of(rows)], np.int32)
+
+
+@njit(cache=True, nogil=True)
+def read_known(rows, column, by_vertex, unknown, found):
+    """Write the result of each row; False where one is not known yet, or of no vertex."""
+    for i in range(len(found)):
+        identity = np.int64(rows[i, column])
+        if identity < 0 or identity >= len(by_vertex):
+            return False
+        found[i] = by_vertex[identity]
+        if found[i] == unknown:
+            return False
+    return True

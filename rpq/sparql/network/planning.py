@@ -1,0 +1,314 @@
+"""From the algebra of a question to the network of operators that keeps its answer.
+
+Each operator of the algebra becomes one of the network, with the columns that somebody above needs. A conjunction becomes
+the leaves that its parts are. EXISTS inside a formula becomes a column that the formula looks at, and a body
+that looks at variables of outside is evaluated for all their values at once (`rpq.sparql.network.correlation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from rpq.queries.pattern_text import Variable
+from rpq.sparql.algebra import (
+    Aggregate,
+    Call,
+    Conjunction,
+    Distinct,
+    Exists,
+    Extend,
+    Filter,
+    Formula,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    SemiJoin,
+    SparqlQuestion,
+    Union,
+    Values,
+    name_of,
+)
+from rpq.sparql.network.conjunction_parts import ConjunctionPart, parts_of
+from rpq.sparql.network.construct_node import ConstructNode
+from rpq.sparql.network.copy_node import CopyNode
+from rpq.sparql.network.correlation import copy_of, exists_in, has_exists, is_join, without_exists
+from rpq.sparql.network.distinct_node import DistinctNode
+from rpq.sparql.network.exists_node import ExistsNode
+from rpq.sparql.network.extend_node import ExtendNode
+from rpq.sparql.network.filter_node import FilterNode
+from rpq.sparql.network.group_node import GroupNode
+from rpq.sparql.network.join_node import JoinNode
+from rpq.sparql.network.leaf_node import LeafNode
+from rpq.sparql.network.left_join_node import LeftJoinNode
+from rpq.sparql.network.nodes import Node
+from rpq.sparql.network.product_node import ProductNode
+from rpq.sparql.network.project_node import ProjectNode
+from rpq.sparql.network.rows_node import RowsNode
+from rpq.sparql.network.term_ids import TermIds
+from rpq.sparql.network.union_node import UnionNode
+from rpq.sparql.rewriting import rewritten
+from rpq.sparql.scope import mentioned, possible, variables_of
+from rpq.sparql.typed_values import FALSE, TRUE
+
+Names = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A network: the operator whose bag is the answer, and which part of a conjunction each leaf is."""
+
+    top: Node
+    leaves: tuple[tuple[LeafNode, ConjunctionPart], ...]
+
+
+def planned(question: SparqlQuestion, terms: TermIds) -> Planned:
+    """The network of a question. Raises `QueryError`. O(size · depth)."""
+    planner = _Planner(terms)
+    body = rewritten(question.body)
+    match question.form:
+        case "select":
+            top: Node = _chosen(question.columns, planner.node(body, frozenset(question.columns)))
+        case "ask":
+            top = DistinctNode(ProjectNode((), planner.node(body, frozenset())))
+        case "construct":
+            names = {name_of(term) for source, _, target in question.template for term in (source, target)}
+            inner = planner.node(body, frozenset(name for name in names if name is not None))
+            top = DistinctNode(ConstructNode(question.template, inner, terms))  # type: ignore[arg-type]  # no blank nodes
+    return Planned(top, tuple(planner.leaves))
+
+
+class _Planner:
+    """Makes operators, and numbers the columns that are not in the text."""
+
+    def __init__(self, terms: TermIds) -> None:
+        self._terms = terms
+        self._numbers = 0
+        self.leaves: list[tuple[LeafNode, ConjunctionPart]] = []
+
+    def _fresh(self, what: str) -> str:
+        self._numbers += 1
+        return f".{what} {self._numbers}"
+
+    def node(self, operator: Operator, needed: Names) -> Node:
+        """An operator, with those of the `needed` columns that it may bind, and perhaps others."""
+        match operator:
+            case Conjunction(atoms):
+                return self._conjunction(operator, needed) if atoms else RowsNode((), [()])
+            case Join(parts):
+                return self._join(parts, needed)
+            case Union(branches):
+                columns = sorted(needed & possible(operator))
+                return UnionNode(columns, *(self.node(branch, needed) for branch in branches))
+            case LeftJoin():
+                return self._left_join(operator, needed)
+            case Filter(inner, condition):
+                return self.filtered(self.node(inner, needed | variables_of(condition)), condition)
+            case SemiJoin(left, right, is_negated):
+                return self.exists(self.node(left, needed | mentioned(right)), right, is_negated=is_negated)
+            case Minus(left, right):
+                shared = sorted(possible(left) & possible(right))
+                if not shared:
+                    return self.node(left, needed)
+                other = ProjectNode(shared, self.node(right, frozenset(shared)))
+                of_left = self.node(left, needed | frozenset(shared))
+                return ExistsNode(of_left, other, is_negated=True, common=[(name, None) for name in shared])
+            case Extend(inner, variable, formula):
+                if variable not in needed:
+                    return self.node(inner, needed)
+                return self.extended(self.node(inner, (needed - {variable}) | variables_of(formula)), variable, formula)
+            case Values(variables, rows):
+                return RowsNode(variables, [tuple(map(self._terms.intern, row)) for row in rows])
+            case Group():
+                return self._group(operator)
+            case Project(inner, columns):
+                kept = [name for name in columns if name in needed]
+                return _chosen(kept, self.node(inner, frozenset(kept)))
+            case Distinct(inner):
+                names = sorted(possible(inner))
+                return DistinctNode(ProjectNode(names, self.node(inner, frozenset(names))))
+
+    # --- conjunctions and joins ------------------------------------------------------------------------------
+
+    def _conjunction(self, conjunction: Conjunction, needed: Names) -> Node:
+        meanings = [self._product([*map(self._leaf, parts)]) for parts in parts_of(conjunction, needed)]
+        if len(meanings) == 1:
+            return meanings[0]
+        return UnionNode(sorted(needed & possible(conjunction)), *meanings)
+
+    def _product(self, parts: Sequence[Node]) -> Node:
+        """The product of parts of a conjunction."""
+        return ProductNode(*parts) if len(parts) > 2 else reduce(JoinNode, parts)
+
+    def _leaf(self, part: ConjunctionPart) -> Node:
+        leaf = LeafNode(part.columns, str(part))
+        self.leaves.append((leaf, part))
+        return leaf
+
+    def _join(self, parts: Sequence[Operator], needed: Names) -> Node:
+        nodes = []
+        for place, part in enumerate(parts):
+            others = frozenset().union(*(possible(one) for other, one in enumerate(parts) if other != place))
+            nodes.append(self.node(part, needed | others))
+        return self._joined(nodes)
+
+    def _joined(self, nodes: Sequence[Node]) -> Node:
+        """The join of some operators, one after the other, those first that share columns with what is there."""
+        made, *waiting = nodes
+        while waiting:
+            following = max(waiting, key=lambda node: len({*made.columns} & {*node.columns}))
+            waiting.remove(following)
+            made = JoinNode(made, following)
+        return made
+
+    def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
+        looked_at = needed if operator.condition is None else needed | variables_of(operator.condition)
+        left = self.node(operator.left, looked_at | possible(operator.right))
+        right = self.node(operator.right, looked_at | possible(operator.left))
+        return self._optional(left, right, operator.condition, same=())
+
+    def _optional(self, left: Node, right: Node, condition: Formula | None, *, same: Sequence[str]) -> Node:
+        if not has_exists(condition):
+            return LeftJoinNode(left, right, condition, self._terms, same=same)
+        assert condition is not None
+        # As it is defined: the join with its filter, and the rows of the left that are in none of that.
+        copies = [(self._fresh("left"), name) for name in left.columns]
+        joined = self.filtered(JoinNode(CopyNode(copies, left), right, same=same), condition)
+        partners = ProjectNode(left.columns, joined, sources=[copy for copy, _ in copies])
+        alone = ExistsNode(left, partners, is_negated=True, same=left.columns)
+        columns = [name for name in joined.columns if name not in {copy for copy, _ in copies}]
+        return UnionNode(columns, joined, alone)
+
+    # --- formulas --------------------------------------------------------------------------------------------
+
+    def filtered(self, inner: Node, condition: Formula) -> Node:
+        """The rows for which a condition holds."""
+        marked, plain = self._marked(inner, condition)
+        made: Node = FilterNode(marked, plain, self._terms)
+        return made if marked is inner else ProjectNode(inner.columns, made)
+
+    def extended(self, inner: Node, variable: str, formula: Formula) -> Node:
+        """The rows with one more column."""
+        marked, plain = self._marked(inner, formula)
+        made: Node = ExtendNode(marked, variable, plain, self._terms)
+        return made if marked is inner else ProjectNode((*inner.columns, variable), made)
+
+    def _marked(self, inner: Node, formula: Formula) -> tuple[Node, Formula]:
+        """An operator with a column for each EXISTS in a formula, and the formula that looks at these."""
+        names = {}
+        for one in exists_in(formula):
+            name = names[one] = self._fresh("exists")
+            inner = self.exists(inner, one.body, is_negated=False, mark=name)
+            if one.is_negated:
+                formula = _with(formula, one, Call("!", (Variable(name),)))
+        return inner, without_exists(formula, names)
+
+    def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
+        """The rows of an operator for which a body has a solution, or has none; or all, with a column that says which."""
+        marks = None if mark is None else (mark, self._terms.intern(FALSE), self._terms.intern(TRUE))
+        looked_at = mentioned(body)
+        names = [name for name in left.columns if name in looked_at]
+        if is_join(body, frozenset(left.columns)):
+            shared = [name for name in names if name in possible(body)]
+            right: Node = ProjectNode(shared, self.node(body, frozenset(shared)))
+            return ExistsNode(left, right, is_negated=is_negated, mark=marks)
+        given = CopyNode([(copy_of(name), name) for name in names], DistinctNode(ProjectNode(names, left)))
+        found = self._given(body, given, frozenset(names))
+        right = ProjectNode(names, found, sources=[copy_of(name) for name in names])
+        return ExistsNode(left, right, is_negated=is_negated, mark=marks, same=names)
+
+    # --- bodies that are given values ------------------------------------------------------------------------
+
+    def _given(self, operator: Operator, given: Node, outer: Names) -> Node:
+        """An operator evaluated for all that is given: with the columns of that, and its own."""
+        copies = [copy_of(name) for name in sorted(outer)]
+
+        def inside(inner: Operator) -> Node:
+            return self._given(inner, given, outer)
+
+        def beside(inner: Operator) -> Node:
+            return self.node(inner, possible(inner)) if is_join(inner, outer) else inside(inner)
+
+        if is_join(operator, outer):
+            return JoinNode(given, self.node(operator, possible(operator)))
+        match operator:
+            case Join(parts):
+                made = given
+                for part in parts:
+                    made = JoinNode(made, beside(part), same=copies)
+                return made
+            case Union(branches):
+                made_branches = [inside(branch) for branch in branches]
+                columns = dict.fromkeys(name for branch in made_branches for name in branch.columns)
+                return UnionNode([*columns], *made_branches)
+            case Filter(inner, condition):
+                return self.filtered(inside(inner), condition)
+            case SemiJoin(left, right, is_negated):
+                return self.exists(inside(left), right, is_negated=is_negated)
+            case LeftJoin(left, right, condition):
+                return self._optional(inside(left), beside(right), condition, same=copies)
+            case Minus(left, right):
+                of_left, of_right = inside(left), beside(right)
+                shared = sorted(possible(left) & possible(right))
+                kept = [name for name in of_right.columns if name in shared or name in copies]
+                common = [(name, copy_of(name) if name in outer else None) for name in shared]
+                other = ProjectNode(kept, of_right)
+                return ExistsNode(of_left, other, is_negated=True, common=common, same=copies)
+            case Extend(inner, variable, formula):
+                if variable not in outer:
+                    return self.extended(inside(inner), variable, formula)
+                # Where the outer variable has a value, that stands in its place.
+                made_inner, name = inside(inner), self._fresh("bound")
+                either = self.extended(made_inner, name, Call("COALESCE", (Variable(variable), formula)))
+                sources = [name if column == variable else column for column in made_inner.columns]
+                return ProjectNode(made_inner.columns, either, sources=sources)
+            case Project(inner, columns):
+                node = inside(inner)
+                kept = [name for name in node.columns if name in columns or name in outer or name in copies]
+                return ProjectNode(kept, node)
+            case Distinct(inner):
+                return DistinctNode(inside(inner))
+        raise AssertionError(operator)
+
+    # --- groups ----------------------------------------------------------------------------------------------
+
+    def _group(self, group: Group) -> Node:
+        needed = frozenset(group.keys)
+        for _, one in group.aggregates:
+            if one.argument is not None:
+                needed |= variables_of(one.argument)
+            elif one.is_distinct:
+                needed |= possible(group.inner)
+        inner = self.node(group.inner, needed)
+        aggregates = []
+        for name, one in group.aggregates:
+            if one.argument is not None and has_exists(one.argument):
+                inner, argument = self._marked(inner, one.argument)
+                one = Aggregate(one.function, argument, one.is_distinct)
+            aggregates.append((name, one))
+        return GroupNode(inner, group.keys, aggregates, self._terms)
+
+
+def _chosen(columns: Sequence[str], inner: Node) -> Node:
+    """Columns of an operator; what gives them other names below is left out."""
+    sources = [*columns]
+    while isinstance(inner, ExtendNode):
+        held, known = frozenset(inner.columns), inner.sources()
+        if any(name in held and name not in known for name in sources):
+            break
+        sources = [known.get(name, name) for name in sources]
+        (inner,) = inner.inputs
+    return ProjectNode(columns, inner, sources=sources)
+
+
+def _with(formula: Formula, exists: Exists, other: Formula) -> Formula:
+    """A formula with another in place of an EXISTS."""
+    if formula == exists:
+        return other
+    if isinstance(formula, Call):
+        return Call(formula.function, tuple(_with(one, exists, other) for one in formula.arguments))
+    return formula

@@ -1,0 +1,98 @@
+"""Events: tuples that come as one. Consecutive tuples with equal values in the column `event` are one event.
+
+An event has one time, the largest timestamp of its tuples, and all of them have that: it is a small graph that comes at a
+moment. A tuple without a value is an event of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.errors import InputError
+
+
+def first_of_events(column: Any) -> np.ndarray:
+    """For each tuple the row of the first one of its event (int64), of a column of values of any kind, null for none.
+
+    >>> first_of_events(["g", "g", None, None, "h", "g"]).tolist()
+    [0, 0, 2, 3, 4, 5]
+    """
+    begins = np.ones(len(column), bool)
+    if isinstance(column, list):
+        begins[1:] = [after is None or after != before for before, after in pairwise(column)]
+    elif pa.types.is_string(column.type) or pa.types.is_integer(column.type):
+        begins[1:] = pc.fill_null(pc.not_equal(column[1:], column[:-1]), True).to_numpy(zero_copy_only=False)
+    elif len(column):
+        try:
+            encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        except pa.ArrowException as problem:
+            raise InputError(f"column 'event' of type {column.type} cannot be read: {problem}", column="event") from None
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        begins[1:] = (codes[1:] != codes[:-1]) | (codes[1:] < 0)
+    rows = np.arange(len(begins), dtype=np.int64)
+    return np.maximum.accumulate(np.where(begins, rows, 0))
+
+
+def at_one_time(first: np.ndarray, timestamp: np.ndarray) -> np.ndarray:
+    """The time of its event for each tuple: the largest of its timestamps.
+
+    >>> at_one_time(np.array([0, 0, 2]), np.array([4, 7, 5])).tolist()
+    [7, 7, 5]
+    """
+    if not len(first):
+        return timestamp
+    begins = np.flatnonzero(first == np.arange(len(first)))
+    lengths = np.diff(begins, append=len(first))
+    return np.repeat(np.maximum.reduceat(timestamp, begins), lengths)
+
+
+def end_of_event(first: np.ndarray, row: int) -> int:
+    """The row behind the last tuple of an event, of which `row` is a tuple. O(log tuples)."""
+    return int(np.searchsorted(first, first[row], "right"))
+
+
+def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
+    """Arrow tables and record batches cut elsewhere, so that no event is divided between two: its tuples wait for the rest.
+
+    What is no such table, or has no column event, goes by as it is. O(tuples), and O(tuples · batches) of an event.
+
+    >>> batches = [pa.table({"event": [1, 2]}), pa.table({"event": [2, 3]})]
+    >>> [table["event"].to_pylist() for table in whole_events(batches)]
+    [[1], [2, 2], [3]]
+    """
+    held: pa.Table | None = None
+    for batch in batches:
+        if not isinstance(batch, (pa.Table, pa.RecordBatch)) or "event" not in batch.schema.names:
+            if held is not None:
+                yield held
+                held = None
+            yield batch
+            continue
+        table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+        table = table if held is None else _joined(held, table)
+        if not len(table):
+            continue
+        events = table["event"].combine_chunks()
+        events = events.combine_chunks() if isinstance(events, pa.ChunkedArray) else events
+        begin = int(first_of_events(events)[-1]) if events[-1].is_valid else len(table)
+        if begin:
+            yield table[:begin]
+        held = table[begin:] if begin < len(table) else None
+    if held is not None:
+        yield held
+
+
+def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
+    """Two tables as one; a column that says what is deleted may stand in one of them alone."""
+    for name, insert in (("delete", False), ("op", "+")):
+        if (name in first.schema.names) != (name in second.schema.names):
+            lacking = second if name in first.schema.names else first
+            filled = lacking.append_column(name, pa.array([insert] * len(lacking)))
+            first, second = (first, filled) if lacking is second else (filled, second)
+    return pa.concat_tables([first, second], promote_options="permissive")

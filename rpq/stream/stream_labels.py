@@ -1,0 +1,50 @@
+"""The labels of named streams.
+
+A tuple of stream s with label l is an edge of the merged stream, and an edge of s: two edges, which come and go each by
+the tuples of its own stream. The snapshot graph and the queries have the second one under a label of its own, "l of s",
+so everything that holds of a label (windows, expiry, names, what was lost) holds of it as well.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class StreamLabel(NamedTuple):
+    """A label, as the tuples of one stream bear it."""
+
+    label: str
+    stream: str
+
+
+LabelName = str | StreamLabel
+"""What a label id stands for: a label in the merged stream, or in one that has a name."""
+
+
+def label_in(name: LabelName, stream: str | None) -> str | None:
+    """The label that a reader of a stream (None: the merged one) sees in an edge; None where it does not see the edge.
+
+    >>> label_in("a", None), label_in(StreamLabel("a", "s"), "s"), label_in("a", "s"), label_in(StreamLabel("a", "s"), None)
+    ('a', 'a', None, None)
+    """
+    if isinstance(name, StreamLabel):
+        return name.label if name.stream == stream else None
+    return name if stream is None else None
+
+
+def name_in(label: str, stream: str | None) -> LabelName:
+    """What a label is called in a stream, or in the merged one.
+
+    >>> name_in("a", None), name_in("a", "s")
+    ('a', StreamLabel(label='a', stream='s'))
+    """
+    return label if stream is None else StreamLabel(label, stream)
+
+
+def text_of(name: LabelName) -> str:
+    """The label alone, as users know it.
+
+    >>> text_of("a"), text_of(StreamLabel("b", "s"))
+    ('a', 'b')
+    """
+    return name.label if isinstance(name, StreamLabel) else name

@@ -1,0 +1,76 @@
+"""`rpq bench spark`: what a share costs, the stream of micro-batches, and, slowly, all of it on a small stream."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+pytest.importorskip("pandas")
+
+import pyarrow.parquet as pq
+
+import rpq
+from rpq.spark.errors import PipelineError
+from rpq.spark.java import check_java
+from rpq.spark.measured_session import measured, processor_seconds
+from rpq.workloads.bench import spark_speed
+from rpq.workloads.bench.command import bench
+from rpq.workloads.bench.streams import DATA_SETS, generate
+
+
+def test_what_a_share_costs(tmp_path):
+    stream = generate(DATA_SETS["stackoverflow"], edges=3_000, seed=1)
+    place = stream.table.column_names.index("label")
+    # As a real stream has them.
+    labels = stream.table["label"].dictionary_encode()
+    pq.write_table(stream.table.set_column(place, "label", labels), tmp_path / "raw.parquet")
+    window = {"size": stream.window.size, "slide": stream.window.slide}
+    query = {"expression": "a2q/c2a*", "name": "q", **window}
+    found = [*measured({"what": "shares", "raw": tmp_path / "raw.parquet", "queries": [query], "counts": [1, 2, 1000],
+                        "repeat": 1})]  # fmt: skip
+    whole = rpq.Engine(rpq.Query("a2q/c2a*", window=stream.window))
+    rows = len(whole.push(stream.table).rows())
+    alone, half, bare, carried = found
+    assert alone["rows"] == rows > half["rows"] > bare["rows"] and alone["tuples"] == len(stream)
+    assert all(one["cpu_seconds"] > 0 and one["engine_bytes"] > 0 for one in found[:3])
+    assert 0 < carried["log_tuples"] <= carried["kept"] < carried["tuples"] == len(stream) and carried["log_bytes"] > 0
+    seconds = processor_seconds()
+    assert seconds is None or seconds > 0
+
+
+def test_micro_batches_are_of_the_tuples_that_the_query_reads():
+    stream = generate(DATA_SETS["stackoverflow"], edges=3_000, seed=1)
+    made = [*spark_speed._batches(stream, 1_000, 8)]
+    assert [len(table) for table in made] == [1_000] * 8
+    assert [table["timestamp"][0].as_py() for table in made] == [1_000 * number for number in range(8)]
+    assert {label for table in made for label in table["label"].to_pylist()} == {"a2q", "c2a"}
+    first, last = (set(made[place]["source"].to_pylist()) for place in (0, -1))
+    assert not first & last, "the stream comes again under other names"
+
+
+@pytest.mark.long
+def test_all_of_it_on_a_small_stream(tmp_path):
+    try:
+        check_java()
+    except PipelineError as missing:
+        pytest.skip(str(missing))
+    options = ["--edges", "300000", "--scale", "0.01", "--repeat", "1", "--output", str(tmp_path)]
+    ran = CliRunner().invoke(bench, ["spark", *options], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    result = json.loads((tmp_path / "spark.json").read_text())
+    assert all(result["checks"].values()) and len(result["facts"]) == 3
+    by_kind: dict[str, list] = {}
+    for record in result["records"]:
+        by_kind.setdefault(record["what"], []).append(record)
+    assert {name: len(some) for name, some in by_kind.items()} == {
+        "replay": 4, "micro-batch": 5, "share": 10, "model": 14, "workers": 4
+    }  # fmt: skip
+    assert all(record["rows"] > 0 and record["times_run"] > 0 for record in by_kind["replay"])
+    assert {record["tuples"] for record in by_kind["micro-batch"]} == {1_000}
+    assert all(2_500 <= record["window_edges"] <= 3_300 for record in by_kind["micro-batch"]), by_kind["micro-batch"]
+    speeds = [record["replay_edges_per_second"] for record in by_kind["model"][:7]]
+    assert speeds == sorted(speeds)
+    assert (tmp_path / "spark.png").stat().st_size > 5_000

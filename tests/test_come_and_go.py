@@ -1,0 +1,96 @@
+"""Queries that come and go for a long time: memory and cost stay what they were."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import pytest
+
+import rpq
+
+WINDOW = rpq.Window(size=1_000, slide=50)
+BATCH = 10_000
+CHANGED = 20
+"""Queries that go, and that come, after each batch."""
+
+
+def a_query(number: int, chance: random.Random, around: int) -> rpq.Query:
+    """Of any kind, most of them with a constant that edges may have soon."""
+    vertex = f"v{around + chance.randint(0, 3_000)}"
+    options: dict[str, Any] = {"name": f"q{number}", "window": WINDOW}
+    kind = number % 6
+    if kind < 2:
+        return rpq.Query(chance.choice(["a/b*", "b/c?"]), **{chance.choice(["sources", "targets"]): [vertex]}, **options)
+    if kind == 2:
+        return rpq.Query(f"?x a ?y . ?y b {vertex}", **options)
+    if kind == 3:
+        return rpq.Query(f"{vertex} a ?x . ?x b ?y . ?y c ?z", **options)
+    if kind == 4:
+        return rpq.Query(f"SELECT ?x ?y {{ <{vertex}> <a> ?x . ?x <c> ?y FILTER(?x != ?y) }}", **options)
+    return rpq.Query(f"{vertex} a/b* ?x . ?x c ?y", **options)
+
+
+def held(engine: rpq.Engine) -> int:
+    """The bytes that the engine itself says that it holds."""
+    evaluation = engine._evaluation
+    return sum(worker.nbytes for worker in evaluation.running.workers) + evaluation.graph.nbytes + evaluation.vertices.nbytes
+
+
+def come_and_go(updates: int, queries: int) -> tuple[list[float], list[int], rpq.Engine]:
+    """Seconds of processor time and bytes held after each batch."""
+    chance = random.Random(7)
+    engine = rpq.Engine(keep=WINDOW)
+    waiting = [f"q{number}" for number in range(queries)]
+    number = queries
+    engine.register(a_query(one, chance, 0) for one in range(queries))
+    seconds, sizes = [], []
+    for batch in range(updates // BATCH):
+        around = batch * 500  # names come and go as well
+        columns: dict[str, Any] = {"source": [], "target": [], "label": [], "timestamp": [], "op": []}
+        for place in range(BATCH):
+            row = (
+                f"v{around + chance.randint(0, 3_000)}",
+                f"v{around + chance.randint(0, 3_000)}",
+                "abc"[place % 3],
+                batch * 1_000 + place // 10,
+                "-" if place % 20 == 19 else "+",
+            )
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+        begun = time.process_time()
+        engine.push(columns)
+        gone, waiting = waiting[:CHANGED], waiting[CHANGED:]
+        engine.unregister(gone)
+        new = [a_query(number + one, chance, around + 500) for one in range(CHANGED)]
+        engine.register(new)
+        seconds.append(time.process_time() - begun)
+        sizes.append(held(engine))
+        waiting += [query.name for query in new]
+        number += CHANGED
+    return seconds, sizes, engine
+
+
+def check_that_nothing_grows(updates: int, queries: int, *, slower: float) -> None:
+    seconds, sizes, engine = come_and_go(updates, queries)
+    quarter = len(sizes) // 4
+    assert max(sizes[-quarter:]) <= 1.2 * max(sizes[quarter : 2 * quarter])
+    early, late = (sorted(some)[len(some) // 2] for some in (seconds[quarter : 2 * quarter], seconds[-quarter:]))
+    assert late <= slower * early, (early, late)
+    assert len(engine.queries) == queries
+    engine._check()
+    assert engine.statistics().rows_added > updates // 1_000
+    engine.unregister([query.name for query in engine.queries])
+    engine.advance(10**9)
+    assert "0 edges of 0 vertices" in repr(engine)
+    assert not engine._evaluation.running.workers and not engine._evaluation.running._common
+
+
+def test_memory_and_cost_stay_where_queries_come_and_go() -> None:
+    check_that_nothing_grows(20 * BATCH, 120, slower=2.5)
+
+
+@pytest.mark.long
+def test_memory_and_cost_stay_through_ten_million_updates_and_a_thousand_queries() -> None:
+    check_that_nothing_grows(10_000_000, 1_000, slower=1.5)

@@ -1,0 +1,180 @@
+"""Messages become tuples as lines of a file do, one by one or many at once; what is none says why.  Needs no broker."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpq.errors import InputError
+from rpq.kafka.client_settings import ClientSettings, KafkaError, read_settings
+from rpq.kafka.journal import Journal, Round, read_journal
+from rpq.kafka.message_columns import MessageColumns
+from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.partition_merge import Place
+from rpq.kafka.topic_names import one_cluster, topics_in
+from rpq.readers import ColumnNames, WhereError, parse_where
+
+
+@dataclass
+class Sent:
+    """A message as confluent_kafka gives it."""
+
+    data: bytes | None
+    beside: bytes | None = None
+    at: int = 5_000
+    pairs: tuple[tuple[str, bytes], ...] = ()
+    number: int = 0
+
+    def value(self) -> bytes | None:
+        return self.data
+
+    def key(self) -> bytes | None:
+        return self.beside
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.at
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return list(self.pairs)
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self.number
+
+
+def reader(columns: str | None = None, *, label: str | None = None, unit: str | None = None, **options) -> MessageReader:
+    return MessageReader(MessageColumns.of(ColumnNames.parse(columns, label=label), unit), **options)
+
+
+def edge(**fields) -> bytes:
+    return json.dumps({"source": "x", "target": "y", "label": "a", "timestamp": 1, **fields}).encode()
+
+
+GOOD = [edge(), edge(op="-"), b' {"source":"q",\n "target":"w", "label":"b","timestamp":2}\n', edge(timestamp=-5, more=[1])]
+BAD = {
+    b"": "blank", b"# no": "blank, or a comment", b"{": "JSON", b"[1]": "object", edge(timestamp="1"): "not an integer",
+    edge(source=7): "not text", b'{"source":"a\nb","target":"y","label":"a","timestamp":1}': "JSON", b"\0\0\0\0\1x": "Avro",
+    edge(op="?"): "operation",
+}  # fmt: skip
+
+
+@given(st.lists(st.sampled_from([*GOOD, *BAD, None]), max_size=30), st.lists(st.integers(1, 7), min_size=1))
+def test_it_does_not_matter_how_messages_are_taken_together(values, sizes) -> None:
+    values = [GOOD[0], *values]
+    messages = [Sent(value, number=number) for number, value in enumerate(values)]
+    whole = reader().read(messages)
+    by_one = reader()
+    rows, bad, start, size = [], {}, 0, iter(sizes * len(values))
+    while start < len(messages):
+        part = messages[start : start + next(size)]
+        found = by_one.read(part)
+        rows += found.columns.to_pylist() if found.columns is not None else []
+        bad |= {start + number: one.reason for number, one in found.bad.items()}
+        start += len(part)
+    assert {number: one.reason for number, one in whole.bad.items()} == bad
+    assert [number for number, value in enumerate(values) if value in GOOD] == whole.numbers.tolist()
+    of_whole = [{"delete": False, **row} for row in whole.columns.to_pylist()]
+    assert of_whole == [{"delete": False, **row} for row in rows]
+    for number, reason in bad.items():
+        assert (BAD[values[number]] if values[number] is not None else "tombstone") in reason
+
+
+def test_integers_fields_and_times_are_told_by_the_first_message_and_by_a_later_reader_of_it() -> None:
+    for values, layout, unit in [
+        ([edge(source=1, target=2), edge(source=3, target=4)], {"integers": True}, None),
+        ([b"x\ty\ta\t1", b"x\ty\ta\t2\t-"], {"separator": "\t"}, None),
+        ([edge(timestamp="1970-01-01T00:00:09Z")], {"times": "aware"}, "s"),
+        ([b'"x,1",y,a,1970-01-01T00:00:09'], {"times": "naive"}, "ms"),
+    ]:
+        first = reader(unit=unit)
+        found = first.read([Sent(value) for value in values])
+        assert layout.items() <= first.layout.items() and not found.bad
+        later = reader(unit=unit, layout=json.loads(json.dumps(first.layout)))
+        assert later.layout == first.layout and later.integers == first.integers
+        assert later.read([Sent(value) for value in values]).columns.equals(found.columns)
+
+
+def test_what_stands_beside_a_value_is_a_column_and_of_use_to_a_condition() -> None:
+    where = parse_where("`@header.kind` == 'a' and `@time` > 1000 and target != 'z'")
+    one = reader("source=@key,label=@header.kind,timestamp=@time,target=1", unit="s", where=where, stream="s")
+    kind = (("kind", b"a"),)
+    messages = [
+        Sent(b"y", b"k", 7_900, kind), Sent(b"z", b"k", 7_900, kind), Sent(b"y", b"k", 900, kind), Sent(b"y", None, 1, kind),
+        Sent(b"y", b"k", 7_900), Sent(b"y", b"\xff", 7_900, kind),
+    ]  # fmt: skip
+    found = one.read(messages)
+    assert found.columns.to_pylist() == [{"source": "k", "target": "y", "label": "a", "timestamp": 7, "stream": "s"}]
+    assert found.filtered == 2
+    reasons = {number: bad.reason for number, bad in found.bad.items()}
+    assert reasons == {
+        3: "column '@key': is not there", 4: "column '@header.kind': is not there", 5: "column '@key': is not UTF-8 text",
+    }  # fmt: skip
+
+
+def test_columns_that_cannot_be_are_said() -> None:
+    with pytest.raises(InputError, match="a time is a timestamp"):
+        reader("source=@time")
+    with pytest.raises(WhereError, match="nothing"):
+        reader(where=parse_where("nothing > 1")).read([Sent(b"x,y,a,1")])
+    assert "places" in reader("source=user").read([Sent(b"x,y,a,1")]).bad[0].reason
+    assert "has no place" in reader("source=1").read([Sent(b"x,y,a,1")]).bad[0].reason
+
+
+def test_uris_name_topics_of_one_cluster() -> None:
+    assert topics_in("kafka://a,b:1/x,y").brokers == "a:9092,b:1"
+    assert topics_in("KAFKA://[::1]:7/x").brokers == "[::1]:7"
+    with pytest.raises(InputError, match="given twice"):
+        topics_in("kafka://a/x,x")
+    with pytest.raises(InputError, match="all topics of a run are on one cluster"):
+        one_cluster(["kafka://a/x", "kafka://b/x"])
+
+
+def test_settings_of_clients_are_read_and_secrets_are_in_no_message(tmp_path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("sasl.password=a = b\n\n# x\nlinger.ms=7\nfetch.min.bytes=9\n")
+    given = read_settings(file)
+    assert given == {"sasl.password": "a = b", "linger.ms": "7", "fetch.min.bytes": "9"}
+    settings = ClientSettings("here:1", given)
+    assert settings.scrubbed("refused: a = b") == "refused: …" and "a = b" not in repr(settings)
+    assert settings.producer()["linger.ms"] == "7" and "fetch.min.bytes" not in settings.producer()
+    assert settings.consumer(enable_auto_commit=False)["enable.auto.commit"] is False
+    for line, message in {"x": "no name=value", "a=1\na=2": "given twice"}.items():
+        file.write_text(line)
+        with pytest.raises(KafkaError, match=message):
+            read_settings(file)
+    with pytest.raises(KafkaError, match="bootstrap.servers is not to be set: the brokers stand in"):
+        ClientSettings("here:1", {"bootstrap.servers": "there:1"})
+
+
+def test_a_journal_ends_with_its_last_whole_line(tmp_path) -> None:
+    path = str(tmp_path / "run.journal")
+    journal = Journal(path)
+    ends = [{Place("t", 0): 5}, {Place("t", 1): 7, Place("t", 0): 9}]
+    for number, end in enumerate(ends, 1):
+        journal.write(number, end)
+    journal.synchronise()
+    journal.close()
+    rounds = [Round(1, ends[0]), Round(2, ends[1])]
+    assert read_journal(path) == rounds
+    with open(path, "ab") as file:
+        file.write(b'[3,[["t"')
+    assert read_journal(path) == rounds
+    again = Journal(path)
+    again.restart(rounds[:1])
+    again.write(2, ends[0])
+    again.synchronise()
+    again.close()
+    assert read_journal(path) == [rounds[0], Round(2, ends[0])]
+    assert read_journal(str(tmp_path / "none")) == []
+    (tmp_path / "bad").write_bytes(b"nonsense\n")
+    with pytest.raises(KafkaError, match="bad:1: is no journal"):
+        read_journal(str(tmp_path / "bad"))

@@ -1,0 +1,208 @@
+"""Who is let in, and what nobody may ask for: hosts, origins, the token, limits, and the guards of the engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import httpx
+import pytest
+
+from rpq.serve.guards import Admission
+from rpq.serve.serve_limits import ServeLimits
+from tests.served import NDJSON, Served, lines
+
+PATH = {"expression": "a+", "window": 100, "slide": 10}
+
+
+# --- hosts, origins, the token ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "is_let_in"),
+    [
+        ("127.0.0.1:{port}", True), ("localhost:{port}", True), ("LOCALHOST", True), ("[::1]:{port}", True),
+        ("10.1.2.3", True), ("known.example:{port}", True), ("evil.example", False), ("evil.example:{port}", False),
+        ("", False),
+        ("localhost.evil.example", False), ("127.0.0.1.evil.example", False), ("known.example@evil.example", False),
+    ],
+)  # fmt: skip
+def test_the_host_has_to_be_known(host, is_let_in):
+    with Served(PATH, admission=Admission(hosts=["known.example"])) as served:
+        host = host.format(port=served.url.rsplit(":")[-1])
+        for path in ("/healthz", "/queries", "/"):
+            response = served.client.get(path, headers={"host": host})
+            if is_let_in:
+                assert response.status_code == 200
+            else:
+                assert response.status_code in (400, 421)
+                if host:
+                    assert response.json()["error"]["type"] == "HostRefused"
+
+
+def test_pages_of_other_origins_may_not_ask():
+    with Served(PATH, admission=Admission(origins=["https://friend.example"])) as served:
+        own = served.client.get("/queries", headers={"origin": served.url})
+        assert own.status_code == 200 and "access-control-allow-origin" not in own.headers
+        for origin in ("https://evil.example", "null", "http://127.0.0.1:1", served.url.replace("http", "ftp")):
+            for path in ("/queries", "/changes", "/", "/healthz"):
+                response = served.client.get(path, headers={"origin": origin})
+                assert response.status_code == 403 and "access-control-allow-origin" not in response.headers
+            post = served.client.post("/tuples", content=lines(("x", "y", "a", 1)), headers={**NDJSON, "origin": origin})
+            assert post.status_code == 403
+        assert served.answers("a+") == set()
+        friend = {"origin": "https://friend.example"}
+        allowed = served.client.get("/queries", headers=friend)
+        assert allowed.status_code == 200 and allowed.headers["access-control-allow-origin"] == friend["origin"]
+        asked = {**friend, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+        preflight = served.client.options("/tuples", headers=asked)
+        assert preflight.status_code == 204 and "POST" in preflight.headers["access-control-allow-methods"]
+        foreign = served.client.options("/tuples", headers={**asked, "origin": "https://evil.example"})
+        assert foreign.status_code == 403
+
+
+def test_the_token_is_asked_for():
+    with Served(PATH, admission=Admission(token="s3cret"), headers={"authorization": "Bearer s3cret"}) as served:
+        assert served.post(("x", "y", "a", 1)).status_code == 200 and served.answers("a+") == {("x", "y")}
+        with served.follow() as events:
+            events.next("start")
+        anybody = httpx.Client(base_url=served.url)
+        for method, path in [
+            ("POST", "/tuples"), ("GET", "/queries"), ("POST", "/queries"), ("GET", "/queries/a%2B"),
+            ("DELETE", "/queries/a%2B"), ("GET", "/queries/a%2B/answers"), ("GET", "/changes"), ("POST", "/check"),
+            ("GET", "/statistics"), ("GET", "/metrics"), ("GET", "/playback"), ("POST", "/playback"), ("GET", "/nothing"),
+        ]:  # fmt: skip
+            for given in (None, "Bearer wrong", "Basic s3cret", "Bearer", "s3cret"):
+                headers = {} if given is None else {"authorization": given}
+                response = anybody.request(method, path, headers=headers)
+                assert response.status_code == 401, (method, path, given)
+                assert response.headers["www-authenticate"].startswith("Bearer")
+                assert "s3cret" not in response.text
+        for path in ("/healthz", "/readyz", "/", "/openapi.json"):
+            assert anybody.get(path).status_code == 200
+        assert anybody.get("/page/nothing.js").status_code == 404
+        assert served.answers("a+") == {("x", "y")}
+
+
+def test_every_response_is_careful():
+    with Served(PATH) as served:
+        for path in ("/", "/queries", "/nothing", "/queries/a%2B/answers", "/page/x", "/metrics"):
+            headers = served.client.get(path).headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+            assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+            assert "server" not in headers
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_that_is_too_large_is_refused_as_soon_as_that_is_known():
+    with Served(PATH, limits=ServeLimits(body_bytes=1000)) as served:
+        body = lines(*[("x", str(number), "a", number) for number in range(100)])
+        told = served.client.post("/tuples", content=body, headers=NDJSON)
+        assert told.status_code == 413 and told.json()["error"]["type"] == "BodyTooLarge"
+
+        def parts():
+            for _ in range(100):
+                yield body[:200]
+
+        in_parts = served.client.post("/tuples", content=parts(), headers=NDJSON)
+        assert in_parts.status_code == 413
+        query = served.client.post("/queries", json={"expression": "a" * 2000, "window": 10})
+        assert query.status_code == 413
+        assert served.client.get("/statistics").json()["tuples"] == 0
+        assert served.post(("x", "y", "a", 1)).status_code == 200
+
+
+def test_compressed_bodies_are_refused():
+    with Served(PATH) as served:
+        headers = {**NDJSON, "content-encoding": "gzip"}
+        assert served.client.post("/tuples", content=b"\x1f\x8b", headers=headers).status_code == 415
+
+
+def test_more_queries_than_may_be_are_refused():
+    with Served(PATH, limits=ServeLimits(queries=2)) as served:
+        assert served.register("b", window=10, slide=1).status_code == 201
+        refused = served.register("c", window=10, slide=1)
+        assert refused.status_code == 429 and refused.json()["error"]["type"] == "TooManyQueries"
+        served.client.delete("/queries/b")
+        assert served.register("c", window=10, slide=1).status_code == 201
+
+
+def test_more_tuples_than_may_wait_are_refused():
+    with Served(PATH, limits=ServeLimits(waiting_bytes=2000)) as served:
+        hold = threading.Event()
+        import asyncio
+
+        blocked = asyncio.run_coroutine_threadsafe(served.service.call(lambda: hold.wait(60)), served._loop)
+        body = [("x", str(number), "a", number) for number in range(25)]
+        first = threading.Thread(target=served.post, args=body)
+        first.start()
+        end = time.monotonic() + 30
+        while not served.application._waiting_bytes and time.monotonic() < end:
+            time.sleep(0.01)
+        refused = httpx.post(f"{served.url}/tuples", content=lines(*body), headers=NDJSON)
+        assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
+        assert served.client.get("/healthz").status_code == 200  # the loop is not held
+        hold.set()
+        blocked.result(30)
+        first.join(30)
+        assert len(served.answers("a+")) == 25
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[1", b'{"a": NaN}', b"\xff", b"[" * 100_000, b"null", b"1"])
+def test_what_is_no_json_is_refused(body):
+    with Served(PATH) as served:
+        for path in ("/queries", "/check"):
+            response = served.client.post(path, content=body, headers={"content-type": "application/json"})
+            assert response.status_code in (400, 422), response.text
+            assert response.json()["error"]["message"]
+
+
+# --- guards of the engine --------------------------------------------------------------------------------------------
+
+
+def test_a_tuple_with_too_many_rows_ends_a_server_that_has_no_state_to_go_on_from():
+    with Served(PATH, max_rows=10) as served:
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        refused = served.post(("p", "q", "a", 2), ("y", "x", "a", 2))
+        error = refused.json()["error"]
+        assert refused.status_code == 507 and error["type"] == "RowLimitError"
+        assert error["applied"] == 1 and error["query"] == "a+" and error["limit"] == 10
+        again = served.post(("y", "z", "a", 3))
+        assert again.status_code == 503 and "no checkpoint" in again.json()["error"]["message"]
+        ready = served.client.get("/readyz")
+        assert ready.status_code == 503 and "retry-after" in ready.headers
+        assert served.client.get("/healthz").status_code == 200
+        assert "rpq_failed 1.0" in served.client.get("/metrics").text
+
+
+def test_a_tuple_with_too_many_rows_is_left_out_where_there_is_a_checkpoint(tmp_path):
+    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served, served.follow() as events:
+        events.next("start")
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        refused = served.post(("p", "q", "a", 2), ("y", "x", "a", 2), ("r", "s", "a", 2))
+        assert refused.status_code == 507 and refused.json()["error"]["applied"] == 1
+        assert served.client.get("/readyz").status_code == 200
+        assert served.post(("t", "u", "a", 3)).status_code == 200
+        assert served.answers("a+") == {("x", str(number)) for number in range(10)} | {("p", "q"), ("t", "u")}
+        assert [row[3] for row in events.rows(12)][-2:] == [("p", "q"), ("t", "u")]
+
+
+def test_a_query_that_would_begin_with_too_many_rows_is_refused_and_nothing_else():
+    with Served(PATH, max_rows=10) as served:
+        for number in range(20):
+            served.post(("x", str(number), "a", 1))
+        refused = served.register("a", window=100, slide=10, name="other")
+        assert refused.status_code == 507 and refused.json()["error"]["type"] == "RowLimitError"
+        assert served.post(("y", "z", "a", 2)).status_code == 200
+
+
+def test_a_search_that_takes_more_than_its_budget_is_told_and_applied():
+    hard = {"expression": "(a/b)*/c", "window": 1000, "slide": 10, "paths": "simple", "simple_budget": 1, "name": "hard"}
+    with Served(hard) as served:
+        edges = [(f"{x}", f"{y}", label, 1) for label in "abc" for x in range(6) for y in range(6) if x != y]
+        response = served.post(*edges)
+        assert response.status_code == 200 and response.json()["tuples"] == len(edges)
+        assert any("set aside" in warning for warning in response.json().get("warnings", [])), response.json()

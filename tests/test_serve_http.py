@@ -1,0 +1,326 @@
+"""The endpoints of a server: what they take, what they give, and how they say what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import rpq
+from tests.served import Served, arrow, lines
+
+PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit"}
+TUPLES = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "b", 3)]
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with Served(PATH) as server:
+        yield server
+
+
+def error_of(response) -> dict:
+    assert response.headers["content-type"] == "application/json"
+    return response.json()["error"]
+
+
+# --- tuples ----------------------------------------------------------------------------------------------------------
+
+
+def test_tuples_of_every_kind_are_applied_and_acknowledged(served):
+    applied = served.post(*TUPLES)
+    assert applied.status_code == 200
+    assert applied.json() == {"tuples": 3, "late": 0, "time": 3, "position": 2}  # 1 was the query
+    post = served.client.post
+    csv = post("/tuples", content=b"label,source,target,timestamp\nb,w,v,4\n", headers={"content-type": "text/csv"})
+    assert csv.json() == {"tuples": 1, "late": 0, "time": 4, "position": 3}
+    bare = post("/tuples", content=b"v\tu\tb\t5\nx\ty\ta\t6\t-\n", headers={"content-type": "text/csv; charset=utf-8"})
+    assert bare.json()["tuples"] == 2 and served.answers("a/b*") == set()
+    body = arrow(source=["x", "x"], target=["y", "q"], label=["a", "a"], timestamp=[7, -1000], op=["+", "+"])
+    sent = post("/tuples", content=body, headers={"content-type": "application/vnd.apache.arrow.stream"})
+    assert sent.json() == {"tuples": 2, "late": 1, "time": 7, "position": 5}
+    assert served.answers("a/b*") == {("x", one) for one in "yzwvu"}
+    empty = post("/tuples", content=b"\n# nothing\n", headers={"content-type": "text/csv"})
+    assert empty.json() == {"tuples": 0, "late": 0, "time": 7, "position": 5}
+
+
+def test_arrow_of_several_dictionaries_and_of_times(tmp_path):
+    with Served({"expression": "a+", "window": "1h", "slide": "1m"}) as served:
+        batches = [
+            pa.record_batch(
+                {
+                    "source": pa.array([source]).dictionary_encode(),
+                    "target": pa.array(["t"]).dictionary_encode(),
+                    "label": pa.array(["a"]).dictionary_encode(),
+                    "timestamp": pa.array([second], pa.timestamp("s", "UTC")),
+                }
+            )
+            for source, second in (("p", 60), ("q", 90))
+        ]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        type_ = {"content-type": "application/vnd.apache.arrow.stream"}
+        with served.follow() as events:
+            events.next("start")
+            applied = served.client.post("/tuples", content=sink.getvalue().to_pybytes(), headers=type_)
+            assert applied.json()["time"] == "1970-01-01T00:01:30+00:00"
+            assert [row[2] for row in events.rows(2)] == ["1970-01-01T00:01:00+00:00", "1970-01-01T00:01:30+00:00"]
+        assert served.answers("a+") == {("p", "t"), ("q", "t")}
+
+
+def test_a_stream_is_named_by_a_parameter_or_a_column():
+    sparql = "SELECT ?x ?y FROM NAMED WINDOW <w> ON <left> [RANGE PT100S STEP PT10S] WHERE { WINDOW <w> { ?x <a> ?y } }"
+    with Served({"expression": sparql, "name": "left"}, time_unit="s") as served:
+        assert served.post(("x", "y", "a", 1), stream="left").status_code == 200
+        assert served.post(("x", "z", "a", 2), stream="right").status_code == 200
+        body = json.dumps({"source": "x", "target": "w", "label": "a", "timestamp": 3, "stream": "left"}).encode()
+        type_ = {"content-type": "application/x-ndjson"}
+        assert served.client.post("/tuples", content=body, headers=type_).status_code == 200
+        assert served.answers("left") == {("x", "y"), ("x", "w")}
+        both = served.client.post("/tuples?stream=left", content=body, headers=type_)
+        assert both.status_code == 422 and "one of the two" in error_of(both)["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "type_", "status", "said", "line"),
+    [
+        (lines(*TUPLES) + b"{", "application/x-ndjson", 422, "the body:4", 4),
+        (b'{"source":"x","target":"y","label":"a","timestamp":"soon"}', "application/x-ndjson", 422, "soon", 1),
+        (b"source,target,label,timestamp\nx,y,a,1\nx,y,a\n", "text/csv", 422, "expected 4", 3),
+        (b"x,y\n", "text/csv", 422, "does not tell the columns", 1),
+        (b"\xff\xfe,y,a,1\n", "text/csv", 422, "UTF-8", 1),
+        (b"no arrow", "application/vnd.apache.arrow.stream", 422, "no stream of Arrow", None),
+        (arrow(source=["x"], target=["y"]), "application/vnd.apache.arrow.stream", 422, "'label' is missing", None),
+        (arrow(source=["x"], target=["y"], label=["a"], timestamp=[1])[:-40], "application/vnd.apache.arrow.stream", 422,
+         "no stream of Arrow", None),
+        (lines(*TUPLES), "text/plain", 415, "text/plain", None),
+        (lines(*TUPLES), "", 415, "no content type", None),
+        (b'{"source":1,"target":2,"label":"a","timestamp":1}', "application/x-ndjson", 422, "integers or text", None),
+    ],
+)  # fmt: skip
+def test_a_body_that_is_not_understood_is_not_applied(served, body, type_, status, said, line):
+    served.post(("p", "q", "a", 1))
+    response = served.client.post("/tuples", content=body, headers={"content-type": type_} if type_ else {})
+    assert response.status_code == status, response.text
+    error = error_of(response)
+    assert said in error["message"] and error.get("line") == line
+    assert served.answers("a/b*") == {("p", "q")}
+
+
+def test_a_tuple_that_the_engine_does_not_take_ends_its_post_alone(served):
+    late = ("x", "y", "a", 2**63 - 1)
+    response = served.post(("x", "y", "a", 1), ("y", "z", "b", 2), late, ("z", "w", "b", 3))
+    error = error_of(response)
+    assert response.status_code == 422 and error["type"] == "InputError" and error["row"] == 2 and error["applied"] == 2
+    assert "row 2" in error["message"]
+    assert served.post(("z", "w", "b", 4)).status_code == 200
+    assert served.answers("a/b*") == {("x", "y"), ("x", "z"), ("x", "w")}
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+
+def test_queries_come_and_go():
+    with Served(keep=rpq.Window(size=100, slide=1)) as served:
+        pattern = served.register("?x a ?y . ?y b ?z", window="count:10", select=["z"], distinct=True, name="p")
+        text = "SELECT (COUNT(*) AS ?n) { ?x <b> ?y }"
+        sparql = served.register(text, window="unbounded", name="s")
+        served.post(*TUPLES)
+        made = served.register("a/b*", window=100, slide=10, name="a path", semantics="explicit")
+        assert made.status_code == 201
+        expected = {
+            "name": "a path", "expression": "a/b*", "language": "path", "window": 100, "slide": 10,
+            "semantics": "explicit", "paths": "walk", "report": "change", "columns": ["source", "target"], "answers": 3,
+        }  # fmt: skip
+        assert made.json() == expected
+        assert pattern.json()["window"] == "count:10" and pattern.json()["columns"] == ["z"]
+        assert sparql.status_code == 201 and sparql.json()["language"] == "sparql"
+        assert [one["name"] for one in served.client.get("/queries").json()["queries"]] == ["p", "s", "a path"]
+        assert served.of("a path").json() == expected
+        assert served.answers("p") == {("z",)} and served.of("s", "answers").json()["rows"] == [[2]]
+        assert served.client.delete("/queries/p").status_code == 204
+        gone = served.of("p")
+        assert gone.status_code == 404 and error_of(gone)["type"] == "NoSuchQuery"
+        assert served.client.delete("/queries/p").status_code == 404
+        taken = served.register("b", window=10, name="a path")
+        assert taken.status_code == 409 and error_of(taken)["type"] == "NameTaken"
+
+
+def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
+    with Served(time_unit="s") as served:
+        windows = (300, 7, "30d", "1h")
+        found = {window: served.register("a", window=window, name=str(window)).json()["slide"] for window in windows}
+        assert found == {300: 10, 7: 1, "30d": "1d", "1h": "2m"}
+        mixed = served.register("a", window="1h", slide=60, name="mixed").json()
+        assert (mixed["window"], mixed["slide"]) == (3600, 60)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said", "place"),
+    [
+        ({"expression": "a/b||c"}, "unexpected '|'", {"line": 1, "column": 5, "length": 1, "field": "expression"}),
+        ({"expression": "a/\n(b"}, "end", {"line": 2, "column": 3}),
+        ({"expression": "?x a ?y . ?y b"}, "", {"line": 1, "field": "expression"}),
+        ({"expression": "SELECT ?x { ?x <a> ?y } ORDER BY ?x"}, "ORDER BY", {"line": 1, "column": 25, "length": 5}),
+        ({"expression": "a", "window": "30 days"}, "30 days", {"field": "window"}),
+        ({"expression": "a", "window": "30d"}, "--time-unit", {}),
+        ({"expression": "a", "window": True}, "window", {"field": "window"}),
+        ({"expression": "a", "semantics": "explizit"}, "did you mean 'explicit'", {"field": "semantics"}),
+        ({"expression": "a", "wndow": 3}, "did you mean 'window'", {"field": "wndow"}),
+        ({"expression": "a", "start": "later"}, "'window' or 'empty'", {"field": "start"}),
+        ({"expression": "a", "select": ["x"]}, "select", {"field": "select"}),
+        ({"expression": "a", "name": "."}, "no address", {"field": "name"}),  # clients take them out of a path
+        ({"expression": "a", "name": ".."}, "no address", {"field": "name"}),
+        ({"expression": "a\ud800"}, "surrogate", {"field": "expression"}),
+        ({"expression": "(" * 5000}, "", {}),
+        ({"expression": ""}, "expected a text", {"field": "expression"}),
+        ({"window": 10}, "expected a text", {"field": "expression"}),
+        (["a"], "object", {}),
+    ],
+)
+def test_a_query_that_is_not_understood_says_where(served, fields, said, place):
+    if isinstance(fields, dict):
+        fields = {"window": 100, **fields} if "expression" in fields else fields
+    for path in ("/queries", "/check"):
+        if said == "--time-unit" and path == "/check":
+            continue  # a text alone is understood: which unit the stream has nobody asks
+        response = served.client.post(path, content=json.dumps(fields), headers={"content-type": "application/json"})
+        error = error_of(response)
+        assert response.status_code == 422, error
+        assert said in error["message"], error
+        assert {name: error.get(name) for name in place} == place
+    assert len(served.client.get("/queries").json()["queries"]) == 1
+
+
+def test_a_query_whose_edges_were_not_kept_says_from_when_it_can_be_had(served):
+    served.post(("x", "y", "c", 5), ("x", "y", "a", 50))
+    refused = served.register("c", window=100, slide=10)
+    error = error_of(refused)
+    assert refused.status_code == 409 and error["type"] == "RegistrationError" and error["available_from"] == 110
+    assert served.register("c", window=100, slide=10, start="empty").status_code == 201
+
+
+def test_a_check_tells_and_draws_without_registering(served):
+    def check(**fields):
+        return served.client.post("/check", json=fields).json()
+
+    path = check(expression="a/b*", window=10)
+    assert path["language"] == "path" and path["columns"] == ["source", "target"]
+    assert "minimal automaton: 2 states" in path["text"] and path["svg"].startswith("<svg ")
+    pattern = check(expression="?x '<b>' ?y . ?y (a|b)+ \"&\"", window=10)
+    assert pattern["language"] == "pattern" and "stroke-dasharray" in pattern["svg"]
+    assert "<b>" not in pattern["svg"] and "&amp;" in pattern["svg"]
+    sparql = check(expression="SELECT ?x { ?x <a>* ?y }", window=10)
+    assert sparql["language"] == "sparql" and sparql["svg"] is None and "empty path" in sparql["warnings"][0]
+    assert len(served.client.get("/queries").json()["queries"]) == 1
+    assert served.of("a/b*", "explain").json() == {"text": path["text"], "svg": path["svg"]}
+
+
+# --- answers and witnesses -------------------------------------------------------------------------------------------
+
+
+def test_answers_as_json_csv_and_arrow(served):
+    served.post(("<script>", "a,b", "a", 1), ("<script>", 'say "hi"\n', "a", 2), ("<script>", "c", "a", 3))
+    expected = {("<script>", "a,b"), ("<script>", 'say "hi"\n'), ("<script>", "c")}
+    assert served.answers("a/b*") == expected
+    some = served.of("a/b*", "answers", limit=2)
+    assert len(some.json()["rows"]) == 2 and some.json()["total"] == 3 and some.headers["x-rpq-total"] == "3"
+    csv = served.of("a/b*", "answers", format="csv")
+    assert csv.headers["content-type"] == "text/csv; charset=utf-8"
+    read = pa.csv.read_csv(pa.BufferReader(csv.content), parse_options=pa.csv.ParseOptions(newlines_in_values=True))
+    assert {tuple(row.values()) for row in read.to_pylist()} == expected
+    found = served.of("a/b*", "answers", format="arrow")
+    with pa.ipc.open_stream(found.content) as reader:
+        table = reader.read_all()
+    assert {tuple(row.values()) for row in table.to_pylist()} == expected
+    assert table.schema.metadata[b"rpq.total"] == b"3"
+    for parameters in ({"limit": -1}, {"limit": "all"}, {"format": "xml"}, {"other": 1}):
+        assert served.of("a/b*", "answers", **parameters).status_code == 422
+
+
+def test_a_witness_has_the_edges_in_their_order_with_their_times(served):
+    served.post(*TUPLES)
+    found = served.of("a/b*", "witness", value=["x", "w"]).json()
+    assert found["edges"] == [
+        {"source": source, "target": target, "label": label, "timestamp": time} for source, target, label, time in TUPLES
+    ]
+    assert served.of("a/b*", "witness", value=["x", "nobody"]).status_code == 404
+    assert served.of("a/b*", "witness", value=["x"]).status_code == 422
+    served.register("?x a ?y . ?y b+ ?z", window=100, name="p", start="empty")
+    served.post(*[(source, target, label, time + 10) for source, target, label, time in TUPLES])
+    of_pattern = served.of("p", "witness", value=["x", "y", "w"]).json()
+    assert [atom["atom"] for atom in of_pattern["atoms"]] == ["?x a ?y", "?y b+ ?z"]
+    assert [edge["timestamp"] for edge in of_pattern["edges"]] == [11, 12, 13]
+    assert of_pattern["binding"] == {"?x": "x", "?y": "y", "?z": "w"}
+
+
+def test_a_witness_against_the_direction_of_edges_and_of_integers():
+    with Served({"expression": "^a/b", "window": 100, "slide": 10, "name": "back"}) as served:
+        served.post((2, 1, "a", 1), (2, 3, "b", 2))
+        assert served.answers("back") == {(1, 3)}
+        found = served.of("back", "witness", value=["1", "3"]).json()
+        assert found["edges"] == [
+            {"source": 2, "target": 1, "label": "a", "timestamp": 1},
+            {"source": 2, "target": 3, "label": "b", "timestamp": 2},
+        ]
+        assert served.of("back", "witness", value=["1", "x"]).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["a/b", "x/answers", "<script>alert(1)</script>", "ü %2F?#&", "...", "a\nb", "é" * 300])
+def test_queries_have_any_name(name):
+    with Served() as served:
+        assert served.register("a+", window=10, slide=1, name=name).status_code == 201
+        with served.follow(name) as events:
+            served.post(("<img src=x onerror=alert(1)>", "y", "a", 1))
+            assert events.rows(1) == [(name, "+", 1, ("<img src=x onerror=alert(1)>", "y"))]
+        assert served.of(name).json()["name"] == name
+        assert served.of(name, "answers").json()["rows"] == [["<img src=x onerror=alert(1)>", "y"]]
+        response = served.of(name, "nothing")
+        assert response.status_code == 404 and "<script" not in response.headers.get("content-type", "")
+        assert f'query="{name}"' in served.client.get("/metrics").text or "\n" in name or "\\" in name
+
+
+# --- the server itself -----------------------------------------------------------------------------------------------
+
+
+def test_statistics_and_metrics_count(served):
+    served.post(*TUPLES, ("x", "y", "a", -500))
+    figures = served.client.get("/statistics").json()
+    assert figures["tuples"] == 4 and figures["late"] == 1 and figures["time"] == 3 and figures["position"] == 2
+    assert figures["memory_bytes"] > 1 << 20 and figures["latency_ms"]["p50"] > 0
+    (query,) = figures["queries"]
+    assert query["name"] == "a/b*" and query["answers"] == 3 and query["rows"] == 3
+    metrics = served.client.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    for line in ("rpq_tuples_total 4.0", "rpq_late_total 1.0", 'rpq_query_answers_live{query="a/b*"} 3.0', "rpq_failed 0.0"):
+        assert line in metrics.text.splitlines(), line
+    assert 'rpq_latency_seconds_bucket{le="+Inf"} 4.0' in metrics.text
+
+
+def test_health_readiness_page_and_paths_that_are_not_there(served):
+    assert served.client.get("/healthz").json() == {"status": "alive"}
+    assert served.client.get("/readyz").json() == {"status": "ready"}
+    page = served.client.get("/")
+    assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    for path in ("/nothing", "/page/nothing.js", "/page/../service.py", "/page/%2e%2e/service.py", "/queries/", "/tuples/"):
+        response = served.client.get(path)
+        assert response.status_code == 404, path
+        assert response.headers["x-content-type-options"] == "nosniff"
+    wrong = served.client.put("/queries")
+    assert wrong.status_code == 405 and "GET" in wrong.headers["allow"]
+    assert served.client.get("/playback").status_code == 404
+
+
+def test_the_openapi_text_names_what_there_is(served):
+    text = served.client.get("/openapi.json").json()
+    assert text["openapi"] == "3.1.0"
+    for path in text["paths"]:
+        if "{" not in path and path != "/changes" and "get" in text["paths"][path]:
+            response = served.client.get(path)
+            assert str(response.status_code) in text["paths"][path]["get"]["responses"], path

@@ -1,0 +1,183 @@
+"""Files as a server's input: played at a speed, gone on with after a restart; the command and its options."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rpq.serve import serving
+from rpq.serve.playback import Playback
+from tests.served import Command
+
+
+def edges(path: Path, count: int, *, every: int = 1) -> Path:
+    path.write_text("source,target,label,timestamp\n" + "".join(f"v{n},w{n},a,{n * every}\n" for n in range(count)))
+    return path
+
+
+def until(holds, seconds: float = 600.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+# --- the speed -------------------------------------------------------------------------------------------------------
+
+
+def test_at_full_speed_all_is_due():
+    playback = Playback(speed=None, time_unit="s")
+    assert playback.due(np.array([5, 3, 900])) == 3
+    assert playback.told() == {"state": "playing", "speed": None, "time": 900}
+    playback.end()
+    assert playback.told()["state"] == "ended"
+
+
+def test_tuples_are_due_at_their_time():
+    playback = Playback(speed=1000.0, time_unit="ms")  # a million units a second
+    times = np.array([0, 5, 2, 200_000, 400_000])
+    began = time.monotonic()
+    done = []
+    while len(done) < len(times):
+        count = playback.due(times[len(done) :])
+        done += [time.monotonic() - began] * count
+    assert done[3] == pytest.approx(0.2, abs=0.15) and done[4] >= 0.4 and done[2] < 0.2
+
+
+def test_it_pauses_and_changes_its_speed():
+    playback = Playback(speed=1.0, time_unit=None)
+    playback.change({"state": "paused"})
+    assert playback.told()["state"] == "paused"
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(playback.due(np.array([0, 1_000_000]))))
+    thread.start()
+    time.sleep(0.1)
+    assert not found
+    playback.change({"state": "playing", "speed": 1e12})
+    thread.join(30)
+    assert found[0] >= 1
+    assert playback.due(np.array([1_000_000])) == 1
+    playback.stop()
+    assert playback.due(np.array([2**60])) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, [], {"speed": 0}, {"speed": -1}, {"speed": "x"}, {"speed": True}, {"state": "ended"}, {"volume": 3}, {"state": 0}],
+)
+def test_what_is_no_speed_is_refused(fields):
+    with pytest.raises(ValueError):
+        Playback(speed=None, time_unit=None).change(fields)
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+QUERY = ["a+", "--window", "100000", "--slide", "10", "--semantics", "explicit"]
+
+
+def test_a_file_is_played_paused_and_hurried(tmp_path):
+    path = edges(tmp_path / "edges.csv", 1000)
+    with Command(*QUERY, "--input", path, "--playback-speed", "20", log=tmp_path / "log") as served:
+        assert served.client.get("/playback").json()["speed"] == 20.0
+        until(lambda: served.client.get("/statistics").json()["tuples"] > 5)
+        paused = served.client.post("/playback", json={"state": "paused"}).json()
+        assert paused["state"] == "paused" and paused["time"] < 900
+        time.sleep(0.3)
+        before = served.client.get("/statistics").json()["tuples"]
+        time.sleep(0.5)
+        assert served.client.get("/statistics").json()["tuples"] == before < 900
+        served.post(("extra", "one", "a", 5))  # posts go on
+        assert ("extra", "one") in served.answers("a+")
+        assert served.client.post("/playback", json={"speed": 0}).status_code == 422
+        hurried = served.client.post("/playback", json={"state": "playing", "speed": None}).json()
+        assert hurried["state"] in ("playing", "ended") and hurried["speed"] is None
+        until(lambda: served.client.get("/playback").json()["state"] == "ended")
+        assert len(served.answers("a+")) == 1001
+        assert served.end() == 0
+
+
+def test_a_file_is_gone_on_with_behind_what_there_is(tmp_path):
+    path = edges(tmp_path / "edges.csv", 6_000)
+    options = [*QUERY, "--input", path, "--checkpoint", tmp_path / "state", "--checkpoint-every", "0.3s"]
+    with Command(*options, "--playback-speed", "2000", log=tmp_path / "log") as served:
+        until(lambda: served.client.get("/statistics").json()["tuples"] > 1000)
+        served.kill()
+    with Command(*options, log=tmp_path / "log") as served:
+        until(lambda: served.client.get("/playback").json()["state"] == "ended")
+        assert served.client.get("/statistics").json()["tuples"] == 6_000
+        assert len(served.answers("a+")) == 6_000
+        assert served.end() == 0
+
+
+def test_standard_input_is_read_as_it_comes(tmp_path):
+    with Command(*QUERY, "--input", "-", "--format", "jsonl", log=tmp_path / "log") as served:
+        served.process.stdin.write(b'{"source":"x","target":"y","label":"a","timestamp":1}\n')
+        served.process.stdin.flush()
+        until(lambda: served.answers("a+") == {("x", "y")})
+        served.process.stdin.write(b'{"source":"y","target":"z","label":"a","timestamp":2}\n')
+        served.process.stdin.flush()
+        until(lambda: len(served.answers("a+")) == 3)
+        assert served.end() == 0
+
+
+def test_queries_of_a_file_with_the_options_behind_them(tmp_path):
+    path = tmp_path / "queries.toml"
+    path.write_text(
+        '[[query]]\nname = "one"\nquery = "a+"\nwindow = "1h"\n'
+        '[[query]]\nname = "two"\nquery = "?x a ?y"\nreport = "slide"\n'
+    )
+    options = ["--queries", path, "--window", "2h", "--slide", "1m", "--time-unit", "s", "--checkpoint", tmp_path / "state"]
+    for _ in range(2):  # the second time they are there already
+        with Command(*options, log=tmp_path / "log") as served:
+            found = {one["name"]: one for one in served.client.get("/queries").json()["queries"]}
+            assert (found["one"]["window"], found["one"]["slide"]) == ("1h", "1m")
+            assert (found["two"]["window"], found["two"]["report"], found["two"]["semantics"]) == ("2h", "slide", "explicit")
+            assert served.end() == 0
+
+
+def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
+    headers = {"authorization": "Bearer t0ken"}
+    with Command("a+", "--window", "10", log=tmp_path / "log", headers=headers, RPQ_TOKEN="t0ken") as served:
+        assert served.client.get("/queries").status_code == 200
+        assert served.client.get("/queries", headers={"authorization": ""}).status_code == 401
+        assert b"t0ken" not in Path(f"/proc/{served.process.pid}/cmdline").read_bytes()
+        served.end()
+    assert "t0ken" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["a/b||c", "--window", "10"], "unexpected '|'"),
+        (["a", "--window", "soon"], "soon"),
+        (["a"], "window"),
+        (["a", "--window", "30d"], "--time-unit"),
+        (["--keep", "30d"], "--time-unit"),
+        (["--keep", "count:10"], "a window of time"),
+        (["a", "a", "--window", "10"], "already"),
+        (["--input", "nothing.csv"], "nothing.csv"),
+        (["--token", " "], "--token"),
+        (["--port", "70000"], "70000"),
+        (["--host", "999.1.2.3"], "cannot be served at"),
+        (["--playback-speed", "0"], "no speed"),
+        (["--queries", "nothing.toml"], "nothing.toml"),
+        (["a", "--queries", "nothing.toml"], "--queries"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
+    monkeypatch.setattr(serving, "_tell_on_stderr", lambda quiet: None)  # which stays, and other tests are to come
+    code, _, told = rpq("serve", *options, *(() if "--port" in options else ("--port", 0)))
+    assert code in (1, 2), told
+    assert said in told and "Traceback" not in told
+
+
+def test_another_query_of_the_same_name_is_no_silent_change(tmp_path):
+    state = tmp_path / "state"
+    with Command("a+", "--window", "10", "--checkpoint", state, log=tmp_path / "log") as served:
+        served.end()
+    with pytest.raises(AssertionError, match="another query named 'a\\+'"):
+        Command("a+", "--window", "20", "--checkpoint", state, log=tmp_path / "log")

@@ -1,0 +1,106 @@
+"""A server under load on this machine: a hundred followers, a tenth of them stalled, and a producer at full speed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+import zlib
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import rpq
+from tests.served import Command, arrow
+
+FOLLOWERS, STALLED, PUSHES, ROWS = 100, 10, 500, 200
+
+
+async def follow(host: str, port: int, expected: int, kept: list[bytes] | None = None) -> tuple[int, int]:
+    """Read all changes, as they come; how many rows there were, and a checksum of them."""
+    reader, writer = await asyncio.open_connection(host, port, limit=1 << 22)
+    writer.write(f"GET /changes HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+    rows = checksum = 0
+    kind = b""
+    while rows < expected:
+        line = await reader.readline()
+        assert line, "the server ended"
+        if line.startswith(b"event: "):
+            kind = line[7:].strip()
+            assert kind in (b"start", b"changes"), line
+        elif line.startswith(b"data: ") and kind == b"changes":
+            rows += line.count(b'"op":')
+            checksum = zlib.crc32(line, checksum)
+            if kept is not None:
+                kept.append(line[6:])
+    writer.close()
+    return rows, checksum
+
+
+def stall(host: str, port: int) -> socket.socket:
+    """Follow, and read nothing."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.connect((host, port))
+    made.sendall(f"GET /changes HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+    return made
+
+
+@pytest.mark.long
+def test_a_hundred_followers_and_a_producer_at_full_speed(tmp_path):
+    drawn = np.random.default_rng(7)
+    parts = [
+        {
+            "source": [f"s{one}" for one in drawn.integers(0, 200, ROWS)],
+            "target": [f"t{one}" for one in drawn.integers(0, 200, ROWS)],
+            "label": ["a"] * ROWS,
+            "timestamp": np.arange(ROWS) + push * ROWS,
+        }
+        for push in range(PUSHES)
+    ]
+    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=5000, slide=100), semantics="explicit"))
+    rows = [row for part in parts for row in engine.push(part).rows()]
+    options = ["a", "--window", "5000", "--slide", "100", "--semantics", "explicit", "--most-lag", "50000"]
+    kept: list[bytes] = []
+    with Command(*options, log=tmp_path / "log") as served:
+        address = urlsplit(served.url)
+        assert address.hostname is not None and address.port is not None
+        host, port = address.hostname, address.port
+
+        async def main() -> tuple[list[tuple[int, int]], list[float]]:
+            stalled = [stall(host, port) for _ in range(STALLED)]
+            reading = [asyncio.ensure_future(follow(host, port, len(rows))) for _ in range(FOLLOWERS - STALLED - 1)]
+            reading.append(asyncio.ensure_future(follow(host, port, len(rows), kept)))
+            while served.client.get("/statistics").json()["followers"] < FOLLOWERS:
+                await asyncio.sleep(0.1)
+            took = []
+            for part in parts:
+                began = time.monotonic()
+                response = await asyncio.to_thread(
+                    served.client.post,
+                    "/tuples",
+                    content=arrow(**part),
+                    headers={"content-type": "application/vnd.apache.arrow.stream"},
+                )
+                assert response.status_code == 200
+                took.append(time.monotonic() - began)
+            found = await asyncio.gather(*reading)
+            until = time.monotonic() + 60
+            while served.client.get("/statistics").json()["followers_dropped"] < STALLED and time.monotonic() < until:
+                await asyncio.sleep(0.1)
+            for one in stalled:
+                one.close()
+            return found, took
+
+        found, took = asyncio.run(main())
+        assert len(set(found)) == 1 and found[0][0] == len(rows)
+        told = [change for line in kept for change in json.loads(line)["changes"]]
+        assert [(one["op"], one["timestamp"], *one["values"]) for one in told] == [
+            (row.op, row.timestamp, row.source, row.target) for row in rows
+        ]
+        figures = served.client.get("/statistics").json()
+        print(f"posts: median {np.median(took) * 1e3:.1f} ms, p99 {np.quantile(took, 0.99) * 1e3:.1f} ms; {figures}")
+        assert figures["followers_dropped"] == STALLED
+        assert served.end() == 0

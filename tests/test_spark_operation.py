@@ -1,0 +1,255 @@
+"""A stream on Spark as somebody runs it: checkpoints that know whose they are, figures, memory, signals, no litter."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+pytest.importorskip("pandas")
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+import rpq
+import rpq.spark as pipeline
+from rpq.spark import hadoop_files, processor, stream_identity
+from rpq.spark.envelopes import pack
+from rpq.spark.errors import PipelineError
+from rpq.spark.java import check_java
+from rpq.spark.partitions import partition_keys
+from rpq.spark.processor import AnswerChanges, EngineCache
+from rpq.spark.worker_limits import bytes_of
+
+try:
+    check_java()
+except PipelineError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
+
+COLUMNS = "source string, target string, label string, timestamp bigint"
+
+
+@pytest.fixture(scope="module")
+def session():
+    made = pipeline.open_session(master="local[2]")
+    yield made
+    made.stop()
+
+
+def query(expression: str = "a/b*", *, size: int = 10, slide: int = 5, **options) -> rpq.Query:
+    return rpq.Query(expression, window=rpq.Window(size=size, slide=slide), **options)
+
+
+def incoming(folder: Path, *files: list[tuple]) -> Path:
+    """A folder with Parquet files, the first the oldest."""
+    folder.mkdir()
+    for number, rows in enumerate(files):
+        names = ["source", "target", "label", "timestamp", "op"][: len(rows[0])]
+        columns = [pa.array(column) for column in zip(*rows, strict=True)]
+        pq.write_table(pa.Table.from_arrays(columns, names=names), folder / f"{number}.parquet")
+        os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)
+    return folder
+
+
+def test_a_checkpoint_of_another_stream_says_what_differs(session, tmp_path):
+    """Before Spark starts a job; whatever rows depend on, and all that differs."""
+    edges = session.createDataFrame([("x", "y", "a", 1)], COLUMNS)
+    numbered = edges.selectExpr("*", "1 as place")
+    asked = query(), query("b", paths="simple")
+    state = str(tmp_path / "state")
+    begun = {"partitions": 2, "checkpoint": state, "output": str(tmp_path / "rows")}
+    pipeline.rpq_changes(edges, *asked, **begun)
+    pipeline.rpq_changes(edges, *asked, **begun)
+    assert json.loads((tmp_path / "state" / "rpq.json").read_text())["shares"] == 2
+    tracker = session.sparkContext.statusTracker()
+    jobs = len(tracker.getJobIdsForGroup())
+    timed = edges.selectExpr("source", "target", "label", "timestamp_seconds(timestamp) as timestamp")
+    for frame, queries, options, message in (
+        (edges, asked, {"partitions": 5}, r"the number of shares was 2, is 5"),
+        (edges, asked, {"output": str(tmp_path / "other")}, r"the output was \".*/rows\", is \".*/other\""),
+        (edges, asked[:1], {}, r"it has a query 'b', which is not asked now"),
+        (edges, (query(size=11), asked[1]), {}, r"window of query 'a/b\*' was .*10.*, is .*11"),
+        (edges, (query(semantics="explicit"), asked[1]), {}, r"semantics of query 'a/b\*' was .implicit., is .explicit."),
+        (edges, (asked[0], query("b", paths="simple", simple_budget=7)), {}, r"simple_budget of query 'b' was \d+, is 7"),
+        (numbered, asked, {"sequence": "place"}, r"the column of the sequence was none, is \"place\""),
+        (timed, asked, {"time_unit": "s"}, r"the time unit was none, is \"s\""),
+        (edges.selectExpr("1L as source", "2L as target", "label", "timestamp"), asked, {}, r"the type of vertices was"),
+    ):
+        with pytest.raises(PipelineError, match=rf"belongs to another stream: .*{message}"):
+            pipeline.rpq_changes(frame, *queries, **{**begun, **options})
+    assert len(tracker.getJobIdsForGroup()) == jobs
+    (tmp_path / "state" / "rpq.json").write_text("{")
+    with pytest.raises(PipelineError, match=r"rpq\.json: cannot be read: .*Checksum"):
+        pipeline.rpq_changes(edges, *asked, **begun)
+    (tmp_path / "state" / ".rpq.json.crc").unlink()
+    with pytest.raises(PipelineError, match=r"rpq\.json is damaged"):
+        pipeline.rpq_changes(edges, *asked, **begun)
+
+
+def test_what_a_checkpoint_knows_is_there_whenever_a_machine_dies(session, tmp_path):
+    """Where a file system has to take the old file away first, the new one is there by another name."""
+    state = str(tmp_path / "state")
+    stream_identity.replace(session, state, {"queries": {}, "shares": 1})
+    before = (tmp_path / "state" / "rpq.json").read_text()
+    for path in (tmp_path / "state").iterdir():
+        path.unlink()
+    (tmp_path / "state" / "rpq.json.partial").write_text(before)
+    assert stream_identity.read(session, state) == json.loads(before)
+    (tmp_path / "state" / "rpq.json.partial").write_text(before[:20])
+    assert stream_identity.read(session, state) is None
+    stream_identity.replace(session, state, {"queries": {}, "shares": 2})
+    assert stream_identity.read(session, state) == {"queries": {}, "shares": 2, "format": 1}
+
+
+def test_a_checkpoint_that_was_begun_without_is_left_to_the_workers(session, tmp_path):
+    (tmp_path / "state" / "offsets").mkdir(parents=True)
+    edges = session.createDataFrame([("x", "y", "a", 1)], COLUMNS)
+    pipeline.rpq_changes(edges, query(), checkpoint=str(tmp_path / "state"))
+    assert not (tmp_path / "state" / stream_identity.FILE).exists()
+
+
+def test_figures_are_in_the_progress_of_every_micro_batch(session, tmp_path):
+    """The c is read by nobody, and b at 1 comes when the window has passed it."""
+    folder = incoming(
+        tmp_path / "in",
+        [("x", "y", "a", 1), ("y", "z", "b", 2), ("p", "q", "c", 3)],
+        [("y", "w", "b", 30), ("u", "v", "b", 1), ("x", "y", "a", 31)],
+    )
+    schema = session.read.parquet(str(folder)).schema
+    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    changes = pipeline.rpq_changes(edges, query(semantics="explicit"))
+    writer = changes.writeStream.format("parquet").option("path", str(tmp_path / "rows"))
+    stream = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
+    stream.awaitTermination()
+    found = {one.batchId: one.observedMetrics["rpq"].asDict() for one in stream.recentProgress if one.numInputRows}
+    assert [found[batch]["tuples"] for batch in (0, 1)] == [3, 3]
+    assert [found[batch]["unread"] for batch in (0, 1)] == [1, 0]
+    assert [found[batch]["late"] for batch in (0, 1)] == [0, 0]
+    assert [found[batch]["rows"] for batch in (0, 1)] == [2, 4]
+    assert [found[batch]["window"] for batch in (0, 1)] == [2, 2]
+    assert found[1]["hits"] + found[1]["catch_ups"] + found[1]["rebuilds"] == 2
+    assert found[1]["memory"] > 0
+    rows = session.read.parquet(str(tmp_path / "rows"))
+    assert rows.count() == 6 and rows.where("query is null").count() == 0
+
+
+def test_a_bad_tuple_ends_a_stream_with_its_file_and_row(session, tmp_path):
+    folder = incoming(tmp_path / "in", [("x", "y", "a", 1, "+"), ("y", "z", "b", 2, "?")])
+    edges = session.readStream.schema(session.read.parquet(str(folder)).schema).parquet(str(folder))
+    writer = pipeline.rpq_changes(edges, query()).writeStream.format("noop")
+    stream = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
+    from rpq.spark.console import plain_message
+
+    with pytest.raises(Exception, match="0.parquet") as caught:
+        stream.awaitTermination()
+    said = plain_message(caught.value)
+    assert "/in/0.parquet: row 2: column 'op': '?' is no operation" in said, said
+
+
+def test_memory_is_that_of_all_engines_of_a_worker(monkeypatch):
+    """Three shares in one worker: with little memory the others make room, and are built again when it is their turn."""
+    asked, keys = query("a*", size=1000), partition_keys(3)
+    numbers = {key: number for number, key in enumerate(keys)}
+
+    def run(limit: int | None) -> tuple[list[int], int]:
+        cache = EngineCache()
+        monkeypatch.setattr(processor, "cache", cache)
+        testers = {key: TwsTester(AnswerChanges([asked], numbers=numbers, memory_limit=limit)) for key in keys}
+        for batch in range(3):
+            columns = {"source": [str(n % 40) for n in range(400)], "target": [str(n * 7 % 41) for n in range(400)]}
+            columns |= {"label": ["a"] * 400, "timestamp": [batch] * 400, "op": ["+"] * 400}
+            (envelope,) = (one["edges"][0].as_py() for one in pack([pa.record_batch(columns)], [asked]))
+            for key, tester in testers.items():
+                tester.testInPandas(key, pd.DataFrame({"edges": [envelope]}))
+                engine = cache._held[tester.peekValueState("record", key)[2]][1]
+                held = limit if limit is not None else engine._evaluation.guard.limit
+                assert engine._evaluation.guard.limit + cache.nbytes - bytes_of(engine) <= held + cache.nbytes
+        return [bytes_of(engine) for _, engine in cache._held.values()], sum(
+            tester.peekValueState("record", key)[fields.index("rebuilds")] for key, tester in testers.items()
+        )
+
+    fields = [field.name for field in processor.fields(processor.Record)]
+    sizes, rebuilds = run(None)
+    assert len(sizes) == 3 and rebuilds == 0
+    sizes, rebuilds = run(2 * max(sizes) + 1000)
+    assert len(sizes) < 3 and rebuilds > 0
+    with pytest.raises(rpq.MemoryLimitError):
+        run(10_000)
+
+
+def test_files_by_the_session(session, tmp_path):
+    uri = f"file://{tmp_path}/a/b"
+    assert not hadoop_files.exists(session, uri)
+    assert hadoop_files.read_text(session, uri) is None
+    for text in ("grün", "again"):
+        hadoop_files.write_text(session, uri, text)
+        assert hadoop_files.read_text(session, str(tmp_path / "a" / "b")) == text
+    assert [name for name in hadoop_files.names_in(session, str(tmp_path / "a")) if not name.endswith(".crc")] == ["b"]
+    assert hadoop_files.is_folder(session, f"file://{tmp_path}/a") and not hadoop_files.is_folder(session, uri)
+    assert hadoop_files.qualified(session, str(tmp_path / "x")) == f"file:{tmp_path}/x"
+    hadoop_files.remove(session, f"file://{tmp_path}/a")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+def test_a_signal_ends_a_stream_cleanly(tmp_path, number):
+    """With the status that says so, nothing left in temporary folders, and a checkpoint that can be gone on with."""
+    folder = incoming(tmp_path / "in", [("x", "y", "a", 1), ("y", "z", "b", 2)])
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    places = ["--input", str(folder), "--output", str(tmp_path / "rows"), "--checkpoint", str(tmp_path / "state")]
+    command = [sys.executable, "-m", "rpq.cli", "spark", "stream", "a/b*", "--window", "10", "--slide", "5", *places]
+    process = subprocess.Popen(
+        [*command, "--master", "local[1]"],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    commits = tmp_path / "state" / "commits"
+    while process.poll() is None and not (commits / "0").exists():
+        time.sleep(0.1)
+    process.send_signal(number)
+    said = process.communicate()[1]
+    assert process.returncode == 128 + number, said
+    assert "interrupted" in said and "Traceback" not in said
+    left = [entry.name for entry in temporary.rglob("*") if entry.is_file() and not entry.name.endswith(".nbc")]
+    assert left == []
+    assert sorted(row["target"] for row in pq.read_table(tmp_path / "rows").to_pylist()) == ["y", "z"]
+
+
+@pytest.mark.long
+def test_a_stream_goes_on_with_the_shares_it_was_begun_with(tmp_path):
+    """On another number of cores too; other options are refused in a sentence that says which."""
+    folder = incoming(tmp_path / "in", [("x", "y", "a", 1)])
+    places = ["--input", str(folder), "--output", str(tmp_path / "rows"), "--checkpoint", str(tmp_path / "state")]
+    command = [sys.executable, "-m", "rpq.cli", "spark", "stream", "--slide", "5", *places, "--once"]
+    for more, status, message in (
+        (["a/b*", "--window", "10", "--master", "local[2]"], 0, "end of the input"),
+        (["a/b*", "--window", "10", "--master", "local[1]"], 0, "end of the input"),
+        (["a/b*", "--window", "20", "--master", "local[1]"], 1, "window of query 'a/b*' was"),
+    ):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        assert done.returncode == status and message in done.stderr, done.stderr
+    assert json.loads((tmp_path / "state" / "rpq.json").read_text())["shares"] == 2
+
+
+@pytest.mark.long
+def test_a_task_with_several_cores_is_one_share_with_as_many_threads(tmp_path):
+    folder = incoming(tmp_path / "in", [(f"v{n % 9}", f"v{n % 7}", "ab"[n % 2], n) for n in range(500)])
+    command = [sys.executable, "-m", "rpq.cli", "spark", "replay", "a/b*", "--window", "50", "--slide", "5"]
+    command += ["--input", str(folder), "--output", str(tmp_path / "rows"), "--stats", str(tmp_path / "stats")]
+    command += ["--master", "local[2]", "--conf", "spark.task.cpus=2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "by 1 share," in done.stderr, done.stderr
+    rows = sorted(tuple(row.values()) for row in pq.read_table(tmp_path / "rows").to_pylist())
+    engine = rpq.Engine(query(size=50))
+    assert rows == sorted(map(tuple, engine.push(pq.read_table(folder / "0.parquet")).rows()))

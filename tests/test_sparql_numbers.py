@@ -1,0 +1,96 @@
+"""Numbers that groups sum up: ids for equal ones, and the digits of their terms."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rpq
+from rpq.sparql.network.quotient_ids import QuotientIds, quotient_text
+from rpq.sparql.network.small_integers import NO_SMALL_INTEGER, small_integers
+from rpq.sparql.operators import number_of
+from rpq.sparql.terms import XSD
+from rpq.sparql.typed_values import NoValue
+from tests.twins import examples
+
+numbers = st.tuples(
+    st.one_of(st.integers(-50, 50), st.integers(-(2**62), 2**62)),
+    st.one_of(st.integers(0, 40), st.integers(0, 2**40), st.sampled_from([10**18, 2 * 10**18, 2**59, 2**60])),
+)
+
+
+def same(one) -> object:
+    return one if one[1] == 0 else Fraction(*one)
+
+
+@examples(200)
+@given(st.lists(numbers, max_size=60), st.lists(st.booleans(), min_size=60, max_size=60))
+def test_equal_numbers_have_one_id_and_their_exact_text(given_numbers, kept):
+    held = QuotientIds()
+    columns = np.array(given_numbers, np.int64).reshape(-1, 2).T
+    ids = held.ids(*columns)
+    by_value = {}
+    for one, identity in zip(given_numbers, ids.tolist(), strict=True):
+        assert by_value.setdefault(same(one), identity) == identity
+    assert len(set(by_value.values())) == len(by_value) == len(held)
+    assert held.terms(ids).to_pylist() == [quotient_text(one) for one in given_numbers]
+    held.check()
+    some = [identity for identity, is_kept in zip(ids.tolist(), kept, strict=False) if is_kept]
+    gone = held.keep(np.array(some, np.int64))
+    assert sorted({*gone.tolist(), *some}) == sorted({*ids.tolist()}) and len(held) == len({*some})
+    held.check()
+    again = held.ids(*columns)
+    assert held.terms(again).to_pylist() == [quotient_text(one) for one in given_numbers]
+    assert not some or (again[ids == some[0]] == some[0]).all()
+
+
+def test_the_last_digit_is_rounded_to_the_nearest_and_of_two_to_the_even_one():
+    held = QuotientIds()
+    halves = [(1, 2 * 10**18), (3, 2 * 10**18), (-1, 2 * 10**18), (2 * 10**18 - 1, 2 * 10**18), (2, 3), (0, 5)] * 3
+    texts = [text.split('"')[1] for text in held.terms(held.ids(*np.array(halves, np.int64).T)).to_pylist()]
+    assert texts[:6] == ["0", "0.000000000000000002", "0", "1", "0.666666666666666667", "0"]
+
+
+TEXTS = [
+    "0", "-0", "7", "007", "-12", "123456789", "1234567890", "2147483648", "+5", "1.0", "1e3", "-", "", "a", "3x", "--4",
+    *(f'"{digits}"^^<{XSD}integer>' for digits in ("0", "-7", "0042", "+3", "999999999", "9999999999", "x", "", "-")),
+    f'"5"^^<{XSD}int>', f'"5.5"^^<{XSD}decimal>', '"5"', '"5"@en', f'5"^^<{XSD}integer>', f'"^^<{XSD}integer>', "_:b", "ü",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("begin", [0, 3])
+def test_small_whole_numbers_are_read_all_at_once(begin):
+    found = small_integers(pa.array(TEXTS, pa.string())[begin:]).tolist()
+    for text, number in zip(TEXTS[begin:], found, strict=True):
+        try:
+            amount = number_of(text).amount
+        except NoValue:
+            amount = None
+        if number != NO_SMALL_INTEGER:
+            assert amount == number, text
+        elif isinstance(amount, int):
+            assert abs(amount) > 999_999_999 or "+" in text or "XMLSchema#int>" in text, text
+    assert len(found) - found.count(NO_SMALL_INTEGER) >= 7
+    assert small_integers(pa.array([4, -(2**31), 2**40, 2**31 - 1])).tolist() == [4, NO_SMALL_INTEGER] + [
+        NO_SMALL_INTEGER, 2**31 - 1,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", [
+    "?y > 4", "5 >= ?y", "?y = 7", "?y != 7", "?y < 8 && ?y > -13", "?y < 0 || ?y >= 42", "?z > 3 || ?y > 4", "!(?y > 4)",
+    "?y > ?y", "?y + 1 > 5", "?y > 4.5", "?y = '5'",
+])  # fmt: skip
+def test_a_filter_on_one_number_says_what_it_says_term_by_term(condition):
+    rows = {}
+    for marker in ("", " && BOUND(?y)"):  # with what is no comparison nothing is judged all at once
+        text = f"SELECT ?x ?y {{ ?x <a> ?y FILTER(({condition}){marker}) }}"
+        engine = rpq.Engine(rpq.Query(text, window=rpq.UnboundedWindow(), semantics="explicit"))
+        edges = [(f"x{place}", target or "empty", "a", place) for place, target in enumerate(TEXTS)]
+        rows[marker] = engine.push_rows([*edges, *((*edge[:3], 99, "-") for edge in edges)]).rows()
+    assert [row[1:] for row in rows[""]] == [row[1:] for row in rows[" && BOUND(?y)"]]
+    assert rows[""] or "?y > ?y" in condition or "'5'" in condition

@@ -1,0 +1,76 @@
+"""The dictionary of vertex names: names of all lengths told apart, and divided by a hash that never changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpq.stream.vertices import VertexDictionary
+from tests.twins import examples
+
+# Names that begin and end alike: words of eight bytes, halves of four and what is left differ in one place at most.
+alike = st.integers(0, 40).flatmap(
+    lambda length: st.tuples(st.just(length), st.integers(0, max(length - 1, 0)), st.sampled_from("ab"))
+).map(lambda one: "a" * one[1] + one[2] * (one[0] > 0) + "a" * max(one[0] - one[1] - 1, 0))  # fmt: skip
+names = st.one_of(alike, st.text(max_size=12), st.integers(0, 10**12).map(lambda number: f"http://example.org/{number}"))
+
+
+@examples(200)
+@given(st.lists(st.lists(names, max_size=60), max_size=5), st.data())
+def test_it_is_a_dict(batches, data):
+    held, twin = VertexDictionary(capacity=8), {}
+    for batch in batches:
+        wanted = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(batch), max_size=len(batch))), np.uint8)
+        ids, fresh = held.intern(pa.array(batch, pa.string()), wanted)
+        new = []
+        for name, identity, is_wanted in zip(batch, ids.tolist(), wanted.tolist(), strict=True):
+            if not is_wanted:
+                assert identity == -1
+            elif name not in twin:
+                assert identity not in twin.values()
+                twin[name] = identity
+                new.append(identity)
+            else:
+                assert twin[name] == identity
+        assert fresh.tolist() == new
+        held._check()
+        gone = [name for name in twin if data.draw(st.booleans())]
+        held.release(np.array([twin.pop(name) for name in gone], np.int32))
+        held._check()
+        for name in gone:
+            assert held.id_of(name) == -1
+    for name, identity in twin.items():
+        assert held.id_of(name) == identity == held.intern_one(name)[0] and held.name_of(identity) == name
+
+
+def mixed(h: int) -> int:
+    """The finalizer of SplitMix64."""
+    mask = 2**64 - 1
+    h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 & mask
+    h = (h ^ h >> 27) * 0x94D049BB133111EB & mask
+    return h ^ h >> 31
+
+
+def divided_by(name: str) -> int:
+    """FNV-1a, mixed."""
+    h = 14695981039346656037
+    for byte in name.encode():
+        h = (h ^ byte) * 1099511628211 % 2**64
+    return mixed(h)
+
+
+@examples(50)
+@given(st.lists(names, max_size=20))
+def test_vertices_are_divided_by_the_hash_that_states_were_divided_by(some):
+    held = VertexDictionary()
+    ids, _ = held.intern(pa.array(some, pa.string()), np.ones(len(some), np.uint8))
+    assert held.hashes(ids).tolist() == [divided_by(name) for name in some]
+
+
+def test_the_hash_of_a_number_is_that_too():
+    numbers = [0, 1, -1, 2**62, -(2**63)]
+    held = VertexDictionary()
+    ids, _ = held.intern(pa.array(numbers), np.ones(len(numbers), np.uint8))
+    assert held.hashes(ids).tolist() == [mixed((number + 0x9E3779B97F4A7C15) % 2**64) for number in numbers]

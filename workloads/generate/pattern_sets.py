@@ -1,0 +1,260 @@
+"""Sets of graph patterns over a stream, as in the experiments of TriC (Zervakis et al., EDBT 2020, section 6.1).
+
+A pattern is a chain, a star or a cycle, each as likely. It is cut out of the stream's edges, so that it has a solution,
+and some of its vertices stay constants while the others become variables. What the paper varies is what is asked here:
+
+- `length`, ℓ: edges of a pattern on average; they are from ℓ − 2 to ℓ + 2
+- `overlap`, o: how many of the chains and stars begin as the first half of an earlier one of their kind
+- `selectivity`, σ: how many have a solution at all; in the others a constant is exchanged until there is none
+
+A pattern of five variables over hubs would have millions of solutions, of which nobody wants to be told: where there are
+more than `most`, further variables become constants.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from rpq.automata.names import write_name
+
+Edge = tuple[str, str, str]
+"""Source, label, target."""
+
+KINDS: tuple[Literal["chain", "star", "cycle"], ...] = ("chain", "star", "cycle")
+_STEPS = 3_000
+"""Vertices looked at, after which a pattern counts as having too many solutions."""
+_TRIES = 50
+_OF_CHAINS, _OF_STARS = 0.3, 0.5
+"""How many vertices are constants at first; the centre of a star counts as one of a chain."""
+
+
+class Drawn(NamedTuple):
+    """A pattern of a set."""
+
+    kind: Literal["chain", "star", "cycle"]
+    vertices: tuple[str, ...]
+    """The vertices that it was cut out with; of those that are constants the pattern has the names."""
+    is_constant: tuple[bool, ...]
+    atoms: tuple[tuple[int, str, int], ...]
+    """Places of vertices, with a label between them."""
+    is_satisfied: bool
+
+    @property
+    def text(self) -> str:
+        """The pattern as it is asked."""
+        terms = [
+            write_name(name) if constant else f"?x{place}"
+            for place, (name, constant) in enumerate(zip(self.vertices, self.is_constant, strict=True))
+        ]
+        return " . ".join(f"{terms[source]} {write_name(label)} {terms[target]}" for source, label, target in self.atoms)
+
+
+def query_set(
+    edges: Iterable[Edge],
+    count: int,
+    *,
+    seed: int,
+    length: int = 5,
+    overlap: float = 0.35,
+    selectivity: float = 0.25,
+    most: int = 1000,
+    kinds: Sequence[Literal["chain", "star", "cycle"]] = KINDS,
+) -> Iterator[Drawn]:
+    """That many patterns over edges, of which there are some; the same for the same seed. About a millisecond each.
+
+    >>> edges = [("u", "a", "v"), ("v", "b", "w"), ("w", "a", "x"), ("x", "b", "y")]
+    >>> [drawn.text for drawn in query_set(edges, 2, seed=2, length=2, selectivity=1, kinds=("chain",))]
+    ['v b ?x1', '?x1 a ?x0 . ?x2 b ?x1 . u a ?x2']
+    """
+    graph = _Graph(dict.fromkeys(edges))
+    chance = random.Random(seed)
+    earlier: dict[str, list[Drawn]] = {kind: [] for kind in KINDS}
+    made = satisfied = 0
+    kind = chance.choice(kinds)
+    while made < count:
+        is_satisfied = satisfied < round(selectivity * (made + 1))
+        size = chance.randint(max(1, length - 2), length + 2)
+        known = earlier[kind]
+        base = chance.choice(known) if kind != "cycle" and known and chance.random() < overlap else None
+        drawn = _drawn(graph, chance, kind, size, base)
+        if drawn is None:
+            continue
+        drawn = _narrowed(graph, chance, drawn, most)
+        satisfiable = drawn
+        if drawn is not None and not is_satisfied:
+            drawn = _unsatisfied(graph, chance, drawn)
+        if drawn is None or satisfiable is None:
+            continue
+        known.append(satisfiable)
+        made += 1
+        satisfied += is_satisfied
+        kind = chance.choice(kinds)
+        yield drawn
+
+
+class _Graph:
+    """Edges by their ends."""
+
+    def __init__(self, edges: Iterable[Edge]) -> None:
+        self.edges = list(edges)
+        self.around: dict[str, list[tuple[str, str, bool]]] = {}
+        """Of a vertex: its neighbours, with the label, and whether the edge leads to them."""
+        self.lists: dict[tuple[str, str, bool], list[str]] = {}
+        self.between: dict[tuple[str, str], str] = {}
+        self.known = set(self.edges)
+        self.alike: dict[tuple[str, bool], list[str]] = {}
+        """Vertices by the first edge that they have, which tells persons from places."""
+        for source, label, target in self.edges:
+            self.between.setdefault((source, target), label)
+            for near, far, out in ((source, target, True), (target, source, False)):
+                if near not in self.around:
+                    self.alike.setdefault((label, out), []).append(near)
+                self.around.setdefault(near, []).append((far, label, out))
+                self.lists.setdefault((near, label, out), []).append(far)
+
+    def like(self, vertex: str) -> list[str]:
+        """Vertices of the same sort."""
+        _, label, out = self.around[vertex][0]
+        return self.alike[label, out]
+
+    def count(self, drawn: Drawn, most: int) -> int:
+        """The solutions of a pattern, or some more than `most`."""
+        bound = {i: name for i, name in enumerate(drawn.vertices) if drawn.is_constant[i]}
+        steps = [0]
+
+        def solutions(waiting: list[tuple[int, str, int]]) -> int:
+            while True:
+                closed = [atom for atom in waiting if atom[0] in bound and atom[2] in bound]
+                if not closed:
+                    break
+                if any((bound[x], label, bound[y]) not in self.known for x, label, y in closed):
+                    return 0
+                waiting = [atom for atom in waiting if atom not in closed]
+            if not waiting:
+                return 1
+            reached = [
+                (len(found), found, y if x in bound else x)
+                for x, label, y in waiting
+                if x in bound or y in bound
+                for found in [self.lists.get((bound[x], label, True) if x in bound else (bound[y], label, False), [])]
+            ]
+            if not reached:
+                _, label, _ = waiting[0]
+                reached = [(0, self.alike.get((label, True), [*self.around]), waiting[0][0])]
+            _, found, place = min(reached)
+            total = 0
+            for vertex in found:
+                steps[0] += 1
+                bound[place] = vertex
+                total += solutions(waiting)
+                if total > most or steps[0] > _STEPS:
+                    total = max(total, most + 1)
+                    break
+            bound.pop(place, None)
+            return total
+
+        return solutions(list(drawn.atoms))
+
+
+def _drawn(
+    graph: _Graph, chance: random.Random, kind: Literal["chain", "star", "cycle"], size: int, base: Drawn | None
+) -> Drawn | None:
+    """A pattern that is cut out of the graph; None where that failed."""
+    vertices: list[str]
+    atoms: list[tuple[int, str, int]]
+    constants: list[bool]
+    if base is not None:
+        half = max(1, len(base.atoms) // 2)
+        vertices, atoms, constants = [*base.vertices[: half + 1]], [*base.atoms[:half]], [*base.is_constant[: half + 1]]
+    else:
+        vertices, atoms = [chance.choice(graph.edges)[chance.choice((0, 2))]], []
+        constants = [chance.random() < _OF_CHAINS]
+    if any(vertex not in graph.around for vertex in vertices):
+        return None
+    if kind == "cycle":
+        return _cycle(graph, chance, vertices[0], size)
+    while len(atoms) < size:
+        place = 0 if kind == "star" else len(vertices) - 1
+        around = graph.around[vertices[place]]
+        fresh = [step for step in chance.sample(around, min(8, len(around))) if step[0] not in vertices]
+        if not fresh:
+            break
+        far, label, out = fresh[0]
+        vertices.append(far)
+        atoms.append((place, label, len(vertices) - 1) if out else (len(vertices) - 1, label, place))
+        constants.append(chance.random() < (_OF_STARS if kind == "star" else _OF_CHAINS))
+    return Drawn(kind, tuple(vertices), tuple(constants), tuple(atoms), True) if atoms else None
+
+
+def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> Drawn | None:
+    """A chain, closed by an edge or by a neighbour that its ends have in common."""
+    vertices = [start]
+    atoms: list[tuple[int, str, int]] = []
+    for _ in range(chance.randint(1, max(1, min(size - 1, 4)))):
+        around = graph.around[vertices[-1]]
+        fresh = [step for step in chance.sample(around, min(8, len(around))) if step[0] not in vertices]
+        if not fresh:
+            break
+        far, label, out = fresh[0]
+        vertices.append(far)
+        here, there = len(vertices) - 2, len(vertices) - 1
+        atoms.append((here, label, there) if out else (there, label, here))
+    last = len(vertices) - 1
+    if last > 1:
+        for here, there in ((last, 0), (0, last)):
+            if (closing := graph.between.get((vertices[here], vertices[there]))) is not None:
+                return _closed(chance, vertices, [*atoms, (here, closing, there)])
+    near, far_end = sorted((0, last), key=lambda place: len(graph.around[vertices[place]]))
+    around = graph.around[vertices[near]]
+    if last > 0 and len(around) <= 300:
+        for vertex, label, out in chance.sample(around, len(around)):
+            if vertex in vertices:
+                continue
+            new = len(vertices)
+            first = (near, label, new) if out else (new, label, near)
+            for here, there in ((new, far_end), (far_end, new)):
+                ends = (vertex, vertices[far_end]) if here == new else (vertices[far_end], vertex)
+                if (second := graph.between.get(ends)) is not None:
+                    return _closed(chance, [*vertices, vertex], [*atoms, first, (here, second, there)])
+    return None
+
+
+def _closed(chance: random.Random, vertices: list[str], atoms: list[tuple[int, str, int]]) -> Drawn:
+    constants = tuple(chance.random() < _OF_CHAINS for _ in vertices)
+    return Drawn("cycle", tuple(vertices), constants, tuple(atoms), True)
+
+
+def _narrowed(graph: _Graph, chance: random.Random, drawn: Drawn, most: int) -> Drawn | None:
+    """With as many constants more as it takes to have few solutions, and one variable at least."""
+    variables = [place for place, constant in enumerate(drawn.is_constant) if not constant]
+    if not variables:
+        constants = list(drawn.is_constant)
+        constants[chance.randrange(len(constants))] = False
+        return _narrowed(graph, chance, drawn._replace(is_constant=tuple(constants)), most)
+    chance.shuffle(variables)
+    if len(variables) == len(drawn.is_constant):
+        drawn = _with_constant(drawn, variables.pop(), None)
+    while graph.count(drawn, most) > most:
+        if len(variables) < 2:
+            return None
+        drawn = _with_constant(drawn, variables.pop(), None)
+    return drawn
+
+
+def _unsatisfied(graph: _Graph, chance: random.Random, drawn: Drawn) -> Drawn | None:
+    """With another vertex in the place of a constant, so that there is no solution; None where that is not to be found."""
+    for _ in range(_TRIES):
+        place = chance.randrange(len(drawn.vertices))
+        changed = _with_constant(drawn, place, chance.choice(graph.like(drawn.vertices[place])))
+        if not all(changed.is_constant) and graph.count(changed, 0) == 0:
+            return changed._replace(is_satisfied=False)
+    return None
+
+
+def _with_constant(drawn: Drawn, place: int, name: str | None) -> Drawn:
+    constants, vertices = list(drawn.is_constant), list(drawn.vertices)
+    constants[place] = True
+    vertices[place] = vertices[place] if name is None else name
+    return drawn._replace(is_constant=tuple(constants), vertices=tuple(vertices))

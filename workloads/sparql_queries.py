@@ -1,0 +1,104 @@
+"""SPARQL queries from the papers of the field, by name: texts in `queries/`, each with what it runs over.
+
+A file begins with comments: what the query asks, where it comes from, the stream that `rpq generate rdf --kind` makes for
+it, the default window that it is asked under (two durations, `unbounded`, or `none` where its text declares all windows),
+and what was changed of the text that was printed. `named_sparql(name)` is the way in.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from rpq.workloads.named_queries import UnknownQueryError
+
+_FIELDS = ("From", "Stream", "Window", "Changed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedSparql:
+    """A query as its file says it.
+
+    `stream` is a kind of `rpq generate rdf`; `window` the size and the slide of the default window as the command line takes
+    them, ("unbounded",), or () where none is needed. `changed` tells how `text` differs from what was printed.
+    """
+
+    name: str
+    about: str
+    source: str
+    stream: str
+    window: tuple[str, ...]
+    changed: tuple[str, ...]
+    text: str
+
+
+def sparql_names(stream: str | None = None) -> list[str]:
+    """The names of all queries, or of those over one kind of stream.
+
+    >>> sparql_names("taxi")
+    ['NY-Q1', 'NY-Q2', 'NY-Q3']
+    """
+    return [name for name, query in _queries().items() if stream in (None, query.stream)]
+
+
+def named_sparql(name: str) -> NamedSparql:
+    """A query by its name. Raises `UnknownQueryError`.
+
+    >>> named_sparql("ny-q1").window
+    ('10m', '1m')
+    """
+    known = _queries()
+    if name.upper() not in known:
+        close = difflib.get_close_matches(name.upper(), known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise UnknownQueryError(f"unknown query {name!r}: expected one of {', '.join(known)}{hint}")
+    return known[name.upper()]
+
+
+def named_text(name: str, stream: str) -> str:
+    """The text of a query over a kind of stream: what `--query NAME --dataset STREAM` asks. Raises `UnknownQueryError`.
+
+    >>> named_text("LS-Q1", "social").splitlines()[0]
+    '# LS-Q1: two posts of one user.'
+    """
+    query = named_sparql(name)
+    if query.stream != stream:
+        raise UnknownQueryError(f"{name} cannot be asked of {stream}: it is about {query.stream}")
+    return query.text
+
+
+@cache
+def _queries() -> Mapping[str, NamedSparql]:
+    folder = files("rpq.workloads").joinpath("queries")
+    texts = [file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".rq")]
+    found = [_read(text) for text in texts]
+    return {query.name: query for query in sorted(found, key=lambda query: _place(query.name))}
+
+
+def _read(text: str) -> NamedSparql:
+    """A file's text with what its first comments say."""
+    said: dict[str, list[str]] = {field: [] for field in _FIELDS}
+    first, *others = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
+    name, about = first.split(": ", 1)
+    for line in others:
+        field, value = line.split(": ", 1)
+        said[field].append(value)
+    (source,), (stream,), (window,) = said["From"], said["Stream"], said["Window"]
+    return NamedSparql(
+        name=name,
+        about=about,
+        source=source,
+        stream=stream,
+        window=() if window == "none" else tuple(window.split()),
+        changed=tuple(said["Changed"]),
+        text=text,
+    )
+
+
+def _place(name: str) -> tuple[str, int, str]:
+    """So that Q10 comes after Q9."""
+    letters = name.rstrip("0123456789")
+    return letters, int(name[len(letters) :] or 0), name
