@@ -36,8 +36,8 @@ from rpq.spark.held_back import passed
 from rpq.spark.moved_state import MovedState
 from rpq.spark.own_edges import OwnEdges
 from rpq.spark.packed import TUPLES
+from rpq.spark.packed_rows import packed_figures, packed_rows
 from rpq.spark.shipped import Shipped
-from rpq.spark.stream_counts import count_rows
 from rpq.spark.window_log import MemoryChunks, WindowLog
 from rpq.spark.worker_limits import bytes_of, make_room, share_limit
 from rpq.stream.stream_time import windows_of
@@ -52,9 +52,6 @@ FORMAT = 2
 
 PUSHED_ROWS = 1 << 14
 """Tuples pushed at once: their answer changes are in memory together."""
-
-FRAME_ROWS = 1 << 16
-"""Answer changes handed to Spark at once."""
 
 REMEMBERED = 64
 """Earlier versions from which an engine can catch up."""
@@ -167,10 +164,10 @@ cache = EngineCache()
 
 
 class AnswerChanges(Shipped, StatefulProcessor):
-    """Takes envelopes of edges, gives answer changes; the key is that of a root partition.
+    """Takes envelopes of edges, gives packed answer changes; the key is that of a root partition.
 
     `numbers` are the numbers of the partitions by their keys, `threads` those of an engine; `memory_limit` (bytes) is for
-    all engines of a worker.  With `counts` there are rows with figures after the others (`rpq.spark.stream_counts`).
+    all engines of a worker.  With `counts` figures come after the rows (`rpq.spark.stream_counts`).
     Tuples wait until a `max_delay` has passed, in the integers of timestamps (`rpq.spark.held_back`).
 
     Of a stream that moves from other shares or other queries, `moved` has what shares begin with
@@ -238,11 +235,11 @@ class AnswerChanges(Shipped, StatefulProcessor):
             seconds += clock.perf_counter() - started
             if changes is not None:
                 late.append(changes.late_rows + start)  # where edges are left out none is late
-                yield from _frames(changes.to_arrow())
+                yield from packed_rows(changes.to_arrow())
             if time is not None and (engine.time is None or time > engine.time):
-                yield from _frames(engine.advance(time).to_arrow())
+                yield from packed_rows(engine.advance(time).to_arrow())
         if came.tick is not None and (engine.time is None or came.tick > engine.time):
-            yield from _frames(engine.advance(came.tick).to_arrow())
+            yield from packed_rows(engine.advance(came.tick).to_arrow())
         late_rows = np.concatenate(late)
         assert engine.time is not None
         log.append(self._worth_keeping(tuples, late_rows), time=engine.time)
@@ -268,7 +265,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
                 "window": log.rows,
                 "memory": cache.nbytes,
             }
-            yield count_rows(counted, self._queries[0].columns)
+            yield packed_figures(counted)
 
     def close(self) -> None:
         """Nothing to close: what is cached stays."""
@@ -313,7 +310,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         limit = share_limit(self._memory_limit, threads=self._threads)
         rows = moved.first_rows(share=(number, len(self._numbers)), threads=self._threads, memory_limit=limit)
         if rows is not None:
-            yield from _frames(rows)
+            yield from packed_rows(rows)
 
     def _found_record(self) -> Record | None:
         """The record in the state, if there is one.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""
@@ -463,9 +460,3 @@ class _Waiting:
             self._state.updateValue((number,), (envelope,))
         for number in range(len(envelopes), self._count):
             self._state.removeKey((number,))
-
-
-def _frames(changes: pa.Table) -> Iterator[pd.DataFrame]:
-    """Rows as frames of Python objects, equal texts of a frame being one: Spark takes no Arrow-backed columns."""
-    for start in range(0, len(changes), FRAME_ROWS):
-        yield changes.slice(start, FRAME_ROWS).to_pandas(integer_object_nulls=True)

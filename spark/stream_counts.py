@@ -1,43 +1,32 @@
-"""Counters of a stream: from the partitions, among the rows, into Spark's progress of the micro-batch.
+"""Counters of a stream: from the shares, beside their rows, into Spark's progress of the micro-batch.
 
-A row without a query tells one figure of one partition: its name is the op, its value the timestamp.  `observe` sums them up
-for `StreamingQueryProgress.observedMetrics` and the event log, and they go no further.
+`observe` sums them up, for `StreamingQueryProgress.observedMetrics` and the event log, over packed rows
+(`rpq.spark.packed_rows`), of which there are few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 SUMMED = ("hits", "catch_ups", "rebuilds", "memory")
-"""Figures of which each partition has its own: how it came by its engine, and the bytes of its worker's engines."""
+"""Figures of which each share has its own: how it came by its engine, and the bytes of its worker's engines."""
 
 SAME = ("tuples", "unread", "late", "window")
-"""Figures that are the same in all partitions: tuples, those whose label no query reads, those that came too late, and the
+"""Figures that are the same in all shares: tuples, those whose label no query reads, those that came too late, and the
 tuples in the log of the window.
 """
 
-
-def count_rows(counted: Mapping[str, int], columns: Sequence[str]) -> pd.DataFrame:
-    """The rows that tell these figures, beside rows with these columns."""
-    size = len(counted)
-    nothing = {name: pd.Series([None] * size, dtype=object) for name in ("query", *columns)}
-    return pd.DataFrame({**nothing, "timestamp": list(counted.values()), "op": list(counted)})
+FIGURES = (*SAME, *SUMMED)
 
 
-def observed(changes: DataFrame, name: str) -> DataFrame:
-    """The rows that are answer changes; their number and the figures are observed under a name."""
+def observed(packed: DataFrame, name: str) -> DataFrame:
+    """The same, of which the number of rows and the figures are observed under a name."""
     from pyspark.sql import functions as sql
 
-    def figure(op: str) -> Column:
-        return sql.when(sql.col("query").isNull() & (sql.col("op") == op), sql.col("timestamp"))
-
-    whole = [sql.coalesce(sql.sum(figure(one)), sql.lit(0)).alias(one) for one in SUMMED]
-    same = [sql.coalesce(sql.max(figure(one)), sql.lit(0)).alias(one) for one in SAME]
-    rows = sql.count(sql.col("query")).alias("rows")
-    return changes.observe(name, *same, rows, *whole).where(sql.col("query").isNotNull())
+    same = [sql.coalesce(sql.max(one), sql.lit(0)).alias(one) for one in SAME]
+    rows = sql.coalesce(sql.sum("count"), sql.lit(0)).alias("rows")
+    summed = [sql.coalesce(sql.sum(one), sql.lit(0)).alias(one) for one in SUMMED]
+    return packed.observe(name, *same, rows, *summed)

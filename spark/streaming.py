@@ -28,7 +28,7 @@ import operator
 from typing import TYPE_CHECKING
 
 import rpq
-from rpq.spark import envelopes, hadoop_files, stream_identity
+from rpq.spark import envelopes, hadoop_files, packed_rows, stream_identity
 from rpq.spark.carried import carried
 from rpq.spark.change_schema import schema_of
 from rpq.spark.classic import check_classic
@@ -36,6 +36,7 @@ from rpq.spark.edge_columns import edge_columns, names_given, time_again, withou
 from rpq.spark.envelopes import Packer
 from rpq.spark.errors import PipelineError
 from rpq.spark.in_numbers import in_numbers
+from rpq.spark.packed_rows import RowUnpacker
 from rpq.spark.partitions import partition_keys
 from rpq.spark.rescaling import Moving, moving
 from rpq.spark.slots import shares_of, task_threads, warn_of_shuffle_partitions
@@ -144,18 +145,19 @@ def rpq_changes(
     every = keys if moved is None else [*keys, *moved.retired]
     # What nobody reads tells the time at which it is applied, which is not known yet where it is to wait.
     packer = Packer(None if delay else known)
-    changes = (
+    packed = (
         _replicated(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
         .groupBy("partition")
         .transformWithStateInPandas(
             processor,
-            outputStructType=schema_of(queries, kind),
+            outputStructType=packed_rows.SCHEMA,
             outputMode="Append",
             timeMode="None",
         )
     )
     if counts is not None:
-        changes = observed(changes, counts)
+        packed = observed(packed, counts)
+    changes = packed.mapInArrow(RowUnpacker(), schema_of(queries, kind))
     return changes.withColumn("timestamp", time_again(time_unit)) if is_time else changes
 
 

@@ -167,8 +167,8 @@ def spark_rows(tuples: list[Tuple], *queries: Any, partitions: int) -> Counter:
         # Each micro-batch at a worker that has seen nothing: the engine is built again from the window.
         for key, tester in parts.testers.items():
             processors.processor.cache = processors.EngineCache()
-            frame = tester.testInPandas(key, processors.envelopes(tuples[begin : begin + 40]))
-            found.update(frame.itertuples(index=False, name=None))
+            packed = tester.testInPandas(key, processors.envelopes(tuples[begin : begin + 40]))
+            found.update(processors.changes_in(packed))
     return found
 
 

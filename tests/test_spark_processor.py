@@ -34,6 +34,7 @@ from rpq.spark.in_numbers import in_numbers  # noqa: E402
 from rpq.spark.partitions import partition_keys  # noqa: E402
 from rpq.spark.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
 from rpq.spark.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
+from tests.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
 
 Row = tuple[Any, Any, str, int, str]
@@ -72,8 +73,7 @@ class Partitions:
         processor.cache = self.workers.setdefault(worker, EngineCache())
         found: Counter = Counter()
         for key, tester in self.testers.items():
-            frame = tester.testInPandas(key, envelopes(rows, sequence))
-            found.update(frame.itertuples(index=False, name=None))
+            found.update(changes_in(tester.testInPandas(key, envelopes(rows, sequence))))
         return found
 
     def fail(self, rows: list[Row], worker: str) -> None:
@@ -448,8 +448,7 @@ def test_tuples_that_nothing_reads_do_not_travel_and_move_the_time(partitions: i
     found: Counter = Counter()
     for rows in ([("x", "y", "a", 1, "+"), *irrelevant], [("p", "q", "c", 16, "+")]):
         for key, tester in parts.testers.items():
-            frame = tester.testInPandas(key, pd.DataFrame({"edges": packed_for(rows)}))
-            found.update(frame.itertuples(index=False, name=None))
+            found.update(changes_in(tester.testInPandas(key, pd.DataFrame({"edges": packed_for(rows)}))))
     assert found == Counter([rpq.Change("a/b*", "x", "y", 1, "+"), rpq.Change("a/b*", "x", "y", 15, "-")])
     record = parts.record()
     assert (record.time, record.tuples, record.late) == (16, 1002, 0)
@@ -474,8 +473,7 @@ def test_random_streams_without_what_nothing_reads(seed: int):
         packed = [one["edges"][0].as_py() for one in pack([pa.record_batch(columns)], queries)]
         found: Counter = Counter()
         for key, tester in testers.items():
-            frame = tester.testInPandas(key, pd.DataFrame({"edges": packed}))
-            found.update(frame.itertuples(index=False, name=None))
+            found.update(changes_in(tester.testInPandas(key, pd.DataFrame({"edges": packed}))))
         assert found == Counter(engine.push_rows(in_order(batch)).rows())
         assert testers[keys[0]].peekValueState("record", keys[0])[5] == engine.time
 
@@ -498,8 +496,7 @@ def test_tuples_wait_for_earlier_ones(seed: int):
         end = begin + chooser.randrange(1, 12)
         packed = envelopes(shuffled[begin:end], [rows.index(row) for row in shuffled[begin:end]])
         for key, tester in testers.items():
-            frame = tester.testInPandas(key, packed)
-            found.update(frame.itertuples(index=False, name=None))
+            found.update(changes_in(tester.testInPandas(key, packed)))
         come += len(shuffled[begin:end])
         begin = end
     watermark = max(row[3] for row in rows) - delay

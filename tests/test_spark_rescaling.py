@@ -32,6 +32,7 @@ from rpq.spark.moved_state import MovedState  # noqa: E402
 from rpq.spark.partitions import partition_keys  # noqa: E402
 from rpq.spark.processor import AnswerChanges, EngineCache, checked_record, identity_of  # noqa: E402
 from rpq.spark.window_log import MemoryChunks, WindowLog  # noqa: E402
+from tests.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
 
 Row = tuple[Any, Any, str, int, str]
@@ -95,7 +96,7 @@ class Stream:
         frame = pd.DataFrame({"edges": [envelope["edges"][0].as_py()]})
         found: Counter = Counter()
         for key, tester in self.testers.items():
-            found.update(tester.testInPandas(key, frame).itertuples(index=False, name=None))
+            found.update(changes_in(tester.testInPandas(key, frame)))
         return found
 
 

@@ -1,0 +1,19 @@
+"""The answer changes in what the stateful processor of a share gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+import pyarrow as pa
+
+from rpq.spark.packed_rows import RowUnpacker
+
+
+def changes_in(frames: pd.DataFrame) -> Counter:
+    """How often each row is in packed rows; their count is held against what stands beside them."""
+    found: Counter = Counter()
+    for batch in RowUnpacker()([pa.RecordBatch.from_pydict({"rows": pa.array(frames.get("rows", []), pa.binary())})]):
+        found.update(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    assert found.total() == sum(frames.get("count", []))
+    return found
