@@ -68,8 +68,9 @@ def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[Reader] | None = N
 
     Tuples that none of the `queries` reads are left out; None: nothing is.
     """
+    labels = _Labels(queries)
     for batch in _pieces(batches):
-        envelope, _ = _envelope(batch, _Labels(queries), keeps_order=False)
+        envelope, _ = _envelope(batch, labels, keeps_order=False)
         yield pa.record_batch({"edges": pa.array([envelope], pa.binary())})
 
 
@@ -98,15 +99,29 @@ class PlacedPacker(Shipped):
         task = TaskContext.get()
         name = f"{task.partitionId() if task else 0:010d}"
         count = 0
-        for batch in _pieces(_by_file(batches)):
-            envelope, _ = _envelope(batch, _Labels(self._queries), keeps_order=True)
-            has_place = "row" in batch.column_names
-            place = {
-                "file": pa.array([batch["file"][0].as_py() if has_place else name], pa.string()),
-                "row": pa.array([batch["row"][0].as_py() if has_place else count], pa.int64()),
-            }
-            count += len(batch)
-            yield pa.record_batch({**place, "edges": pa.array([envelope], pa.binary())})
+        labels = _Labels(self._queries)
+        for table in _pieces(_by_file(batches)):
+            if "row" in table.column_names:
+                file, row = table["file"][0].as_py(), table["row"][0].as_py()
+                yield _placed(_envelope(table, labels, keeps_order=True)[0], file, row)
+            else:
+                yield _placed(_envelope(table, labels, keeps_order=True)[0], name, count)
+            count += len(table)
+
+
+def packed_with_place(tables: Iterable[pa.Table], file: str, queries: Sequence[Reader]) -> Iterator[pa.RecordBatch]:
+    """The tuples of one file, in pieces of an envelope each, with their places. Raises `InputError` at what is none."""
+    labels = _Labels(queries)
+    row = 0
+    for table in tables:
+        envelope, _ = _envelope(table, labels, keeps_order=True, place=(file, row))
+        yield _placed(envelope, file, row)
+        row += len(table)
+
+
+def _placed(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
+    place = {"file": pa.array([file], pa.string()), "row": pa.array([row], pa.int64())}
+    return pa.record_batch({**place, "edges": pa.array([envelope], pa.binary())})
 
 
 def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
@@ -171,9 +186,11 @@ class _Labels:
         self.read = lru_cache(_KNOWN_LABELS)(lambda label: any(query.reads(label) for query in queries or ()))
 
 
-def _envelope(table: pa.Table, labels: _Labels, *, keeps_order: bool) -> tuple[bytes, int]:
-    """The tuples packed, and how many they are."""
-    _check(table)
+def _envelope(
+    table: pa.Table, labels: _Labels, *, keeps_order: bool, place: tuple[str, int] | None = None
+) -> tuple[bytes, int]:
+    """The tuples packed, and how many they are; `place` is the file and the row of the first, where no column tells that."""
+    _check(table, place)
     table = table.drop_columns([name for name in _PLACES if name in table.column_names]).combine_chunks()
     table = table.append_column("delete", pc.equal(table["op"], "-")).drop_columns(["op"])
     stamps = table["timestamp"].to_numpy()
@@ -196,25 +213,28 @@ def _envelope(table: pa.Table, labels: _Labels, *, keeps_order: bool) -> tuple[b
     return packed(table), len(table)
 
 
-def _check(table: pa.Table) -> None:
+def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
     """Raise `InputError` at the first tuple without a value, or with an op that there is not."""
     for name in table.column_names:
         if name not in _PLACES and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
-            raise _input_error(table, row, name, f"a tuple has no {name}; expected a value in every row")
+            raise _input_error(table, row, name, f"a tuple has no {name}; expected a value in every row", place)
     wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
     row = pc.index(wrong, True).as_py()
     if row >= 0:
-        raise _input_error(table, row, "op", f"{table['op'][row].as_py()!r} is no operation; '+' inserts, '-' deletes")
+        problem = f"{table['op'][row].as_py()!r} is no operation; '+' inserts, '-' deletes"
+        raise _input_error(table, row, "op", problem, place)
 
 
-def _input_error(table: pa.Table, row: int, column: str, problem: str) -> InputError:
+def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tuple[str, int] | None) -> InputError:
     """What is wrong with a tuple, where it is, as far as that is known, and what it says."""
     said = ", ".join(
         f"{name} {value!r}" for name, value in table.slice(row, 1).to_pylist()[0].items() if name not in _PLACES
     )
-    file = table["file"][row].as_py() if "file" in table.column_names else None
-    number = table["row"][row].as_py() if "row" in table.column_names else None
+    file, number = (None, None) if place is None else (place[0], place[1] + row)
+    if "file" in table.column_names:
+        file = table["file"][row].as_py()
+        number = table["row"][row].as_py() if "row" in table.column_names else None
     where = "" if file is None else f"{file}: " if number is None else f"{file}: row {number + 1}: "
     return InputError(f"{where}column {column!r}: {problem} (the tuple: {said})", file=file, column=column)
 

@@ -45,21 +45,28 @@ def matching(session: SparkSession, uri: str) -> list[str]:
 
     Raises `PipelineError` if there are none.
     """
+    return sorted(str(status.getPath().toString()) for status in _matching(session, uri))
+
+
+def largest(session: SparkSession, uri: str) -> int:
+    """The bytes of the largest of the files that are `matching`."""
+    return max(int(status.getLen()) for status in _matching(session, uri))
+
+
+def _matching(session: SparkSession, uri: str) -> list[Any]:
     files, path = _opened(session, uri)
     found = files.globStatus(path) if not files.exists(path) else [files.getFileStatus(path)]
-    uris: list[str] = []
-    for status in found or []:
-        uris += _files_in(files, status)
-    if not uris:
+    statuses = [one for status in found or [] for one in _files_in(files, status)]
+    if not statuses:
         raise PipelineError(f"{uri}: there is no such file, or a folder without files")
-    return sorted(uris)
+    return statuses
 
 
-def _files_in(files: Any, status: Any) -> list[str]:
+def _files_in(files: Any, status: Any) -> list[Any]:
     if not status.isDirectory():
-        return [str(status.getPath().toString())]
+        return [status]
     shown = (one for one in files.listStatus(status.getPath()) if not one.getPath().getName().startswith(("_", ".")))
-    return [uri for one in shown for uri in _files_in(files, one)]
+    return [found for one in shown for found in _files_in(files, one)]
 
 
 def place_of(uri: str, *, is_encoded: bool = False) -> str:

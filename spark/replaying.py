@@ -24,6 +24,7 @@ from rpq.spark.partitions import partition_keys
 from rpq.spark.prepared import VERTICES, edges_in, statistics_in
 from rpq.spark.shares import END_OF_FILE, RowBatches, RowFiles, Share
 from rpq.spark.slots import shares_of, task_threads
+from rpq.spark.whole_files import packed_files
 from rpq.stream.durations import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -156,14 +157,19 @@ def _asked(
     edges = edges_in(spark, data) if isinstance(data, str) else data
     unit = time_unit if time_unit in UNITS else _TIMES
     columns = edge_columns(edges, sequence=sequence, time_unit=unit, with_place=isinstance(data, str), names=named)
-    tuples = columns.tuples
-    if not isinstance(data, str):
-        order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
-        tuples = tuples.orderBy(*order, sql.col("op") == "+")
     told = time_unit or (statistics_in(spark, data).get("time_unit") if isinstance(data, str) else None)
     known = in_numbers(queries, unit if columns.is_time else told)
     keys = partition_keys(count)
-    packed = tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA)
+    packed = None
+    if isinstance(data, str):
+        if named is None and sequence is None:
+            packed = packed_files(spark, data, edges, known)
+        tuples = columns.tuples
+    else:
+        order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
+        tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
+    if packed is None:
+        packed = tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA)
     every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
     envelopes = (
         packed.select(every, "file", "row", "edges")

@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
+from rpq.spark import whole_files
+from rpq.spark.console import plain_message
 from rpq.spark.errors import PipelineError
 from rpq.spark.java import check_java
 from rpq.spark.prepared import edges_in, statistics_in
@@ -140,6 +142,38 @@ def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
         session.read.format("rpq").load(str(tmp_path)).collect()
     with pytest.raises(rpq.InputError, match="column 'source'"):
         pipeline.prepare(session, frame, str(tmp_path / "other"), on_error="stop")
+
+
+def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted, tmp_path, monkeypatch):
+    """Small files of tuples go as they are; the same rows, and the same words on what is wrong in one."""
+    (tmp_path / "in").mkdir()
+
+    def put(number: int, rows: list[tuple], **types: pa.DataType) -> None:
+        columns = {name: pa.array(values, types.get(name)) for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
+        pq.write_table(pa.table(columns), tmp_path / "in" / f"{number}.parquet", row_group_size=7)
+
+    put(0, ROWS[:50])
+    put(1, ROWS[50:])
+    found, told = [], []
+    for most in (whole_files.MOST_BYTES, 0):
+        monkeypatch.setattr(whole_files, "MOST_BYTES", most)
+        edges = edges_in(session, f"{mounted}/in")
+        assert (whole_files.packed_files(session, f"{mounted}/in", edges, [QUERY]) is None) == (most == 0)
+        found.append(rows_of(pipeline.replay(session, f"{mounted}/in", QUERY, partitions=2)))
+        put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
+        with pytest.raises(Exception, match="is no operation") as caught:
+            rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
+        told.append(plain_message(caught.value))
+        (tmp_path / "in" / "2.parquet").unlink()
+    assert found == [local_rows()] * 2
+    assert told[0] == told[1] and "/in/2.parquet: row 2: column 'op': '?' is no operation" in told[0]
+    monkeypatch.undo()
+    put(2, [("x", "y", "a", dt.datetime(2026, 1, 1), "+")])
+    with pytest.raises(Exception, match=r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"):
+        rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
+    (tmp_path / "in" / "2.parquet").write_bytes(b"PAR1 is not all PAR1")
+    with pytest.raises(Exception, match="2.parquet: cannot be read as Parquet"):
+        rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
 
 
 def written(row: tuple) -> str:

@@ -31,8 +31,13 @@ QUERIES = (("a2q/c2a*", 30), ("(a2q|c2a|c2q)*", 5))
 """With their windows in days, which move by one."""
 
 BATCH_EXPRESSION = "a2q/c2a"
-BATCH, WINDOW, FILLING, MEASURED = 100_000, 300_000, 3, 5
-"""Tuples of a micro-batch and of its window; how many micro-batches fill that, and how many are measured then."""
+BATCH, WINDOW, UNMEASURED, MEASURED = 100_000, 300_000, 20, 5
+"""Tuples of a micro-batch and of its window; how many micro-batches go before those that are measured: three fill the window,
+and for half a minute the JVM compiles itself beside them.
+"""
+
+WARMING = 4
+"""Replays before those that are measured, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
 WORKERS = (1, 2, 3, 4)
@@ -41,11 +46,11 @@ WINDOW_OF_MODEL = 100_000_000
 GIGABYTE = 1e9
 
 HOW = (
-    "Replay: `rpq.spark.replay_to` in one session, wall seconds, the median of several after a first one, which starts "
-    "Python workers; beside it the seconds that `rpq run --threads N --output rows.parquet` says for the same prepared "
+    "Replay: `rpq.spark.replay_to` in one session, wall seconds, the median of several after the first four: the very first "
+    "starts Python workers, in the others the JVM still compiles itself; beside it the seconds that `rpq run --threads N --output rows.parquet` says for the same prepared "
     "data, engine, reading and writing. Micro-batches: 100,000 tuples of a2q and c2a each, of which the window holds "
     "300,000 (timestamps are positions; the stream again and again, its vertices under other names), wall seconds of a "
-    "trigger, Parquet to Parquet, two shares on local[2]. Shares: processor seconds of one of n engines over the whole "
+    "trigger behind the first twenty, Parquet to Parquet, two shares on local[2]. Shares: processor seconds of one of n engines over the whole "
     "stream, rows counted. Of so many shares that none has roots what is left is what each repeats (r); the rest is "
     "divided (w); packing, unpacking and the log of the window are measured apart (c). The model: 1 / (r + c + w / n) "
     "edges a second, one share a core. Workers: `local-cluster[n,1,1024]` on this machine, where processor seconds tell "
@@ -120,10 +125,10 @@ class _Bench:
         alone: dict[str, float] = {}
         for cores in (1, 2):
             self._say(f"replay, local[{cores}] …")
-            found = self._session("replay", master=f"local[{cores}]", repeat=self._settings.repeat + 1)
+            found = self._session("replay", master=f"local[{cores}]", repeat=self._settings.repeat + WARMING)
             for query in self._queries:
                 own = [one for one in found if one["query"] == query["name"]]
-                seconds = median(one["seconds"] for one in own[1:])
+                seconds = median(one["seconds"] for one in own[WARMING:])
                 self._say(f"rpq run --threads {cores}, {query['name']} …")
                 runs = [self._run(query, cores) for _ in range(self._settings.repeat)]
                 agree &= len({one["rows"] for one in own} | {rows for _, rows in runs}) == 1
@@ -146,13 +151,13 @@ class _Bench:
         return records, agree
 
     def micro_batches(self) -> list[Record]:
-        """The micro-batches behind those that fill the window."""
+        """The micro-batches behind those that fill the window and warm the JVM."""
         self._say("micro-batches, local[2] …")
         size = max(100, round(BATCH * self._settings.scale))
         window = WINDOW * size // BATCH
         folder = self._folder / "incoming"
         folder.mkdir()
-        for number, table in enumerate(_batches(self._stream, size, FILLING + MEASURED)):
+        for number, table in enumerate(_batches(self._stream, size, UNMEASURED + MEASURED)):
             pq.write_table(table, folder / f"{number}.parquet")
             os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)
         query = {"expression": BATCH_EXPRESSION, "name": BATCH_EXPRESSION, "size": window, "slide": max(1, window // 30)}
@@ -160,7 +165,7 @@ class _Bench:
         shown = ("tuples", "rows", "window_edges", "seconds")
         return [
             {"what": "micro-batch", "query": BATCH_EXPRESSION, "cores": 2, **{name: one[name] for name in shown}}
-            for one in found[FILLING:]
+            for one in found[UNMEASURED:]
         ]
 
     def shares(self) -> tuple[list[Record], dict[str, _Costs]]:
