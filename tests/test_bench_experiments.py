@@ -140,6 +140,19 @@ def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
     assert shared["rows"] == apart["rows"] and shared["satisfied"] == apart["satisfied"]
 
 
+def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
+    result = run("growth", "--queries", "30", "--scale", 0.001, "--seconds", 1.2)
+    assert all(result["checks"].values()) and len(result["checks"]) == 2
+    (stream,) = result["streams"]
+    assert stream["tuples"] == 10_000
+    shared = [record for record in result["records"] if record["algorithm"] == "shared"]
+    ends = {figure: [record["updates"] for record in shared if record["figure"] == figure] for figure in ("12f", "13a")}
+    assert ends == {"12f": [*range(100, 1_001, 100)], "13a": [*range(1_000, 10_001, 1_000)]}
+    others = {record["algorithm"] for record in result["records"] if record["figure"] == "12f"}
+    assert others == {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
+    assert shared[-1]["rows"] >= shared[9]["rows"] > 0
+
+
 def test_latency_is_that_of_every_call(run):
     records = run("latency", "--scale", 0.004, edges=1_000_000)["records"]
     calls = {record["call"]: record for record in records}
@@ -156,7 +169,7 @@ def test_every_experiment_has_a_test_and_helps():
     ran = CliRunner().invoke(bench, ["--help"])
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
     tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
-    tested |= {"versions", "patterns", "queries", "sparql", "spark", *SPEED}
+    tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 

@@ -17,6 +17,7 @@ EXPERIMENTS = {
     "patterns": ("rpq.workloads.bench.pattern_speed", "Graph patterns, beside other engines'."),
     "sparql": ("rpq.workloads.bench.sparql_speed", "SPARQL: an average, joins, negation, events, beside evaluating anew."),
     "queries": ("rpq.workloads.bench.query_sets", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
+    "growth": ("rpq.workloads.bench.query_set_growth", "The same over 1 and 10 million edges (TriC, Fig. 12f and 13a)."),
     "latency": ("rpq.workloads.bench.latency", "Latency of the public API: one tuple at a time, small batches."),
     "throughput": ("rpq.workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
     "index": ("rpq.workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),

@@ -30,6 +30,8 @@ PANELS = (
     Panel("12c", "12(c): LDBC, size of the set", "queries", "queries"),
     Panel("12d", "12(d): LDBC, size of a query", "length", "ℓ"),
     Panel("12e", "12(e): LDBC, overlap", "overlap", "o"),
+    Panel("12f", "12(f): LDBC, up to 1 M edges", "updates", "edges"),
+    Panel("13a", "13(a): LDBC, up to 10 M edges", "updates", "edges"),
     Panel("13b", "13(b): LDBC, registering 1,000 more", "queries", "queries", "register_us", "µs a query"),
     Panel("13c", "13(c): memory", "data", "", "memory_mb", "MB"),
     Panel("14a", "14(a): taxi", "updates", "edges"),
@@ -37,7 +39,9 @@ PANELS = (
     Panel("curve", "cost of an update by queries registered", "queries", "queries", is_log_x=True),
 )
 _COLUMNS = 5
-_GROWING = ("12a", "14a", "14b")
+GROWING = ("12a", "12f", "13a", "14a", "14b")
+"""Figures that follow one set through its stream: a point for each piece of it."""
+_WITH_MEMORY = ("12a", "14a", "14b")
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
@@ -59,11 +63,11 @@ def records_of(panel: Panel, records: list[Record]) -> list[dict[str, Any]]:
     """The records that a panel shows.
 
     >>> records = [{"figure": "12a", "data": "ldbc", "memory_mb": 3}, {"figure": "12a", "data": "ldbc", "memory_mb": None}]
-    >>> len(records_of(PANELS[0], records)), len(records_of(PANELS[6], records))
+    >>> len(records_of(PANELS[0], records)), len(records_of(PANELS[8], records))
     (0, 1)
     """
     if panel.figure == "13c":  # what is held at the end, on each stream
-        chosen = [one for one in records if one["figure"] in _GROWING]
+        chosen = [one for one in records if one["figure"] in _WITH_MEMORY]
     else:
         chosen = [one for one in records if one["figure"] == panel.figure]
     return [one for one in chosen if one.get(panel.y) is not None]

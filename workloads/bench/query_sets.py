@@ -19,7 +19,7 @@ import rpq
 from rpq.workloads.baselines.inverted_index import InvertedIndex
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
 from rpq.workloads.bench.measure import RowsDifferError
-from rpq.workloads.bench.query_set_figures import plot
+from rpq.workloads.bench.query_set_figures import GROWING, plot
 from rpq.workloads.bench.speed import stream_of
 from rpq.workloads.generate.generators import KINDS
 from rpq.workloads.generate.pattern_sets import Drawn, query_set
@@ -98,7 +98,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
     """All figures; `settings.queries` are sizes of sets in place of those of the paper and of the curve."""
     counts = sorted({int(count) for count in settings.queries} or {*COUNTS})
     base = max((count for count in counts if count <= BASE), default=counts[0])
-    runs = _Runs(settings, say)
+    runs = Runs(settings, say)
     described = []
     for name, table, origin in _streams(settings, say):
         described.append({"name": name, "origin": origin, "tuples": table.num_rows})
@@ -140,7 +140,7 @@ def _streams(settings: Settings, say: Say) -> Iterator[tuple[str, pa.Table, str]
         yield name, table, f"rpq generate {name} --edges {edges} --seed {settings.seed}"
 
 
-class _Runs:
+class Runs:
     """Measures points of figures, one after the other."""
 
     def __init__(self, settings: Settings, say: Say) -> None:
@@ -165,7 +165,7 @@ class _Runs:
         self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns …")
         best = min((_run_engine(drawn, table) for _ in range(self._repeat)), key=lambda run: run[-1]["seconds"])
         seconds = before = 0.0
-        for piece in best if setting.figure in ("12a", "14a", "14b") else best[-1:]:
+        for piece in best if setting.figure in GROWING else best[-1:]:
             updates = piece["updates"] - before
             us = (piece["seconds"] - seconds) / updates / MICROSECOND
             seconds, before = piece["seconds"], piece["updates"]
