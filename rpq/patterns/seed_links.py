@@ -173,14 +173,7 @@ def _drop_entry(conditions, entry):
     group = np.int64(conditions.entry[entry * ENTRY + ENTRY_GROUP])
     source = np.int64(conditions.entry[entry * ENTRY + ENTRY_NODE])
     put(conditions.entries, conditions.state[ENTRY_MASK], group << 32 | (source + 1), np.int64(0))
-    after = conditions.entry[entry * ENTRY + NEXT_ENTRY]
-    held = np.int64(conditions.group[group * GROUP + FIRST_ENTRY])
-    if held == entry:
-        conditions.group[group * GROUP + FIRST_ENTRY] = after
-    else:
-        while conditions.entry[held * ENTRY + NEXT_ENTRY] != entry:
-            held = np.int64(conditions.entry[held * ENTRY + NEXT_ENTRY])
-        conditions.entry[held * ENTRY + NEXT_ENTRY] = after
+    _take_out(conditions.group, group * GROUP + FIRST_ENTRY, conditions.entry, ENTRY, NEXT_ENTRY, entry)
     conditions.entry[entry * ENTRY + NEXT_ENTRY] = conditions.state[FREE_ENTRY]
     conditions.state[FREE_ENTRY] = entry
     conditions.group[group * GROUP + ENTRIES] -= 1
@@ -191,16 +184,22 @@ def _drop_entry(conditions, entry):
 @njit(cache=True, nogil=True)
 def _drop_group(conditions, group):
     target = np.int64(conditions.group[group * GROUP + GROUP_TARGET])
-    after = conditions.group[group * GROUP + NEXT_GROUP]
     if target == 0:
         conditions.open_group[conditions.group[group * GROUP + GROUP_RELATION]] = 0
     else:
-        held = np.int64(conditions.node[target * NODE + FIRST_GROUP])
-        if held == group:
-            conditions.node[target * NODE + FIRST_GROUP] = after
-        else:
-            while conditions.group[held * GROUP + NEXT_GROUP] != group:
-                held = np.int64(conditions.group[held * GROUP + NEXT_GROUP])
-            conditions.group[held * GROUP + NEXT_GROUP] = after
+        _take_out(conditions.node, target * NODE + FIRST_GROUP, conditions.group, GROUP, NEXT_GROUP, group)
     conditions.group[group * GROUP + NEXT_GROUP] = conditions.state[FREE_GROUP]
     conditions.state[FREE_GROUP] = group
+
+
+@njit(cache=True, nogil=True)
+def _take_out(heads, head, links, width, step, one):
+    """Take `one` out of the list that begins at a head and goes on, from record to record of a width, at a step."""
+    after = links[one * width + step]
+    held = np.int64(heads[head])
+    if held == one:
+        heads[head] = after
+        return
+    while links[held * width + step] != one:
+        held = np.int64(links[held * width + step])
+    links[held * width + step] = after

@@ -160,10 +160,19 @@ class Runs:
             self.records.append(record)
             self.baselines_agree &= record["rows"] == _rows_of_engine(drawn, table.slice(0, record["updates"]))
 
-    def engine(self, setting: Setting, drawn: Sequence[Drawn], table: pa.Table) -> None:
-        """The engine over the whole stream: a record for each piece of it, whose time it has."""
+    def engine(
+        self,
+        setting: Setting,
+        drawn: Sequence[Drawn],
+        table: pa.Table,
+        *,
+        pieces: int = PIECES,
+        seconds: float = float("inf"),
+    ) -> None:
+        """The engine over the stream, no further than it comes in so many seconds: a record for each piece, with its time."""
         self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns …")
-        best = min((_run_engine(drawn, table) for _ in range(self._repeat)), key=lambda run: run[-1]["seconds"])
+        runs = (_run_engine(drawn, table, pieces=pieces, seconds=seconds) for _ in range(self._repeat))
+        best = min(runs, key=lambda run: run[-1]["seconds"] / run[-1]["updates"])
         seconds = before = 0.0
         for piece in best if setting.figure in GROWING else best[-1:]:
             updates = piece["updates"] - before
@@ -173,7 +182,7 @@ class Runs:
 
     def _without_sharing(self, setting: Setting, drawn: Sequence[Drawn], table: pa.Table) -> None:
         self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns, {SHARING['never']} …")
-        (*_, last) = _run_engine(drawn, table, sharing="never", seconds=self._seconds)
+        (*_, last) = _run_engine(drawn, table, sharing="never", pieces=50 * PIECES, seconds=self._seconds)
         us = last["seconds"] / last["updates"] / MICROSECOND
         self.records.append(setting.record(SHARING["never"], **{**last, "seconds": None, "update_us": us}))
         same = _rows_of_engine(drawn, table.slice(0, last["updates"]))
@@ -237,18 +246,16 @@ def _run_engine(
     table: pa.Table,
     *,
     sharing: Literal["auto", "never"] = "auto",
+    pieces: int = PIECES,
     seconds: float = float("inf"),
 ) -> list[dict[str, Any]]:
-    """What it took up to the end of each piece of the stream; no further piece after so many seconds.
-
-    With a bound pieces are shorter: what takes long does not come far.
-    """
+    """What it took up to the end of each piece of the stream; no further piece after so many seconds."""
     queries = _queries(drawn)
     rpq.warm_up(queries[0], vertices="string")
     begun = time.process_time()
     engine = rpq.Engine(*queries, _sharing=sharing)
     registered = time.process_time()
-    size = -(-table.num_rows // (PIECES if seconds == float("inf") else 50 * PIECES))
+    size = -(-table.num_rows // pieces)
     satisfied: set[str] = set()
     found: list[dict[str, Any]] = []
     spent, rows = 0.0, 0
