@@ -148,13 +148,13 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
     """Small files of tuples go as they are; the same rows, and the same words on what is wrong in one."""
     (tmp_path / "in").mkdir()
 
-    def put(number: int, rows: list[tuple], **types: pa.DataType) -> None:
-        columns = {name: pa.array(values, types.get(name)) for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
+    def put(number: int, rows: list[tuple]) -> None:
+        columns = dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
         pq.write_table(pa.table(columns), tmp_path / "in" / f"{number}.parquet", row_group_size=7)
 
     put(0, ROWS[:50])
     put(1, ROWS[50:])
-    found, told = [], []
+    found, said = [], []
     for most in (whole_files.MOST_BYTES, 0):
         monkeypatch.setattr(whole_files, "MOST_BYTES", most)
         edges = edges_in(session, f"{mounted}/in")
@@ -163,13 +163,14 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
         put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
         with pytest.raises(Exception, match="is no operation") as caught:
             rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
-        told.append(plain_message(caught.value))
+        said.append(plain_message(caught.value))
         (tmp_path / "in" / "2.parquet").unlink()
     assert found == [local_rows()] * 2
-    assert told[0] == told[1] and "/in/2.parquet: row 2: column 'op': '?' is no operation" in told[0]
+    assert said[0] == said[1] and "/in/2.parquet: row 2: column 'op': '?' is no operation" in said[0]
     monkeypatch.undo()
     put(2, [("x", "y", "a", dt.datetime(2026, 1, 1), "+")])
-    with pytest.raises(Exception, match=r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"):
+    told = r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"
+    with pytest.raises(Exception, match=told):
         rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
     (tmp_path / "in" / "2.parquet").write_bytes(b"PAR1 is not all PAR1")
     with pytest.raises(Exception, match="2.parquet: cannot be read as Parquet"):

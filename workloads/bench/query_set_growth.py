@@ -18,11 +18,11 @@ ENGINE_PART = 15
 """Times the seconds that a baseline may take, those that the engine may take for the larger stream: 15 minutes, or less."""
 
 HOW = (
-    f"Microseconds an update, CPU time of one thread, rows delivered with their names, in each of {PIECES} pieces of the smaller "
-    f"and {LARGER_PIECES} of the larger stream; {BASE:,} patterns (`rpq bench queries` says how they are drawn), cut out of the "
-    "whole of each. The paper ends a run after 24 hours; here the engine gets a quarter of an hour for the larger stream. "
-    "Nothing shared and the baselines take the first updates of the smaller one, as many as they come to in a given time, "
-    "and each must find as many solutions in them as the engine."
+    f"Microseconds an update, CPU time of one thread, rows delivered with their names, in each of {PIECES} pieces of "
+    f"the smaller and {LARGER_PIECES} of the larger stream; {BASE:,} patterns (`rpq bench queries` says how they are "
+    "drawn), cut out of the whole of each. The paper ends a run after 24 hours; here the engine gets a quarter of an "
+    "hour for the larger stream. Nothing shared and the baselines take the first updates of the smaller one, as many "
+    "as they come to in a given time, and each must find as many solutions in them as the engine."
 )
 
 

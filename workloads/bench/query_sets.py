@@ -169,7 +169,7 @@ class Runs:
         pieces: int = PIECES,
         seconds: float = float("inf"),
     ) -> None:
-        """The engine over the stream, no further than it comes in so many seconds: a record for each piece, with its time."""
+        """The engine over the stream, as far as it comes in so many seconds: a record for each piece, with its time."""
         self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns …")
         runs = (_run_engine(drawn, table, pieces=pieces, seconds=seconds) for _ in range(self._repeat))
         best = min(runs, key=lambda run: run[-1]["seconds"] / run[-1]["updates"])

@@ -32,8 +32,8 @@ QUERIES = (("a2q/c2a*", 30), ("(a2q|c2a|c2q)*", 5))
 
 BATCH_EXPRESSION = "a2q/c2a"
 BATCH, WINDOW, UNMEASURED, MEASURED = 100_000, 300_000, 20, 5
-"""Tuples of a micro-batch and of its window; how many micro-batches go before those that are measured: three fill the window,
-and for half a minute the JVM compiles itself beside them.
+"""Tuples of a micro-batch and of its window; how many micro-batches go before those that are measured: three fill the
+window, and for half a minute the JVM compiles itself beside them.
 """
 
 WARMING = 4
@@ -46,15 +46,15 @@ WINDOW_OF_MODEL = 100_000_000
 GIGABYTE = 1e9
 
 HOW = (
-    "Replay: `rpq.spark.replay_to` in one session, wall seconds, the median of several after the first four: the very first "
-    "starts Python workers, in the others the JVM still compiles itself; beside it the seconds that `rpq run --threads N --output rows.parquet` says for the same prepared "
-    "data, engine, reading and writing. Micro-batches: 100,000 tuples of a2q and c2a each, of which the window holds "
-    "300,000 (timestamps are positions; the stream again and again, its vertices under other names), wall seconds of a "
-    "trigger behind the first twenty, Parquet to Parquet, two shares on local[2]. Shares: processor seconds of one of n engines over the whole "
-    "stream, rows counted. Of so many shares that none has roots what is left is what each repeats (r); the rest is "
-    "divided (w); packing, unpacking and the log of the window are measured apart (c). The model: 1 / (r + c + w / n) "
-    "edges a second, one share a core. Workers: `local-cluster[n,1,1024]` on this machine, where processor seconds tell "
-    "what replication costs, not wall seconds."
+    "Replay: `rpq.spark.replay_to` in one session, wall seconds, the median of several after the first four: the very first"
+    " starts Python workers, in the others the JVM still compiles itself; beside it the seconds that `rpq run --threads N "
+    "--output rows.parquet` says for the same prepared data, engine, reading and writing. Micro-batches: 100,000 tuples of "
+    "a2q and c2a each, of which the window holds 300,000 (timestamps are positions; the stream again and again, its "
+    "vertices under other names), wall seconds of a trigger behind the first twenty, Parquet to Parquet, two shares on "
+    "local[2]. Shares: processor seconds of one of n engines over the whole stream, rows counted. Of so many shares that "
+    "none has roots what is left is what each repeats (r); the rest is divided (w); packing, unpacking and the log of the "
+    "window are measured apart (c). The model: 1 / (r + c + w / n) edges a second, one share a core. Workers: `local-"
+    "cluster[n,1,1024]` on this machine, where processor seconds tell what replication costs, not wall seconds."
 )
 
 COLUMNS = (
