@@ -23,6 +23,8 @@ _NOBODY_SAID = "200"
 
 SETTINGS = {
     STATE_STORE_KEY: STATE_STORE,
+    # A micro-batch commits what it changed, not all that there is: the window stays, but for its ends.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
