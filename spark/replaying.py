@@ -24,7 +24,7 @@ from rpq.spark.partitions import partition_keys
 from rpq.spark.prepared import VERTICES, edges_in, statistics_in
 from rpq.spark.shares import END_OF_FILE, RowBatches, RowFiles, Share
 from rpq.spark.slots import shares_of, task_threads
-from rpq.spark.whole_files import packed_files
+from rpq.spark.whole_files import are_small, packed_files, vertex_of_tuples
 from rpq.stream.durations import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -154,35 +154,61 @@ def _asked(
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
     count = shares_of(spark, partitions)
-    edges = edges_in(spark, data) if isinstance(data, str) else data
     unit = time_unit if time_unit in UNITS else _TIMES
-    columns = edge_columns(edges, sequence=sequence, time_unit=unit, with_place=isinstance(data, str), names=named)
-    told = time_unit or (statistics_in(spark, data).get("time_unit") if isinstance(data, str) else None)
-    known = in_numbers(queries, unit if columns.is_time else told)
+    stream = _packed(spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named)
     keys = partition_keys(count)
-    packed = None
-    if isinstance(data, str):
-        if named is None and sequence is None:
-            packed = packed_files(spark, data, edges, known)
-        tuples = columns.tuples
-    else:
-        order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
-        tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
-    if packed is None:
-        packed = tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA)
     every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
     envelopes = (
-        packed.select(every, "file", "row", "edges")
+        stream.envelopes.select(every, "file", "row", "edges")
         .repartition(count, "partition")
         .sortWithinPartitions("partition", "file", "row")
     )
     share = Share(
-        known,
+        stream.queries,
         numbers={key: number for number, key in enumerate(keys)},
         threads=task_threads(spark),
         memory_limit=memory_limit,
     )
-    return _Asked(envelopes, share, columns.vertex, columns.is_time, unit)
+    return _Asked(envelopes, share, stream.vertex, stream.is_time, unit)
+
+
+class _Packed(NamedTuple):
+    """The stream once, in envelopes with their places, and the queries with their windows in its numbers."""
+
+    envelopes: DataFrame
+    queries: Sequence[rpq.Query]
+    vertex: str
+    is_time: bool
+
+
+def _packed(
+    spark: SparkSession,
+    data: str | DataFrame,
+    queries: Sequence[rpq.Query],
+    *,
+    sequence: str | None,
+    time_unit: str | None,
+    unit: str,
+    named: ColumnNames | None,
+) -> _Packed:
+    from pyspark.sql import functions as sql
+
+    if not isinstance(data, str):
+        columns = edge_columns(data, sequence=sequence, time_unit=unit, with_place=False, names=named)
+        order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
+        tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
+        told = time_unit
+    else:
+        edges = edges_in(spark, data)
+        told = time_unit or statistics_in(spark, data).get("time_unit")
+        vertex = vertex_of_tuples(edges) if named is None and sequence is None else None
+        if vertex is not None and are_small(spark, data):
+            known = in_numbers(queries, told)
+            return _Packed(packed_files(spark, data, vertex, known), known, vertex, False)
+        columns = edge_columns(edges, sequence=sequence, time_unit=unit, names=named)
+        tuples = columns.tuples
+    known = in_numbers(queries, unit if columns.is_time else told)
+    return _Packed(tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA), known, columns.vertex, columns.is_time)
 
 
 def _named(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:

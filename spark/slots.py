@@ -19,7 +19,7 @@ _warned: set[tuple[str, int]] = set()
 
 def task_threads(session: SparkSession) -> int:
     """The cores of a task (`spark.task.cpus`): so many threads an engine has there."""
-    return max(1, int(session.sparkContext.getConf().get("spark.task.cpus", "1") or 1))
+    return max(1, int(session.conf.get("spark.task.cpus", "1") or 1))
 
 
 def task_slots(session: SparkSession) -> int:

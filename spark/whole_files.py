@@ -28,18 +28,21 @@ _TUPLE = {"source": None, "target": None, "label": "string", "timestamp": "bigin
 _ARROW = {"bigint": pa.int64(), "string": pa.string()}
 
 
-def packed_files(session: SparkSession, data: str, edges: DataFrame, queries: Sequence[Reader]) -> DataFrame | None:
-    """The tuples of the Parquet files at a URI as placed envelopes (`PlacedPacker`), or None where they cannot go as files.
-
-    `edges` is what Spark sees in them.  They can where that is the columns of tuples in their types and nothing else, and no
-    file is large.
-    """
+def vertex_of_tuples(edges: DataFrame) -> str | None:
+    """The type of the vertices where a data frame has the columns of tuples in their types, and nothing else; else None."""
     kinds = {field.name: field.dataType.simpleString() for field in edges.schema}
     vertex = kinds.get("source")
-    if vertex not in _ARROW or kinds != {name: kind or vertex for name, kind in _TUPLE.items()}:
-        return None
-    if hadoop_files.largest(session, data) > MOST_BYTES:
-        return None
+    is_plain = vertex in _ARROW and kinds == {name: kind or vertex for name, kind in _TUPLE.items()}
+    return vertex if is_plain else None
+
+
+def are_small(session: SparkSession, data: str) -> bool:
+    """Whether no file at a URI is too large to be taken whole."""
+    return hadoop_files.largest(session, data) <= MOST_BYTES
+
+
+def packed_files(session: SparkSession, data: str, vertex: str, queries: Sequence[Reader]) -> DataFrame:
+    """The tuples of the Parquet files at a URI, vertices of a type, as placed envelopes (`PlacedPacker`)."""
     files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
     return files.select("path", "content").mapInArrow(FilePacker(queries, vertex), PLACED_SCHEMA)
 

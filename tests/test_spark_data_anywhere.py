@@ -157,8 +157,8 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
     found, said = [], []
     for most in (whole_files.MOST_BYTES, 0):
         monkeypatch.setattr(whole_files, "MOST_BYTES", most)
-        edges = edges_in(session, f"{mounted}/in")
-        assert (whole_files.packed_files(session, f"{mounted}/in", edges, [QUERY]) is None) == (most == 0)
+        assert whole_files.are_small(session, f"{mounted}/in") == (most > 0)
+        assert whole_files.vertex_of_tuples(edges_in(session, f"{mounted}/in")) == "string"
         found.append(rows_of(pipeline.replay(session, f"{mounted}/in", QUERY, partitions=2)))
         put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
         with pytest.raises(Exception, match="is no operation") as caught:
