@@ -45,21 +45,17 @@ def matching(session: SparkSession, uri: str) -> list[str]:
 
     Raises `PipelineError` if there are none.
     """
-    return sorted(str(status.getPath().toString()) for status in _matching(session, uri))
+    return sorted(sizes(session, uri))
 
 
-def largest(session: SparkSession, uri: str) -> int:
-    """The bytes of the largest of the files that are `matching`."""
-    return max(int(status.getLen()) for status in _matching(session, uri))
-
-
-def _matching(session: SparkSession, uri: str) -> list[Any]:
+def sizes(session: SparkSession, uri: str) -> dict[str, int]:
+    """The bytes of each of the files that are `matching`."""
     files, path = _opened(session, uri)
     found = files.globStatus(path) if not files.exists(path) else [files.getFileStatus(path)]
     statuses = [one for status in found or [] for one in _files_in(files, status)]
     if not statuses:
         raise PipelineError(f"{uri}: there is no such file, or a folder without files")
-    return statuses
+    return {str(status.getPath().toString()): int(status.getLen()) for status in statuses}
 
 
 def _files_in(files: Any, status: Any) -> list[Any]:

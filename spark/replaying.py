@@ -24,7 +24,7 @@ from rpq.spark.partitions import partition_keys
 from rpq.spark.prepared import VERTICES, edges_in, statistics_in
 from rpq.spark.shares import END_OF_FILE, RowBatches, RowFiles, Share
 from rpq.spark.slots import shares_of, task_threads
-from rpq.spark.whole_files import are_small, packed_files, vertex_of_tuples
+from rpq.spark.whole_files import are_whole, packed_files, vertex_of_tuples
 from rpq.stream.durations import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _packed(
         edges = edges_in(spark, data)
         told = time_unit or statistics_in(spark, data).get("time_unit")
         vertex = vertex_of_tuples(edges) if named is None and sequence is None else None
-        if vertex is not None and are_small(spark, data):
+        if vertex is not None and are_whole(spark, data):
             known = in_numbers(queries, told)
             return _Packed(packed_files(spark, data, vertex, known), known, vertex, False)
         columns = edge_columns(edges, sequence=sequence, time_unit=unit, names=named)

@@ -36,9 +36,10 @@ def vertex_of_tuples(edges: DataFrame) -> str | None:
     return vertex if is_plain else None
 
 
-def are_small(session: SparkSession, data: str) -> bool:
-    """Whether no file at a URI is too large to be taken whole."""
-    return hadoop_files.largest(session, data) <= MOST_BYTES
+def are_whole(session: SparkSession, data: str) -> bool:
+    """Whether the files at a URI tell all by themselves, not by names of folders (`label=a`), and none is large."""
+    sizes = hadoop_files.sizes(session, data)
+    return max(sizes.values()) <= MOST_BYTES and not any("=" in uri for uri in sizes)
 
 
 def packed_files(session: SparkSession, data: str, vertex: str, queries: Sequence[Reader]) -> DataFrame:

@@ -157,7 +157,7 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
     found, said = [], []
     for most in (whole_files.MOST_BYTES, 0):
         monkeypatch.setattr(whole_files, "MOST_BYTES", most)
-        assert whole_files.are_small(session, f"{mounted}/in") == (most > 0)
+        assert whole_files.are_whole(session, f"{mounted}/in") == (most > 0)
         assert whole_files.vertex_of_tuples(edges_in(session, f"{mounted}/in")) == "string"
         found.append(rows_of(pipeline.replay(session, f"{mounted}/in", QUERY, partitions=2)))
         put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
@@ -168,6 +168,15 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
     assert found == [local_rows()] * 2
     assert said[0] == said[1] and "/in/2.parquet: row 2: column 'op': '?' is no operation" in said[0]
     monkeypatch.undo()
+    columns = [name for name in COLUMNS if name != "label"]
+    for label in "ab":
+        some = [row for row in ROWS if row[2] == label and row[4] == "+"]
+        (tmp_path / "by" / f"label={label}").mkdir(parents=True)
+        table = pa.table({name: [row[COLUMNS.index(name)] for row in some] for name in columns})
+        pq.write_table(table, tmp_path / "by" / f"label={label}" / "0.parquet")
+    edges = edges_in(session, f"{mounted}/by")
+    assert whole_files.vertex_of_tuples(edges) == "string" and not whole_files.are_whole(session, f"{mounted}/by")
+    assert {row[0] for row in rows_of(pipeline.replay(session, f"{mounted}/by", QUERY))} == {QUERY.name}
     put(2, [("x", "y", "a", dt.datetime(2026, 1, 1), "+")])
     told = r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"
     with pytest.raises(Exception, match=told):
