@@ -482,10 +482,13 @@ def test_thousands_of_queries_are_not_slower_than_as_many_engines():
 
     window = rpq.Window(size=100, slide=10)
     rows = [(n % 17, (n * 7) % 19, "abc"[n % 3], n // 10) for n in range(300)]
-    seconds = []
-    for count in (200, 1600):
+
+    def seconds(count: int) -> float:
         engine = rpq.Engine(*(rpq.Query(f"{'abc'[i % 3]}/b*", name=f"q{i}", window=window) for i in range(count)))
         started = time.process_time()
         engine.push_rows(rows)
-        seconds.append(time.process_time() - started)
-    assert seconds[1] < 3 * 8 * seconds[0] + 0.5
+        return time.process_time() - started
+
+    # The best of three: a process that has run other tests may collect their garbage meanwhile.
+    few, many = (min(seconds(count) for _ in range(3)) for count in (200, 1600))
+    assert many < 3 * 8 * few + 0.5
