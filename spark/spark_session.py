@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
+from rpq.spark.java import COLLECTOR, JAVA_OPTIONS, check_java, is_collector_chosen
 from rpq.spark.slots import SHUFFLE_PARTITIONS, task_slots, wait_for_executors
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def open_session(
     if partitions is not None:
         chosen[SHUFFLE_PARTITIONS] = str(partitions)
     chosen |= settings or {}
+    if master is not None and master.startswith("local") and not is_collector_chosen(chosen):
+        chosen.setdefault(JAVA_OPTIONS, COLLECTOR)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     missing_files = [path for path in py_files if "://" not in path and not os.path.isfile(path)]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from rpq.readers import open_reader  # noqa: E402
 from rpq.spark import hadoop_files, lines_by_spark  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.java import check_java, java_version  # noqa: E402
+from rpq.spark.java import check_java, is_collector_chosen, java_version  # noqa: E402
 from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
 from rpq.spark.splits import Split, blocks, file_number, splits_of  # noqa: E402
 from rpq.spark.text_formats import Lines  # noqa: E402
@@ -194,6 +194,19 @@ def test_java_versions(tmp_path, monkeypatch, says: str, version: int | None):
     else:
         with pytest.raises(PipelineError, match="needs Java 17 or newer; JAVA_HOME is .* Install one"):
             check_java()
+
+
+def test_a_collector_is_chosen_once(tmp_path, monkeypatch):
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert not is_collector_chosen({"spark.driver.extraJavaOptions": "-Dsome=thing -Xss4m"})
+    assert is_collector_chosen({"spark.driver.extraJavaOptions": "-Dsome=thing -XX:+UseG1GC"})
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseZGC")
+    assert is_collector_chosen({})
+    monkeypatch.delenv("JDK_JAVA_OPTIONS")
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.defaultJavaOptions -Dsome=thing\n")
+    assert is_collector_chosen({}), "the default options of others would be replaced"
 
 
 @pytest.mark.parametrize("command", ["prepare", "replay", "stream"])
