@@ -331,3 +331,21 @@ def test_keep_lets_a_checkpoint_take_further_queries(tmp_path: Path) -> None:
     assert engine.register(rpq.Query("a/b", window=rpq.Window(size=30, slide=1))).added == 1
     wrong = CliRunner().invoke(main, [*base, "--keep", "count:30", "--quiet"])
     assert wrong.exit_code == 2 and "--keep" in wrong.output
+
+
+@pytest.mark.parametrize("sharing", ["auto", "always", "never"])
+@pytest.mark.parametrize("text", ["?x a b", "?x a+ b", "?x a b . ?y a ?x", "?x a b . ?y c ?z", "SELECT ?x { ?x <a> <b> }"])
+def test_a_constant_comes_back_as_another_vertex_for_all_that_ask_the_same(text: str, sharing: Any) -> None:
+    window = rpq.Window(size=5, slide=1)
+    queries = [rpq.Query(text, window=window, name=f"q{number}") for number in range(3)]
+    engine = rpq.Engine(*queries, _sharing=sharing)
+    engine.push_rows([("x", "b", "a", 0), ("y", "z", "a", 0)])
+    engine.advance(100)
+    engine._evaluation.collect()  # so that ids are given away
+    later = [("p", "q", "a", 100), ("r", "s", "a", 100), ("x", "b", "a", 100), ("k", "x", "a", 100), ("l", "m", "c", 100)]
+    found = Counter(row.query for row in engine.push_rows(later).rows())
+    alone = rpq.Engine(queries[0])
+    expected = alone.push_rows(later).added
+    assert expected
+    assert found == {query.name: expected for query in queries}
+    engine._check()

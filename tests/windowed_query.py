@@ -119,6 +119,9 @@ class RunningWindowed(RunningQuery):
     def contents(self) -> set[Any]:
         return self._reads.contents
 
+    def leave_changed(self) -> None:
+        """There are no constants."""
+
     def resolve(self) -> None:
         """There are no constants."""
 

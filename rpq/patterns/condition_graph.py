@@ -52,6 +52,7 @@ class ConditionGraph:
             held=np.zeros(2 * _SMALLEST, np.int64),
             record=np.zeros(_SMALLEST * fields.RECORD, np.int32),
             vertex=np.zeros(0, np.int32),
+            block=np.zeros(_SMALLEST * fields.BLOCK, np.int32),
             stack=np.zeros(_SMALLEST * fields.STACK, np.int64),
             pending=np.zeros(_SMALLEST, np.int64),
             group=np.zeros(16 * fields.GROUP, np.int32),
@@ -61,7 +62,7 @@ class ConditionGraph:
             candidate=np.zeros(16, np.int32),
             state=np.zeros(fields.CONDITION_STATE, np.int64),
         )
-        self.conditions.state[[fields.RECORDS, fields.GROUP_COUNT, fields.ENTRY_COUNT]] = 1
+        self.conditions.state[[fields.RECORDS, fields.BLOCKS, fields.GROUP_COUNT, fields.ENTRY_COUNT]] = 1
         self._note_capacities()
         self._fills = 0  # of the store, that are known; -1: all is to be found anew
         self._count = {"node": 1, "branch": 1, "part": 1}  # given out (high water)
@@ -227,6 +228,7 @@ class ConditionGraph:
             after = int(self.conditions.node[head])
             self.conditions.branch[branch * fields.BRANCH :][: fields.BRANCH] = relation, side, child, after, 0, 0
             self.conditions.node[head] = branch
+            self.conditions.node[child * fields.NODE + fields.PARENTS_READ] |= fields.parent_bit(relation, side)
             self._new_branches.append(branch)
         return branch
 
@@ -356,7 +358,8 @@ class ConditionGraph:
         held.vertex[:] = 0
         held.node[fields.FIRST_HELD :: fields.NODE] = 0
         held.state[[fields.COUNTERS, fields.HELDS, fields.FREE_RECORD, fields.LIVE_RECORDS, fields.DEPTH]] = 0
-        held.state[fields.RECORDS] = 1
+        held.state[fields.FREE_BLOCK] = 0
+        held.state[[fields.RECORDS, fields.BLOCKS]] = 1
         for node in self._keys:
             self._let_hold(node)
 
@@ -377,6 +380,8 @@ class ConditionGraph:
         held = self.conditions
         if state[fields.RECORDS] + most + 1 >= state[fields.RECORD_ROOM]:
             self._replace(record=_longer(held.record, 2 * len(held.record) + most * fields.RECORD))
+        if state[fields.BLOCKS] + most + 1 >= state[fields.BLOCK_ROOM]:
+            self._replace(block=_longer(held.block, 2 * len(held.block) + most * fields.BLOCK))
         if 2 * (state[fields.DEPTH] + most) >= state[fields.STACK_ROOM]:
             self._replace(stack=_longer(held.stack, 2 * len(held.stack) + 2 * most * fields.STACK))
         if 2 * state[fields.PENDING] >= state[fields.PENDING_ROOM]:
@@ -403,6 +408,7 @@ class ConditionGraph:
         state[fields.COUNTER_MASK] = len(held.counter) // 2 - 1
         state[fields.HELD_MASK] = len(held.held) // 2 - 1
         state[fields.RECORD_ROOM] = len(held.record) // fields.RECORD
+        state[fields.BLOCK_ROOM] = len(held.block) // fields.BLOCK
         state[fields.STACK_ROOM] = len(held.stack) // fields.STACK
         state[fields.PENDING_ROOM] = len(held.pending)
         state[fields.ENTRY_MASK] = len(held.entries) // 2 - 1
@@ -459,13 +465,18 @@ class ConditionGraph:
         counted = {(int(k) >> 32, int(k) & tables.LOW): int(v) for k, v in held.counter.reshape(-1, 2) if v}
         assert counted == expected_counters, "counters differ"
         for vertex in range(len(held.vertex) // fields.VERTEX):
-            record, there = int(held.vertex[vertex * fields.VERTEX]), set()
-            while record:
-                row = held.record[record * fields.RECORD :]
-                there.add((int(row[fields.HELD_NODE]), int(row[fields.HELD_VERTEX])))
-                record = int(row[fields.NEXT_OF_VERTEX])
-            assert there == {pair for pair in found if pair[1] == vertex}, f"vertex {vertex} lists other nodes"
-            assert held.vertex[vertex * fields.VERTEX + fields.HELD_THERE] == len(there), "miscounted"
+            block, count = held.vertex[vertex * fields.VERTEX :][: fields.VERTEX].tolist()
+            there, inside = [], (count - 1) % fields.NODES_A_BLOCK + 1 if count else 0
+            while block:
+                row = held.block[block * fields.BLOCK :][: fields.BLOCK]
+                there += row[fields.FIRST_NODE :][:inside].tolist()
+                block, inside = int(row[fields.NEXT_BLOCK]), fields.NODES_A_BLOCK
+            assert len(there) == count, "miscounted"
+            assert sorted(there) == sorted(node for node, at in found if at == vertex), f"vertex {vertex} lists other nodes"
+        placed = held.block[live[:, fields.PLACE]]
+        assert (placed == live[:, fields.HELD_NODE]).all(), "a record does not know its place"
+        for relation, side, child in self._branches:
+            assert held.node[child * fields.NODE + fields.PARENTS_READ] & fields.parent_bit(relation, side), "a missed parent"
 
     def _found_anew(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
         """Where nodes hold, and the counters, from the edges alone."""

@@ -12,7 +12,10 @@ PART = 1  # its branches, in `part`
 PART_END = 2
 FIRST_GROUP = 3  # first group of seeds that need it at the target, chained through NEXT_GROUP; 0 none
 FIRST_HELD = 4  # first record of a vertex at which it holds, chained through NEXT_OF_NODE; 0 none
-NODE = 5
+PARENTS_READ = 5  # a bit for each relation and side of its parents (`parent_bit`), and perhaps for some that went
+GROUPS_READ = 6  # a bit for each relation of its groups (`group_bit`), likewise
+MARK = 7  # the last edge for which it was seen to hold at the source
+NODE = 8
 
 # Fields of a branch, in `branch`; there is none 0.
 BRANCH_RELATION = 0
@@ -33,16 +36,22 @@ PART_FIELDS = 4
 # Fields of a record, in `record`: a node holds at a vertex. There is none 0.
 HELD_NODE = 0
 HELD_VERTEX = 1
-NEXT_OF_VERTEX = 2
-PREVIOUS_OF_VERTEX = 3
-NEXT_OF_NODE = 4
-PREVIOUS_OF_NODE = 5
-RECORD = 6
+PLACE = 2  # of the node in `block`
+NEXT_OF_NODE = 3
+PREVIOUS_OF_NODE = 4
+RECORD = 5
 
 # Fields of a vertex, in `vertex`.
-FIRST_OF_VERTEX = 0
+FIRST_BLOCK = 0  # first block of the nodes that hold there; 0 none
 HELD_THERE = 1  # how many nodes hold there
 VERTEX = 2
+
+# A block of nodes that hold at a vertex, in `block`, as long as a cache line: thousands may be walked for an edge. There is
+# none 0. The first of a vertex has as many as are left over, all others are full.
+NEXT_BLOCK = 0
+FIRST_NODE = 1
+NODES_A_BLOCK = 15
+BLOCK = 16
 
 # Fields of a group of seeds, in `group`: they read one relation, and need one node at its targets. There is none 0.
 GROUP_RELATION = 0
@@ -74,7 +83,7 @@ HELDS = 2  # keys in `held`
 HELD_MASK = 3
 RECORDS = 4  # records given out (high water), record 0 included
 RECORD_ROOM = 5
-FREE_RECORD = 6  # first free record, chained through NEXT_OF_VERTEX
+FREE_RECORD = 6  # first free record, chained through NEXT_OF_NODE
 DEPTH = 7
 STACK_ROOM = 8
 PENDING = 9  # branches whose counters the changing edge itself changes, in `pending`
@@ -99,7 +108,21 @@ FREE_GROUP = 27  # first free group, chained through NEXT_GROUP
 ENTRY_COUNT = 28
 FREE_ENTRY = 29
 ENTRY_KEYS = 30  # keys in `entries`
-CONDITION_STATE = 31
+BLOCKS = 31  # blocks given out (high water), block 0 included
+BLOCK_ROOM = 32
+FREE_BLOCK = 33  # first free block, chained through NEXT_BLOCK
+MARKED = 34  # edges for which nodes were marked
+CONDITION_STATE = 35
+
+
+def parent_bit(relation: int, side: int) -> int:
+    """The bit of a relation and a side in PARENTS_READ; others may have the same."""
+    return 1 << (2 * relation + side) % 31
+
+
+def group_bit(relation: int) -> int:
+    """The bit of a relation in GROUPS_READ; others may have the same."""
+    return 1 << relation % 31
 
 
 class Conditions(NamedTuple):
@@ -112,6 +135,7 @@ class Conditions(NamedTuple):
     held: np.ndarray  # int64: node << 32 | vertex, and its record (0: it does not hold any more)
     record: np.ndarray  # int32, RECORD a record
     vertex: np.ndarray  # int32, VERTEX a vertex
+    block: np.ndarray  # int32, BLOCK a block
     stack: np.ndarray  # int64, STACK a frame
     pending: np.ndarray  # int64: branch << 32 | vertex
     group: np.ndarray  # int32, GROUP a group

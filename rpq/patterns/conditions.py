@@ -23,9 +23,8 @@ adjacency lists; as trees have an end, counting is exact, for edges that come an
 
 Relations are those of a label, a window and a stream, so windows need no thought here: what expires, goes.
 
-Seeds are found by what they need: (relation, node at the source, node at the target). For the nodes that hold at the
-target of an edge, and for none, there are groups of seeds; in a group the entries are walked, or, where these are more
-than the nodes that hold at the source, looked up by each of those. Seeds that need the same hang in one chain.
+Which nodes hold at a vertex stands side by side in blocks, since with a hundred thousand patterns thousands do at many
+vertices. `seed_choice.py` finds the seeds of an edge by them.
 
 Kernels never allocate. Before a counter changes there is room for all that this one change can bring (a record and a frame
 for each node with the branch); else they return NEED_CONDITIONS, and the same call goes on after Python made room.
@@ -35,62 +34,57 @@ import numpy as np
 
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
 from rpq.patterns.adjacency import span
 from rpq.patterns.condition_tables import (
     AT_BRANCH,
-    AT_CANDIDATE,
     AT_END,
     AT_POSITION,
     AT_VERTEX,
+    BLOCK,
+    BLOCK_ROOM,
+    BLOCKS,
     BRANCH,
     BRANCH_RELATION,
     BRANCH_SIDE,
     BUSY,
-    CANDIDATES,
     CHILD,
     COMES,
     COUNTER_MASK,
     COUNTERS,
     DEPTH,
-    ENTRIES,
-    ENTRY,
-    ENTRY_MASK,
-    ENTRY_NODE,
-    ENTRY_SEED,
     FILL_RECORD,
-    FIRST_ENTRY,
-    FIRST_GROUP,
+    FIRST_BLOCK,
     FIRST_HELD,
-    FIRST_OF_VERTEX,
+    FIRST_NODE,
     FIRST_PARENT,
     FIRST_USE,
+    FREE_BLOCK,
     FREE_RECORD,
-    GROUP,
-    GROUP_RELATION,
     HELD_MASK,
     HELD_NODE,
     HELD_THERE,
     HELD_VERTEX,
     HELDS,
     LIVE_RECORDS,
-    NEXT_ENTRY,
-    NEXT_GROUP,
+    NEXT_BLOCK,
     NEXT_OF_NODE,
-    NEXT_OF_VERTEX,
     NEXT_PARENT,
     NEXT_USE,
     NODE,
+    NODES_A_BLOCK,
     OF_BRANCH,
     OF_NODE,
     ONLY,
+    PARENTS_READ,
     PART,
     PART_END,
     PART_FIELDS,
     PENDING,
     PENDING_AT,
     PENDING_ROOM,
+    PLACE,
     PREVIOUS_OF_NODE,
-    PREVIOUS_OF_VERTEX,
     RECORD,
     RECORD_ROOM,
     RECORDS,
@@ -100,7 +94,10 @@ from rpq.patterns.condition_tables import (
     VERTEX,
     WORK,
 )
-from rpq.patterns.tables import ALIKE, ARENA, CELL, DONE, LOW, NEED_CONDITIONS, RELATION_FIELDS, SEED_FIELDS, STRIDE
+from rpq.patterns.tables import ARENA, CELL, DONE, LOW, NEED_CONDITIONS, RELATION_FIELDS, STRIDE
+
+AHEAD = 8
+"""Counters ahead for which memory is asked."""
 
 
 @wraps_around
@@ -164,12 +161,58 @@ def holds(conditions, node, vertex):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def nodes_in_first(held_there):
+    """How many nodes are in the first block of a vertex, where so many hold."""
+    return (held_there - 1) % NODES_A_BLOCK + 1 if held_there > 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _put_in_block(conditions, node, vertex):
+    """Add a node to those that hold at a vertex; its place. There is room."""
+    state, base = conditions.state, vertex * VERTEX
+    count, block = np.int64(conditions.vertex[base + HELD_THERE]), np.int64(conditions.vertex[base + FIRST_BLOCK])
+    filled = count % NODES_A_BLOCK
+    if filled == 0:
+        after = block
+        block = state[FREE_BLOCK]
+        if block != 0:
+            state[FREE_BLOCK] = np.int64(conditions.block[block * BLOCK + NEXT_BLOCK])
+        else:
+            block = state[BLOCKS]
+            state[BLOCKS] += 1
+        conditions.block[block * BLOCK + NEXT_BLOCK] = after
+        conditions.vertex[base + FIRST_BLOCK] = block
+    place = block * BLOCK + FIRST_NODE + filled
+    conditions.block[place] = node
+    conditions.vertex[base + HELD_THERE] = count + 1
+    return place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _take_out_of_block(conditions, place, vertex):
+    """Take a node, from its place, out of those that hold at a vertex: the last one of the first block goes there."""
+    state, base = conditions.state, vertex * VERTEX
+    count, block = np.int64(conditions.vertex[base + HELD_THERE]), np.int64(conditions.vertex[base + FIRST_BLOCK])
+    last = block * BLOCK + FIRST_NODE + (count - 1) % NODES_A_BLOCK
+    if place != last:
+        moved = np.int64(conditions.block[last])
+        conditions.block[place] = moved
+        record = conditions.held[find(conditions.held, state[HELD_MASK], moved << 32 | vertex)]
+        conditions.record[record * RECORD + PLACE] = place
+    conditions.vertex[base + HELD_THERE] = count - 1
+    if (count - 1) % NODES_A_BLOCK == 0:
+        conditions.vertex[base + FIRST_BLOCK] = conditions.block[block * BLOCK + NEXT_BLOCK]
+        conditions.block[block * BLOCK + NEXT_BLOCK] = state[FREE_BLOCK]
+        state[FREE_BLOCK] = block
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def _begin_to_hold(conditions, node, vertex):
     """A node begins to hold at a vertex, with a frame for its parents. There is room."""
     state, records, nodes = conditions.state, conditions.record, conditions.node
     record = state[FREE_RECORD]
     if record != 0:
-        state[FREE_RECORD] = np.int64(records[record * RECORD + NEXT_OF_VERTEX])
+        state[FREE_RECORD] = np.int64(records[record * RECORD + NEXT_OF_NODE])
     else:
         record = state[RECORDS]
         state[RECORDS] += 1
@@ -183,13 +226,7 @@ def _begin_to_hold(conditions, node, vertex):
     conditions.held[place] = record
     records[base + HELD_NODE] = node
     records[base + HELD_VERTEX] = vertex
-    after = np.int64(conditions.vertex[vertex * VERTEX + FIRST_OF_VERTEX])
-    records[base + NEXT_OF_VERTEX] = after
-    records[base + PREVIOUS_OF_VERTEX] = 0
-    if after != 0:
-        records[after * RECORD + PREVIOUS_OF_VERTEX] = record
-    conditions.vertex[vertex * VERTEX + FIRST_OF_VERTEX] = record
-    conditions.vertex[vertex * VERTEX + HELD_THERE] += 1
+    records[base + PLACE] = _put_in_block(conditions, node, vertex)
     after = np.int64(nodes[node * NODE + FIRST_HELD])
     records[base + NEXT_OF_NODE] = after
     records[base + PREVIOUS_OF_NODE] = 0
@@ -206,14 +243,7 @@ def _cease_to_hold(conditions, node, vertex, place):
     record = conditions.held[place]
     conditions.held[place] = 0
     base = record * RECORD
-    before, after = np.int64(records[base + PREVIOUS_OF_VERTEX]), np.int64(records[base + NEXT_OF_VERTEX])
-    if before != 0:
-        records[before * RECORD + NEXT_OF_VERTEX] = after
-    else:
-        conditions.vertex[vertex * VERTEX + FIRST_OF_VERTEX] = after
-    if after != 0:
-        records[after * RECORD + PREVIOUS_OF_VERTEX] = before
-    conditions.vertex[vertex * VERTEX + HELD_THERE] -= 1
+    _take_out_of_block(conditions, np.int64(records[base + PLACE]), vertex)
     before, after = np.int64(records[base + PREVIOUS_OF_NODE]), np.int64(records[base + NEXT_OF_NODE])
     if before != 0:
         records[before * RECORD + NEXT_OF_NODE] = after
@@ -221,7 +251,7 @@ def _cease_to_hold(conditions, node, vertex, place):
         nodes[node * NODE + FIRST_HELD] = after
     if after != 0:
         records[after * RECORD + PREVIOUS_OF_NODE] = before
-    records[base + NEXT_OF_VERTEX] = state[FREE_RECORD]
+    records[base + NEXT_OF_NODE] = state[FREE_RECORD]
     records[base + HELD_NODE] = 0
     state[FREE_RECORD] = record
     state[LIVE_RECORDS] -= 1
@@ -246,8 +276,10 @@ def _has_room(conditions, nodes):
     most = state[COUNTER_MASK] + 1
     if 4 * (state[COUNTERS] + 1) > 3 * most or state[DEPTH] + nodes >= state[STACK_ROOM]:
         return False
+    if state[RECORDS] + nodes > state[RECORD_ROOM] or state[BLOCKS] + nodes > state[BLOCK_ROOM]:
+        return False
     most = state[HELD_MASK] + 1
-    return 4 * (state[HELDS] + nodes) <= 3 * most and state[RECORDS] + nodes <= state[RECORD_ROOM]
+    return 4 * (state[HELDS] + nodes) <= 3 * most
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -326,7 +358,10 @@ def spread(relations, conditions):
             cell = stack[frame + AT_VERTEX] * relations.state[STRIDE] + relations.relation[fields]
             stack[frame + AT_POSITION], stack[frame + AT_END] = span(relations.lists, relations.state[ARENA], cell)
         if stack[frame + AT_POSITION] < stack[frame + AT_END]:
-            parent = relations.lists[stack[frame + AT_POSITION]] >> 32
+            position = stack[frame + AT_POSITION]
+            if position + AHEAD < stack[frame + AT_END]:
+                _prefetch_counter(conditions, branch << 32 | relations.lists[position + AHEAD] >> 32)
+            parent = relations.lists[position] >> 32
             stack[frame + AT_POSITION] += 1
             if not _change_counter(conditions, branch, parent):
                 stack[frame + AT_POSITION] -= 1
@@ -344,19 +379,34 @@ def spread(relations, conditions):
 @njit(cache=True, nogil=True, forceinline=True)
 def _note(conditions, relation, side, near, far):
     """Note the branches along an edge whose child holds at the far end; False without room."""
-    state, records, branches = conditions.state, conditions.record, conditions.branch
-    record = np.int64(conditions.vertex[far * VERTEX + FIRST_OF_VERTEX])
-    while record != 0:
-        branch = np.int64(conditions.node[np.int64(records[record * RECORD + HELD_NODE]) * NODE + FIRST_PARENT])
-        while branch != 0:
-            if branches[branch * BRANCH + BRANCH_RELATION] == relation and branches[branch * BRANCH + BRANCH_SIDE] == side:
-                if state[PENDING] >= state[PENDING_ROOM]:
-                    return False
-                conditions.pending[state[PENDING]] = branch << 32 | near
-                state[PENDING] += 1
-            branch = np.int64(branches[branch * BRANCH + NEXT_PARENT])
-        record = np.int64(records[record * RECORD + NEXT_OF_VERTEX])
+    state, nodes, branches = conditions.state, conditions.node, conditions.branch
+    bit = np.int64(1) << (2 * relation + side) % 31
+    block = np.int64(conditions.vertex[far * VERTEX + FIRST_BLOCK])
+    count = nodes_in_first(np.int64(conditions.vertex[far * VERTEX + HELD_THERE]))
+    while block != 0:
+        first = block * BLOCK + FIRST_NODE
+        for place in range(first, first + count):
+            node = np.int64(conditions.block[place]) * NODE
+            if nodes[node + PARENTS_READ] & bit == 0:
+                continue
+            branch = np.int64(nodes[node + FIRST_PARENT])
+            while branch != 0:
+                base = branch * BRANCH
+                if branches[base + BRANCH_RELATION] == relation and branches[base + BRANCH_SIDE] == side:
+                    if state[PENDING] >= state[PENDING_ROOM]:
+                        return False
+                    conditions.pending[state[PENDING]] = branch << 32 | near
+                    state[PENDING] += 1
+                branch = np.int64(branches[base + NEXT_PARENT])
+        block = np.int64(conditions.block[block * BLOCK + NEXT_BLOCK])
+        count = np.int64(NODES_A_BLOCK)
     return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _prefetch_counter(conditions, key):
+    """Ask for the memory of a counter."""
+    prefetch_at(conditions.counter, 2 * (_hash(key) & conditions.state[COUNTER_MASK]))
 
 
 @njit(cache=True, nogil=True)
@@ -374,6 +424,8 @@ def change_conditions(relations, conditions, relation, source, target, comes):
             return np.int64(NEED_CONDITIONS)
         if state[PENDING_AT] == state[PENDING]:
             break
+        if state[PENDING_AT] + AHEAD < state[PENDING]:
+            _prefetch_counter(conditions, conditions.pending[state[PENDING_AT] + AHEAD])
         noted = conditions.pending[state[PENDING_AT]]
         if not _change_counter(conditions, noted >> 32, noted & LOW):
             return np.int64(NEED_CONDITIONS)
@@ -469,71 +521,3 @@ def clear_node(conditions, node):
         vertex = np.int64(conditions.record[record * RECORD + HELD_VERTEX])
         place = find(conditions.held, conditions.state[HELD_MASK], node << 32 | vertex)
         _cease_to_hold(conditions, node, vertex, place)
-
-
-# --- from a changing edge to seeds -------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _choose_entry(plans, entry):
-    conditions = plans.conditions
-    seed = np.int64(conditions.entry[entry * ENTRY + ENTRY_SEED])
-    while seed >= 0:
-        conditions.candidate[conditions.state[CANDIDATES]] = seed
-        conditions.state[CANDIDATES] += 1
-        seed = plans.seed[seed * SEED_FIELDS + ALIKE]
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _choose_by_key(plans, group, node):
-    conditions = plans.conditions
-    place = find(conditions.entries, conditions.state[ENTRY_MASK], group << 32 | (node + 1))
-    if place >= 0 and conditions.entries[place] != 0:
-        _choose_entry(plans, conditions.entries[place])
-
-
-@njit(cache=True, nogil=True)
-def _choose_of_group(plans, group, source):
-    """The seeds of a group whose condition at the source holds."""
-    conditions = plans.conditions
-    if conditions.group[group * GROUP + ENTRIES] <= conditions.vertex[source * VERTEX + HELD_THERE] + 1:
-        entry = np.int64(conditions.group[group * GROUP + FIRST_ENTRY])
-        while entry != 0:
-            if holds(conditions, np.int64(conditions.entry[entry * ENTRY + ENTRY_NODE]), source):
-                _choose_entry(plans, entry)
-            entry = np.int64(conditions.entry[entry * ENTRY + NEXT_ENTRY])
-    else:
-        _choose_by_key(plans, group, np.int64(0))
-        record = np.int64(conditions.vertex[source * VERTEX + FIRST_OF_VERTEX])
-        while record != 0:
-            _choose_by_key(plans, group, np.int64(conditions.record[record * RECORD + HELD_NODE]))
-            record = np.int64(conditions.record[record * RECORD + NEXT_OF_VERTEX])
-
-
-@njit(cache=True, nogil=True)
-def choose_seeds(plans, relation, source, target):
-    """Note the seeds that an edge of a relation may bring to a solution as candidates."""
-    conditions = plans.conditions
-    conditions.state[CANDIDATES] = conditions.state[AT_CANDIDATE] = 0
-    group = np.int64(conditions.open_group[relation])
-    if group != 0:
-        _choose_of_group(plans, group, source)
-    record = np.int64(conditions.vertex[target * VERTEX + FIRST_OF_VERTEX])
-    while record != 0:
-        node = np.int64(conditions.record[record * RECORD + HELD_NODE])
-        group = np.int64(conditions.node[node * NODE + FIRST_GROUP])
-        while group != 0:
-            if conditions.group[group * GROUP + GROUP_RELATION] == relation:
-                _choose_of_group(plans, group, source)
-            group = np.int64(conditions.group[group * GROUP + NEXT_GROUP])
-        record = np.int64(conditions.record[record * RECORD + NEXT_OF_VERTEX])
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def next_candidate(conditions):
-    """The next of the candidates, -1 if there is none."""
-    state = conditions.state
-    if state[AT_CANDIDATE] >= state[CANDIDATES]:
-        return np.int64(-1)
-    state[AT_CANDIDATE] += 1
-    return np.int64(conditions.candidate[state[AT_CANDIDATE] - 1])

@@ -19,9 +19,10 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.adjacency import list_length, span
 from rpq.patterns.condition_tables import CHOSEN, HELD_VERTEX, NEXT_OF_NODE, ON, RECORD
-from rpq.patterns.conditions import choose_seeds, holds, next_candidate
+from rpq.patterns.conditions import holds
 from rpq.patterns.edge_table import find
 from rpq.patterns.row_writing import write_row, write_rows
+from rpq.patterns.seed_choice import choose_seeds, next_candidate
 from rpq.patterns.tables import (
     ANSWER_PLACE,
     ARENA,

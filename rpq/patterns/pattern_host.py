@@ -55,6 +55,9 @@ class Member(Protocol):
     def contents(self) -> Collection[Content]:
         """What its relations hold."""
 
+    def leave_changed(self) -> None:
+        """Constants have other ids: leave the parts that others may have too, before any query joins them again."""
+
     def resolve(self, *, fresh: Container[str] = ()) -> None:
         """Constants have other ids: put plans in, or take them out. Those that are `fresh` have no edges yet."""
 
@@ -380,6 +383,8 @@ class PatternHost:
         met, without_edges, bound = self.constants.meet(vertices, fresh)
         for constant, vertex in bound.items():
             self.tables.bind(constant, vertex)
+        for name in met:
+            self.members[name].leave_changed()
         for name in sorted(met):
             with self._weighed(self.members[name]):
                 self.members[name].resolve(fresh=without_edges)
@@ -499,6 +504,7 @@ class PatternHost:
         self.paths._check(lambda relation: pairs_of(self.store, relation))
         users = {name for users in self._parts.values() for name, _ in users}
         assert users <= {*self.members}, "a part of a query that is gone"
+        self.tables._check()
         self.tables.graph._check()
         joined = sorted(part for part, users in self._parts.items() if users)
         assert sorted(self.tables.queries()) == joined, "parts and plans differ"

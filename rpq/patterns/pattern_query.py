@@ -172,6 +172,15 @@ class RunningPattern(RunningQuery):
         self._ids.clear()
         self._relations.release()
 
+    def leave_changed(self) -> None:
+        """Leave the parts of meanings of which a constant has no id any more, or another one.
+
+        A part takes the vertices of its constants when it is linked, and that is when the first query joins it.
+        """
+        for number in [*self._joined]:
+            if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
+                self._take_out(number)
+
     def resolve(self, *, most: int | None = None, fresh: Container[str] = ()) -> None:
         """Put in the plans of meanings all of whose constants are vertices now; take out those of others.
 

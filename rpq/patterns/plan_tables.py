@@ -238,6 +238,15 @@ class PlanTables:
         del self._linked[query]
         self._call(unlink_seeds, query)
 
+    def _check(self) -> None:
+        """Assert that what is linked asks for the vertices that its constants are."""
+        for query in self._linked:
+            constants, shape = self._parts[query][2], self._shape_of[query]
+            first = next(iter(self._seed_atoms[query])) * tables.SEED_FIELDS
+            asked = self.plans.seed[first + shape.constant_places].tolist()
+            bound = [self._vertex(rank, constants) for rank in shape.constant_ranks.tolist()]
+            assert asked == bound, f"part {query} asks for vertices {asked}, and its constants are {bound}"
+
     def _call(self, kernel: Callable[..., None], query: int) -> None:
         """Let a kernel have the seeds of a query, which stand side by side."""
         seeds = self._seed_atoms[query]

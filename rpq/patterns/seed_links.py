@@ -27,6 +27,7 @@ from rpq.patterns.condition_tables import (
     GROUP_COUNT,
     GROUP_RELATION,
     GROUP_TARGET,
+    GROUPS_READ,
     NEXT_ENTRY,
     NEXT_GROUP,
     NODE,
@@ -122,6 +123,7 @@ def _group_of(conditions, relation, target):
     if target != 0:
         conditions.group[base + NEXT_GROUP] = conditions.node[head]
         conditions.node[head] = group
+        conditions.node[target * NODE + GROUPS_READ] |= np.int64(1) << relation % 31
     else:
         conditions.group[base + NEXT_GROUP] = 0
         conditions.open_group[relation] = group

@@ -146,6 +146,9 @@ class RunningSparql(RunningQuery):
         """What its relations hold."""
         return self._reads.contents
 
+    def leave_changed(self) -> None:
+        """Its parts know their constants by the vertices, so those of others are not the same when these change."""
+
     def resolve(self, *, fresh: Container[str] = ()) -> None:
         """Put in the plans of parts all of whose constants are vertices now; take out those of others.
 
