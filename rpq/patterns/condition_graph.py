@@ -476,7 +476,8 @@ class ConditionGraph:
         placed = held.block[live[:, fields.PLACE]]
         assert (placed == live[:, fields.HELD_NODE]).all(), "a record does not know its place"
         for relation, side, child in self._branches:
-            assert held.node[child * fields.NODE + fields.PARENTS_READ] & fields.parent_bit(relation, side), "a missed parent"
+            read = held.node[child * fields.NODE + fields.PARENTS_READ]
+            assert read & fields.parent_bit(relation, side), "a parent is missed"
 
     def _found_anew(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
         """Where nodes hold, and the counters, from the edges alone."""

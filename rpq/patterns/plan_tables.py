@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.compiled.views import view
+from rpq.compiled.views import bound, view
 from rpq.patterns import tables
 from rpq.patterns.condition_graph import ConditionGraph, Needs
 from rpq.patterns.plan import Look, Part, Reach, Step, Term, Test
@@ -30,6 +30,8 @@ _WIDTHS = {
     "fixed": 2,
 }
 _MOST_STEPS = 33
+_ready: dict[Any, Any] = {}
+"""Kernels as they are called; the types of what they are given are the same for all tables."""
 MANY = 1000
 """From so many parts on seeds are found by the conditions that they need; below half of that by their relation alone.
 
@@ -54,9 +56,8 @@ class _Shape(NamedTuple):
     seeds: np.ndarray  # (seed, SEED_FIELDS)
     steps: np.ndarray  # (step, STEP_FIELDS)
     fixed: list[tuple[int, int]]  # (slot, constant)
-    fixed_ranks: np.ndarray  # int64: these constants
-    constant_places: np.ndarray  # int64: where in the seeds a constant's vertex is
-    constant_ranks: np.ndarray  # int64: which one's
+    constant_places: tuple[int, ...]  # where in the seeds a constant's vertex is
+    constant_ranks: tuple[int, ...]  # which one's
 
 
 class PlanTables:
@@ -112,9 +113,7 @@ class PlanTables:
 
     def take_work(self, query: int) -> Work:
         """What a query cost since it was asked last. O(its atoms, and seeds of the relations that it reads)."""
-        before = self._taken(query)
-        taken = self._take_counts(query)
-        looks, rows = (now - then for now, then in zip(taken, before, strict=True))
+        looks, rows = self._take_counts(query)
         return Work(looks, rows, self._supports.take_work(self._trees[query]) if query in self._trees else 0)
 
     def work_of(self, query: int) -> dict[int, tuple[int, int]]:
@@ -123,18 +122,17 @@ class PlanTables:
         return self._work[query]
 
     def _take_counts(self, query: int) -> tuple[int, int]:
-        """Take what the seeds of a query counted into account; looks and rows of all so far. O(its atoms)."""
-        work = self._work[query]
+        """Take what the seeds of a query counted into account; looks and rows since they were taken last. O(its atoms)."""
+        work, looks, rows = self._work[query], 0, 0
         for seed, atom in self._seed_atoms[query].items():
-            fields = self.plans.seed[seed * tables.SEED_FIELDS :][: tables.SEED_FIELDS]
-            looks, rows = work[atom]
-            work[atom] = looks + int(fields[tables.LOOKED]), rows + int(fields[tables.WRITTEN])
-            fields[[tables.LOOKED, tables.WRITTEN]] = 0
-        return self._taken(query)
-
-    def _taken(self, query: int) -> tuple[int, int]:
-        work = self._work[query].values()
-        return sum(looks for looks, _ in work), sum(rows for _, rows in work)
+            at = seed * tables.SEED_FIELDS
+            looked, written = self.plans.seed.item(at + tables.LOOKED), self.plans.seed.item(at + tables.WRITTEN)
+            if looked or written:
+                looks, rows = looks + looked, rows + written
+                before = work[atom]
+                work[atom] = before[0] + looked, before[1] + written
+                self.plans.seed[at + tables.LOOKED] = self.plans.seed[at + tables.WRITTEN] = 0
+        return looks, rows
 
     @property
     def nbytes(self) -> int:
@@ -225,11 +223,14 @@ class PlanTables:
         """Enumerate changes of a query's relations from now on; all its constants are vertices. O(its seeds)."""
         constants = self._parts[query][2]
         if constants:
-            shape, first = self._shape_of[query], next(iter(self._seed_atoms[query]))
-            vertices = np.array([self._vertex(rank, constants) for rank in range(len(constants))], np.int64)
-            self.plans.seed[first * tables.SEED_FIELDS + shape.constant_places] = vertices[shape.constant_ranks]
-            begin = 2 * int(self.plans.seed[first * tables.SEED_FIELDS + tables.FIXED])
-            self.plans.fixed[begin + 1 :: 2][: len(shape.fixed_ranks)] = vertices[shape.fixed_ranks]
+            shape = self._shape_of[query]
+            vertices = [self._vertex(rank, constants) for rank in range(len(constants))]
+            first = next(iter(self._seed_atoms[query])) * tables.SEED_FIELDS
+            for place, rank in zip(shape.constant_places, shape.constant_ranks, strict=True):
+                self.plans.seed[first + place] = vertices[rank]
+            begin = 2 * self.plans.seed.item(first + tables.FIXED) + 1
+            for place, (_, rank) in enumerate(shape.fixed):
+                self.plans.fixed[begin + 2 * place] = vertices[rank]
         self._linked[query] = None
         self._call(link_seeds, query)
 
@@ -243,9 +244,9 @@ class PlanTables:
         for query in self._linked:
             constants, shape = self._parts[query][2], self._shape_of[query]
             first = next(iter(self._seed_atoms[query])) * tables.SEED_FIELDS
-            asked = self.plans.seed[first + shape.constant_places].tolist()
-            bound = [self._vertex(rank, constants) for rank in shape.constant_ranks.tolist()]
-            assert asked == bound, f"part {query} asks for vertices {asked}, and its constants are {bound}"
+            asked = [self.plans.seed.item(first + place) for place in shape.constant_places]
+            known = [self._vertex(rank, constants) for rank in shape.constant_ranks]
+            assert asked == known, f"part {query} asks for vertices {asked}, and its constants are {known}"
 
     def _call(self, kernel: Callable[..., None], query: int) -> None:
         """Let a kernel have the seeds of a query, which stand side by side."""
@@ -257,7 +258,10 @@ class PlanTables:
         if held[0] is not self._views[0] or held[1] is not self._views[1]:
             self._views = (*held, view(held[0]), view(held[1]))
         first = next(iter(seeds))
-        kernel(*self._views[2:], first, first + len(seeds))
+        ready = _ready.get(kernel)
+        if ready is None:
+            ready = _ready[kernel] = bound(kernel, *self._views[2:], first, first)
+        ready(*self._views[2:], first, first + len(seeds))
 
     def _vertex(self, term: int, constants: tuple[int, ...] | None) -> int:
         """The vertex of a constant, as far as it has one."""
@@ -369,7 +373,7 @@ class PlanTables:
         seeds[:, tables.EXPLICIT] = int(explicit)
         seeds[:, [tables.STEPS, tables.STEPS_END]] += first_step
         seeds[:, [tables.FIXED, tables.FIXED_END]] = fixed
-        for place, term in zip(shape.constant_places.tolist(), shape.constant_ranks.tolist(), strict=True):
+        for place, term in zip(shape.constant_places, shape.constant_ranks, strict=True):
             seeds.reshape(-1)[place] = self._vertex(term, constants)
         if needs is not None:
             seeds[:, [tables.NEEDS_SOURCE, tables.NEEDS_TARGET]] = needs.ends
@@ -409,7 +413,6 @@ class PlanTables:
             np.array(seeds, np.int64),
             np.array(all_steps, np.int64).reshape(-1, tables.STEP_FIELDS),
             fixed,
-            np.array([rank for _, rank in fixed], np.int64),
             *_places_of_constants(part),
         )
         if tree is None:
@@ -475,7 +478,7 @@ class PlanTables:
         return [(*place, asked) for place, asked in bits.items()]
 
 
-def _places_of_constants(part: Part) -> tuple[np.ndarray, np.ndarray]:
+def _places_of_constants(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Where in the seeds of a part vertices of constants are asked for, and of which constants."""
     found = [
         (number * tables.SEED_FIELDS + field, term)
@@ -483,8 +486,7 @@ def _places_of_constants(part: Part) -> tuple[np.ndarray, np.ndarray]:
         for field, term in zip((tables.IS_FROM, tables.IS_TO), part.atoms[seed.atom][::2], strict=True)
         if not isinstance(term, str)
     ]
-    places, ranks = np.array(found, np.int64).reshape(-1, 2).T
-    return np.ascontiguousarray(places), np.ascontiguousarray(ranks)
+    return tuple([place for place, _ in found]), tuple([rank for _, rank in found])
 
 
 def _tests(

@@ -37,6 +37,7 @@ PANELS = (
     Panel("14a", "14(a): taxi", "updates", "edges"),
     Panel("14b", "14(b): one label", "updates", "edges"),
     Panel("curve", "cost of an update by queries registered", "queries", "queries", is_log_x=True),
+    Panel("concerned", "the same, all but 5,000 about another graph", "queries", "queries", is_log_x=True),
 )
 _COLUMNS = 5
 GROWING = ("12a", "12f", "13a", "14a", "14b")

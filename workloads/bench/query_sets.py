@@ -1,7 +1,8 @@
 """Thousands of queries over one stream, as in TriC's experiments: what an update costs, by how many there are.
 
 A record is a point of a figure of the paper (`figure`), or of one that the paper has not: `curve`, up to 100,000 patterns,
-and `paths`, path queries that differ in their sources. What is drawn of them is in `query_set_figures.py`.
+`concerned`, where those beyond 5,000 are about another graph, and `paths`, path queries that differ in their sources. What
+is drawn of them is in `query_set_figures.py`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ HOW = (
     "varies it. Registered: CPU time for each query, before the stream. Memory: what the engine says that it holds. Nothing "
     "shared and the baselines INV, INV+, INC, INC+ (of the paper, in Python) take the first updates alone, as many as they "
     "come to in a given time; each must find as many solutions in them as the engine. "
+    f"Concerned: {BASE:,} patterns of this stream, and as many as there are beyond these drawn from a generated one with the "
+    "same labels and other vertices. "
     f"Paths: {PATHS:,} queries {PATH_QUERY}, each from one source, over MathOverflow."
 )
 
@@ -121,6 +124,10 @@ def measure(settings: Settings, say: Say) -> Outcome:
             if count <= base:
                 runs.compared(replace(largest, queries=count), drawn[:count], table)
             runs.engine(replace(largest, figure="curve", queries=count), drawn[:count], table)
+        elsewhere = _drawn_elsewhere(counts[-1] - base, settings, say)
+        for count in (count for count in counts if count >= base):
+            some = [*drawn[:base], *elsewhere[: count - base]]
+            runs.engine(replace(largest, figure="concerned", queries=count), some, table)
         runs.registering(replace(largest, figure="13b", queries=base), drawn[:base])
     checks = {
         "rows are the same when nothing is shared": runs.sharing_agrees,
@@ -138,6 +145,16 @@ def _streams(settings: Settings, say: Say) -> Iterator[tuple[str, pa.Table, str]
     for name in ("taxi", "biogrid"):
         table = pa.Table.from_batches(KINDS[name](edges=edges, seed=settings.seed)).combine_chunks()
         yield name, table, f"rpq generate {name} --edges {edges} --seed {settings.seed}"
+
+
+def _drawn_elsewhere(count: int, settings: Settings, say: Say) -> list[Drawn]:
+    """Patterns over a stream with the labels of LDBC's updates and other vertices."""
+    say(f"another graph: drawing {count:,} patterns …")
+    edges = max(1000, round(EDGES * settings.scale))
+    table = pa.Table.from_batches(KINDS["ldbc"](edges=edges, seed=settings.seed)).combine_chunks()
+    named = [pc.binary_join_element_wise("elsewhere", table[end].cast(pa.string()), ":") for end in ("source", "target")]
+    table = pa.table({"source": named[0], "label": table["label"].cast(pa.string()), "target": named[1]})
+    return Setting(figure="concerned", data="ldbc", queries=count).draw(table, settings.seed)
 
 
 class Runs:
