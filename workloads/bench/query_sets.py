@@ -51,8 +51,8 @@ HOW = (
     "varies it. Registered: CPU time for each query, before the stream. Memory: what the engine says that it holds. Nothing "
     "shared and the baselines INV, INV+, INC, INC+ (of the paper, in Python) take the first updates alone, as many as they "
     "come to in a given time; each must find as many solutions in them as the engine. "
-    f"Concerned: {BASE:,} patterns of this stream, and as many as there are beyond these drawn from a generated one with the "
-    "same labels and other vertices. "
+    f"Concerned: {BASE:,} patterns of this stream, and as many as there are beyond these drawn from a generated one with "
+    "the same labels and other vertices. "
     f"Paths: {PATHS:,} queries {PATH_QUERY}, each from one source, over MathOverflow."
 )
 

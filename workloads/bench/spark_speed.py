@@ -49,9 +49,9 @@ GIGABYTE = 1e9
 HOW = (
     "Replay: `rpq.spark.replay_to` in one session, wall seconds, the median of several after the first four: the very first"
     " starts Python workers, in the others the JVM still compiles itself; beside it the seconds that `rpq run --threads N "
-    "--output rows.parquet` says for the same prepared data, engine, reading and writing. With one core all of it, the JVM and "
-    "its workers and `rpq run` alike, is kept to one processor, for a session of `local[1]` uses more than one where it can "
-    "(its JVM compiles, collects and moves rows beside the worker). Micro-batches: 100,000 tuples of "
+    "--output rows.parquet` says for the same prepared data, engine, reading and writing. With one core all of it, the JVM "
+    "and its workers and `rpq run` alike, is kept to one processor, for a session of `local[1]` uses more than one where it "
+    "can (its JVM compiles, collects and moves rows beside the worker). Micro-batches: 100,000 tuples of "
     "a2q and c2a each, of which the window holds 300,000 (timestamps are positions; the stream again and again, its "
     "vertices under other names), wall seconds of a trigger behind the first twenty, Parquet to Parquet, two shares on "
     "local[2]. Shares: processor seconds of one of n engines over the whole stream, rows counted. Of so many shares that "
