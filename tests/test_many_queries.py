@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import rpq
 from rpq.cli.group import main
 from rpq.patterns import plan_tables
+from tests.twins import examples, tiny
 
 WINDOW = rpq.Window(size=10, slide=3)
 TEXTS = ("a", "a+", "a/b*", "?x a ?y . ?y b ?z", "?x a 1 . ?x b ?y", "?x a ?x", "1 a ?x . ?y b 2", "?x a+ ?y . ?y b ?z")
@@ -132,6 +133,61 @@ def test_sharing_is_never_seen(batches: list[list[Any]], data: st.DataObject) ->
             with tempfile.TemporaryDirectory() as folder:
                 shared.save(Path(folder) / "state")
                 shared = rpq.Engine.restore(Path(folder) / "state")
+
+
+NAMING = (
+    "?x a 1",
+    "?y a 1",
+    "1 a ?x",
+    "?x a 1 . ?x b ?y",
+    "?x a 1 . ?y b 2",
+    "?x a 1 . 1 b ?y",
+    "?x a+ 1",
+    "1 a/b* ?x",
+    "?x a+ ?y . ?y b 1",
+    "SELECT ?x { ?x <a> <1> }",
+    "SELECT ?x ?y { ?x <a> <1> OPTIONAL { ?x <b> ?y } }",
+    "SELECT ?x { ?x <a> <2> FILTER NOT EXISTS { ?x <b> <1> } }",
+)
+movements = st.tuples(
+    st.integers(0, 6), st.integers(0, 6), st.sampled_from("ab"), st.sampled_from((0, 0, 0, 1, 2, 9)), st.just("+")
+)
+
+
+@examples(150)
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMING), st.sampled_from((2, 2, 5)), st.booleans()), min_size=2, max_size=8),
+    st.lists(st.tuples(st.lists(movements, max_size=12), st.booleans()), min_size=2, max_size=6),
+    st.sampled_from(("always", "auto")),
+)
+def test_names_whose_ids_are_given_again(chosen: list[Any], batches: list[Any], sharing: Any) -> None:
+    """Windows empty all the time, and constants come back as other vertices, for many that ask the same."""
+    queries = []
+    for text, size, isomorphism in chosen:
+        options: dict[str, Any] = {"semantics": "explicit"}
+        if isomorphism and not set("+*S") & set(text):  # of edges alone
+            options["matching"] = "isomorphism"
+        queries.append(rpq.Query(text, name=f"q{len(queries)}", window=rpq.Window(size=size, slide=1), **options))
+    for end, options in (("from", {"sources": ["1"]}), ("to", {"targets": ["1"]})):
+        queries += [rpq.Query("a+", name=f"{end} {i}", window=rpq.Window(size=2, slide=1), **options) for i in range(2)]
+    shared = tiny(2)(*queries, _sharing=sharing)
+    alone = [rpq.Engine(query, _sharing="never") for query in queries]
+    time = 0
+    for batch, is_emptied in batches:
+        rows = []
+        for source, target, label, step, op in batch:
+            time += step
+            rows.append((str(source), str(target), label, time, op))
+        found = told(shared.push_rows(rows))
+        assert found == sum((told(engine.push_rows(rows)) for engine in alone), Counter())
+        shared._check()
+        for query, engine in zip(queries, alone, strict=True):
+            assert Counter(shared.answers(query.name)) == Counter(engine.answers())
+        if is_emptied:
+            time += 20
+            found = told(shared.advance(time))
+            assert found == sum((told(engine.advance(time)) for engine in alone), Counter())
+            shared._evaluation.collect()
 
 
 @st.composite

@@ -231,11 +231,10 @@ class Solutions:
 
     def _call(self, kernel: Any, *arguments: Any) -> Any:
         own = (self._bags.view,) if kernel in (add_all, empty) else (self._bags.view, self._products_view)
-        given = [view(argument) if isinstance(argument, Told) else argument for argument in arguments]
         ready = _ready.get(kernel)
         if ready is None:
-            ready = _ready[kernel] = bound(kernel, *own, *given)
-        return ready(*own, *given)
+            ready = _ready[kernel] = bound(kernel, *own, *arguments)
+        return ready(*own, *arguments)
 
     def check(self, columns: Mapping[int, Sequence[Sequence[str]]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
         """Assert that what was counted are these rows, for each meaning those of each part. O(answers)."""

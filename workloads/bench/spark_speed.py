@@ -133,6 +133,7 @@ class _Bench:
             for query in self._queries:
                 own = [one for one in found if one["query"] == query["name"]]
                 seconds = median(one["seconds"] for one in own[WARMING:])
+                cpu = [one["cpu_seconds"] for one in own[WARMING:] if one["cpu_seconds"] is not None]
                 self._say(f"rpq run --threads {cores}, {query['name']} …")
                 with _kept_to(cores):
                     runs = [self._run(query, cores) for _ in range(self._settings.repeat)]
@@ -147,7 +148,8 @@ class _Bench:
                         "rows": own[0]["rows"],
                         "first_seconds": own[0]["seconds"],
                         "seconds": seconds,
-                        "cpu_seconds": own[-1]["cpu_seconds"],
+                        # Of workers that Spark ended meanwhile the time is lost.
+                        "cpu_seconds": max(cpu, default=None),
                         "run_seconds": run_seconds,
                         "times_run": ratio(seconds, run_seconds),
                         "speedup": ratio(alone[query["name"]], seconds),
