@@ -1,4 +1,4 @@
-"""Finding a Java that Spark can run on, saying what to install where there is none, and how its memory is collected."""
+"""Finding a Java that Spark can run on, and saying what to install where there is none."""
 
 from __future__ import annotations
 
@@ -6,23 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
-from importlib.util import find_spec
-from pathlib import Path
 
 from rpq.spark.errors import PipelineError
 
 OLDEST = 17
 """Spark 4 needs this Java or a newer one."""
 
-JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
-COLLECTOR = "-XX:+UseParallelGC"
-"""What a JVM on the machine of its user collects with: rows that pass through live for moments, and it has no other duty.
-
-It takes a seventh of the processor time off a micro-batch of 800,000 rows (`COSTS.md`).
-"""
-
-_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -53,16 +42,3 @@ def check_java() -> None:
         "`brew install openjdk@17`, `conda install openjdk=17` or from https://adoptium.net, and let JAVA_HOME name "
         "its folder"
     )
-
-
-def is_collector_chosen(settings: Mapping[str, str]) -> bool:
-    """Whether someone says with what the JVM of a driver collects: these settings, the environment, or Spark's defaults.
-
-    A JVM that is told of two collectors does not start.  Default options of others are left alone as a whole.
-    """
-    found = find_spec("pyspark")
-    home = os.environ.get("SPARK_HOME") or (found is not None and found.origin and os.path.dirname(found.origin)) or ""
-    defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf"), "spark-defaults.conf")
-    of_spark = defaults.read_text(errors="replace") if defaults.is_file() else ""
-    said = [*settings.values(), *(os.environ.get(name, "") for name in _VARIABLES), of_spark]
-    return JAVA_OPTIONS in of_spark or any(re.search(r"-XX:\S*GC\b", text) for text in said)

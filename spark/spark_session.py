@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import COLLECTOR, JAVA_OPTIONS, check_java, is_collector_chosen
+from rpq.spark.java import check_java
+from rpq.spark.local_jvm import is_local, local_settings
 from rpq.spark.slots import SHUFFLE_PARTITIONS, task_slots, wait_for_executors
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def open_session(
     if partitions is not None:
         chosen[SHUFFLE_PARTITIONS] = str(partitions)
     chosen |= settings or {}
-    if master is not None and master.startswith("local") and not is_collector_chosen(chosen):
-        chosen.setdefault(JAVA_OPTIONS, COLLECTOR)
+    if is_local(master):
+        chosen |= local_settings(chosen)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     missing_files = [path for path in py_files if "://" not in path and not os.path.isfile(path)]
@@ -86,7 +87,7 @@ def open_session(
     from rpq.spark.data_source import RpqDataSource
 
     session.dataSource.register(RpqDataSource)
-    if master is not None and not master.startswith(("local[", "local*")) and master != "local":
+    if master is not None and not is_local(master):
         wait_for_executors(session)
     if SHUFFLE_PARTITIONS not in chosen and session.conf.get(SHUFFLE_PARTITIONS) == _NOBODY_SAID:
         session.conf.set(SHUFFLE_PARTITIONS, task_slots(session))

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq  # noqa: E402
 from rpq.readers import open_reader  # noqa: E402
 from rpq.spark import hadoop_files, lines_by_spark  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.java import check_java, is_collector_chosen, java_version  # noqa: E402
+from rpq.spark.java import check_java, java_version  # noqa: E402
+from rpq.spark.local_jvm import local_settings  # noqa: E402
 from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
 from rpq.spark.splits import Split, blocks, file_number, splits_of  # noqa: E402
 from rpq.spark.text_formats import Lines  # noqa: E402
@@ -196,17 +197,24 @@ def test_java_versions(tmp_path, monkeypatch, says: str, version: int | None):
             check_java()
 
 
-def test_a_collector_is_chosen_once(tmp_path, monkeypatch):
+def test_a_jvm_on_this_machine_is_given_what_nobody_chose(tmp_path, monkeypatch):
     for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert not is_collector_chosen({"spark.driver.extraJavaOptions": "-Dsome=thing -Xss4m"})
-    assert is_collector_chosen({"spark.driver.extraJavaOptions": "-Dsome=thing -XX:+UseG1GC"})
+    options, memory = "spark.driver.defaultJavaOptions", "spark.driver.memory"
+    chosen = local_settings({"spark.driver.extraJavaOptions": "-Dsome=thing -Xss4m"})
+    assert chosen.keys() == {options, memory}
+    assert 1024 <= int(chosen[memory].removesuffix("m")) <= 3072
+    assert local_settings({"spark.driver.extraJavaOptions": "-XX:+UseG1GC"}).keys() == {memory}
+    assert local_settings({memory: "2g"}).keys() == {options}
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseZGC")
-    assert is_collector_chosen({})
+    assert local_settings({}).keys() == {memory}
     monkeypatch.delenv("JDK_JAVA_OPTIONS")
-    (tmp_path / "spark-defaults.conf").write_text("spark.driver.defaultJavaOptions -Dsome=thing\n")
-    assert is_collector_chosen({}), "the default options of others would be replaced"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 5g pyspark-shell")
+    assert local_settings({}).keys() == {options}
+    (tmp_path / "spark-defaults.conf").write_text(f"{options} -Dsome=thing\n")
+    assert local_settings({}) == {}
 
 
 @pytest.mark.parametrize("command", ["prepare", "replay", "stream"])

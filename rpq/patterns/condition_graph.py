@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.views import view
+from rpq.patterns import condition_filling as filling
 from rpq.patterns import condition_tables as fields
-from rpq.patterns import conditions as kernels
 from rpq.patterns import tables
 from rpq.patterns.condition_tables import Conditions
+from rpq.patterns.conditions import refill
 from rpq.patterns.need_shapes import ALWAYS, NeedShape, need_shape
 from rpq.patterns.plan import Part
 from rpq.patterns.relation import RelationStore
@@ -144,7 +145,7 @@ class ConditionGraph:
         """Let the node of a constant, if there is one, hold at the vertex that it is now."""
         node = self._nodes.get(constant)
         if node is not None and not self.is_stale:
-            kernels.clear_node(self._ready()[1], node)
+            filling.clear_node(self._ready()[1], node)
             self._let_hold(node)
 
     def release(self, needs: Needs) -> None:
@@ -243,14 +244,14 @@ class ConditionGraph:
             if child not in new_nodes:
                 state[fields.FILL_RECORD] = self.conditions.node[child * fields.NODE + fields.FIRST_HELD]
                 if state[fields.FILL_RECORD]:
-                    self._call(kernels.fill_branch, branch)
+                    self._call(filling.fill_branch, branch)
         for node in self._new_nodes:
             key = self._keys[node]
             if isinstance(key, tuple) and not new_branches.intersection(key):
                 child = self._of_branch[key[0]][2]
                 state[fields.FILL_RECORD] = self.conditions.node[child * fields.NODE + fields.FIRST_HELD]
                 if state[fields.FILL_RECORD]:
-                    self._call(kernels.fill_node, node)
+                    self._call(filling.fill_node, node)
 
     def _use_less(self, node: int) -> None:
         """A user less; without any the node goes, and the branches that no node has, and so on."""
@@ -261,7 +262,7 @@ class ConditionGraph:
             if self._users[node]:
                 continue
             if not self.is_stale:
-                kernels.clear_node(self._ready()[1], node)
+                filling.clear_node(self._ready()[1], node)
             key = self._keys.pop(node)
             del self._nodes[key], self._users[node]
             row = self.conditions.node[node * fields.NODE :]
@@ -275,7 +276,7 @@ class ConditionGraph:
                 self._nodes_with[branch] -= 1
                 if not self._nodes_with[branch]:
                     if not self.is_stale:
-                        kernels.clear_branch(*self._ready(), branch)
+                        filling.clear_branch(*self._ready(), branch)
                     waiting.append(self._drop_branch(branch))
 
     def _unlink_part(self, part: int) -> None:
@@ -314,7 +315,7 @@ class ConditionGraph:
         if 4 * (state[fields.ENTRY_KEYS] + seeds) > len(held.entries):
             size = 2 << max(6, (4 * int(state[fields.ENTRY_COUNT] + seeds)).bit_length())
             wider = np.zeros(size, np.int64)
-            state[fields.ENTRY_KEYS] = kernels.refill(held.entries, wider)
+            state[fields.ENTRY_KEYS] = refill(held.entries, wider)
             self._replace(entries=wider)
 
     def unlink_all(self) -> None:
@@ -367,7 +368,7 @@ class ConditionGraph:
         """Let the node of a constant hold at its vertex, if it has one."""
         key = self._keys[node]
         if isinstance(key, int) and (vertex := self._bound.get(key, key)) >= 0:
-            self._call(kernels.let_hold, node, vertex)
+            self._call(filling.let_hold, node, vertex)
 
     def grow(self) -> None:
         """Make room where a kernel may have found none."""
@@ -400,7 +401,7 @@ class ConditionGraph:
         while 2 * (live + spare) > size:
             size *= 2
         table = np.zeros(2 * size, np.int64)
-        self.conditions.state[counted] = kernels.refill(old, table)
+        self.conditions.state[counted] = refill(old, table)
         self._replace(**{name: table})
 
     def _note_capacities(self) -> None:

@@ -48,12 +48,10 @@ from rpq.patterns.condition_tables import (
     BRANCH_RELATION,
     BRANCH_SIDE,
     BUSY,
-    CHILD,
     COMES,
     COUNTER_MASK,
     COUNTERS,
     DEPTH,
-    FILL_RECORD,
     FIRST_BLOCK,
     FIRST_HELD,
     FIRST_NODE,
@@ -207,7 +205,7 @@ def _take_out_of_block(conditions, place, vertex):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _begin_to_hold(conditions, node, vertex):
+def begin_to_hold(conditions, node, vertex):
     """A node begins to hold at a vertex, with a frame for its parents. There is room."""
     state, records, nodes = conditions.state, conditions.record, conditions.node
     record = state[FREE_RECORD]
@@ -233,11 +231,11 @@ def _begin_to_hold(conditions, node, vertex):
     if after != 0:
         records[after * RECORD + PREVIOUS_OF_NODE] = record
     nodes[node * NODE + FIRST_HELD] = record
-    _push(conditions, vertex, np.int64(nodes[node * NODE + FIRST_PARENT]), np.int64(0))
+    push(conditions, vertex, np.int64(nodes[node * NODE + FIRST_PARENT]), np.int64(0))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _cease_to_hold(conditions, node, vertex, place):
+def cease_to_hold(conditions, node, vertex, place):
     """A node ceases to hold at a vertex; `place` is that of its record in the table."""
     state, records, nodes = conditions.state, conditions.record, conditions.node
     record = conditions.held[place]
@@ -258,7 +256,7 @@ def _cease_to_hold(conditions, node, vertex, place):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _push(conditions, vertex, branch, only):
+def push(conditions, vertex, branch, only):
     """A frame: the counters of branches to a node are to change along the edges of a vertex."""
     if branch != 0:
         frame = conditions.state[DEPTH] * STACK
@@ -270,7 +268,7 @@ def _push(conditions, vertex, branch, only):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _has_room(conditions, nodes):
+def has_room(conditions, nodes):
     """Whether one counter can change, and so many nodes begin or cease to hold."""
     state = conditions.state
     most = state[COUNTER_MASK] + 1
@@ -297,13 +295,13 @@ def _count_up(conditions, branch, vertex):
         use = np.int64(conditions.branch[branch * BRANCH + FIRST_USE])
         while use != 0:
             node = np.int64(parts[use * PART_FIELDS + OF_NODE])
-            if _has_all(conditions, node, vertex, branch):
-                _begin_to_hold(conditions, node, vertex)
+            if has_all(conditions, node, vertex, branch):
+                begin_to_hold(conditions, node, vertex)
             use = np.int64(parts[use * PART_FIELDS + NEXT_USE])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _has_all(conditions, node, vertex, known):
+def has_all(conditions, node, vertex, known):
     """Whether all branches of a node are there at a vertex; that `known` is need not be asked."""
     for part in range(conditions.node[node * NODE + PART], conditions.node[node * NODE + PART_END]):
         branch = np.int64(conditions.part[part * PART_FIELDS + OF_BRANCH])
@@ -327,15 +325,15 @@ def _count_down(conditions, branch, vertex):
             node = np.int64(parts[use * PART_FIELDS + OF_NODE])
             held = find(conditions.held, state[HELD_MASK], node << 32 | vertex)
             if held >= 0 and conditions.held[held] != 0:
-                _cease_to_hold(conditions, node, vertex, held)
-                _push(conditions, vertex, np.int64(conditions.node[node * NODE + FIRST_PARENT]), np.int64(0))
+                cease_to_hold(conditions, node, vertex, held)
+                push(conditions, vertex, np.int64(conditions.node[node * NODE + FIRST_PARENT]), np.int64(0))
             use = np.int64(parts[use * PART_FIELDS + NEXT_USE])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _change_counter(conditions, branch, vertex):
     """A counter changes in the direction of the whole change; False, and nothing done, without room."""
-    if not _has_room(conditions, np.int64(conditions.branch[branch * BRANCH + USES])):
+    if not has_room(conditions, np.int64(conditions.branch[branch * BRANCH + USES])):
         return False
     if conditions.state[COMES] != 0:
         _count_up(conditions, branch, vertex)
@@ -432,92 +430,3 @@ def change_conditions(relations, conditions, relation, source, target, comes):
         state[PENDING_AT] += 1
     state[BUSY] = 0
     return np.int64(DONE)
-
-
-# --- patterns come and go ----------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def let_hold(relations, conditions, node, vertex):
-    """Let the node of a constant hold at its vertex, if it does not yet. DONE or NEED_CONDITIONS."""
-    if not holds(conditions, node, vertex):
-        if not _has_room(conditions, np.int64(1)):
-            return np.int64(NEED_CONDITIONS)
-        conditions.state[COMES] = 1
-        _begin_to_hold(conditions, node, vertex)
-    return spread(relations, conditions)
-
-
-@njit(cache=True, nogil=True)
-def fill_branch(relations, conditions, branch):
-    """Count for a new branch whose child is not new, from record FILL_RECORD of that on. DONE or NEED_CONDITIONS."""
-    state = conditions.state
-    state[COMES] = 1
-    while True:
-        if spread(relations, conditions) != DONE:
-            return np.int64(NEED_CONDITIONS)
-        record = state[FILL_RECORD]
-        if record == 0:
-            return np.int64(DONE)
-        if not _has_room(conditions, np.int64(1)):
-            return np.int64(NEED_CONDITIONS)
-        _push(conditions, np.int64(conditions.record[record * RECORD + HELD_VERTEX]), branch, np.int64(1))
-        state[FILL_RECORD] = np.int64(conditions.record[record * RECORD + NEXT_OF_NODE])
-
-
-@njit(cache=True, nogil=True)
-def fill_node(relations, conditions, node):
-    """Let a new node hold where all its branches, none of which is new, are. DONE or NEED_CONDITIONS: call it again."""
-    state = conditions.state
-    state[COMES] = 1
-    branch = np.int64(conditions.part[np.int64(conditions.node[node * NODE + PART]) * PART_FIELDS + OF_BRANCH])
-    base = branch * BRANCH
-    fields = np.int64(conditions.branch[base + BRANCH_RELATION]) * RELATION_FIELDS + CELL + 1
-    fields -= conditions.branch[base + BRANCH_SIDE]
-    while True:
-        if spread(relations, conditions) != DONE:
-            return np.int64(NEED_CONDITIONS)
-        record = state[FILL_RECORD]
-        if record == 0:
-            return np.int64(DONE)
-        vertex = np.int64(conditions.record[record * RECORD + HELD_VERTEX])
-        cell = vertex * relations.state[STRIDE] + relations.relation[fields]
-        position, end = span(relations.lists, relations.state[ARENA], cell)
-        while position < end:
-            parent = relations.lists[position] >> 32
-            if not holds(conditions, node, parent) and _has_all(conditions, node, parent, branch):
-                if not _has_room(conditions, np.int64(1)):
-                    return np.int64(NEED_CONDITIONS)
-                _begin_to_hold(conditions, node, parent)
-            position += 1
-        state[FILL_RECORD] = np.int64(conditions.record[record * RECORD + NEXT_OF_NODE])
-
-
-@njit(cache=True, nogil=True)
-def clear_branch(relations, conditions, branch):
-    """Forget the counters of a branch that no node has any more, while its child holds where it did."""
-    base = branch * BRANCH
-    fields = np.int64(conditions.branch[base + BRANCH_RELATION]) * RELATION_FIELDS + CELL + 1
-    fields -= conditions.branch[base + BRANCH_SIDE]
-    record = np.int64(conditions.node[np.int64(conditions.branch[base + CHILD]) * NODE + FIRST_HELD])
-    while record != 0:
-        vertex = np.int64(conditions.record[record * RECORD + HELD_VERTEX])
-        cell = vertex * relations.state[STRIDE] + relations.relation[fields]
-        position, end = span(relations.lists, relations.state[ARENA], cell)
-        while position < end:
-            key = branch << 32 | (relations.lists[position] >> 32)
-            place = find(conditions.counter, conditions.state[COUNTER_MASK], key)
-            if place >= 0:
-                conditions.counter[place] = 0
-            position += 1
-        record = np.int64(conditions.record[record * RECORD + NEXT_OF_NODE])
-
-
-@njit(cache=True, nogil=True)
-def clear_node(conditions, node):
-    """Let a node hold nowhere, whatever its parents are."""
-    while conditions.node[node * NODE + FIRST_HELD] != 0:
-        record = np.int64(conditions.node[node * NODE + FIRST_HELD])
-        vertex = np.int64(conditions.record[record * RECORD + HELD_VERTEX])
-        place = find(conditions.held, conditions.state[HELD_MASK], node << 32 | vertex)
-        _cease_to_hold(conditions, node, vertex, place)
