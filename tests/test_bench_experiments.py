@@ -126,7 +126,7 @@ def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
     by_figure = {}
     for record in records:
         by_figure.setdefault(record["figure"], []).append(record)
-    assert {*by_figure} == {"12a", "12b", "12c", "12d", "12e", "13b", "14a", "14b", "curve", "paths"}
+    assert {*by_figure} == {"12a", "12b", "12c", "12d", "12e", "13b", "14a", "14b", "curve", "concerned", "paths"}
     for figure in ("12a", "12b", "12c", "12d", "12e", "14a", "14b"):
         assert {record["algorithm"] for record in by_figure[figure]} == everybody
     grown = [record for record in by_figure["12a"] if record["algorithm"] == "shared"]
@@ -135,6 +135,7 @@ def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
     assert grown[-1]["satisfied"] == 60 // 4 and grown[-1]["memory_mb"] > 0
     assert {record["length"] for record in by_figure["12d"]} == {3, 5, 7, 9}
     assert [record["queries"] for record in by_figure["curve"]] == [40, 60]
+    assert [record["queries"] for record in by_figure["concerned"]] == [60]
     assert [record["queries"] for record in by_figure["13b"]] == [12, 24, 36, 48, 60]
     _, shared, apart = by_figure["paths"]
     assert shared["rows"] == apart["rows"] and shared["satisfied"] == apart["satisfied"]
