@@ -453,7 +453,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if time is not None and time > INT64_MAX - reach:
             raise InputError(f"the stream time {self.time} and the size of the window, {reach}, exceed 64 bits")
         if not evaluation.running.are_read(queries, evaluation.labels):
-            evaluation.collect()  # which knows what was lost up to now
+            evaluation.collector.collect()  # which knows what was lost up to now
         if start == "window":
             for one in queries:
                 refuse_if_lost(one, evaluation.labels, evaluation.graph, told=self._times.told)

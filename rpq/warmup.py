@@ -107,7 +107,7 @@ def warm_up(
     engine.push_rows([(known[3], known[4], "b", 0), (known[3], known[4], "b", 0, "-"), (known[3], known[4], "b", 0)])
     engine.answers()
     engine.statistics()
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     if state:
         # Without a place for temporary files, what saving needs is compiled when something is saved.
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
@@ -174,7 +174,7 @@ def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
         engine.push_rows([(name(number), name(number + 1), "a", 0) for number in range(40)])
         engine.unregister("other")
         engine.advance(min(window.size + window.slide, engine._evaluation.running.latest))
-        engine._evaluation.collect()
+        engine._evaluation.collector.collect()
 
 
 def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> None:
@@ -206,7 +206,7 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
             Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60)
     engine.unregister("shorter")
     engine.advance(30)
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
 
 
 def _solve(name: Callable[[int], int | str], *, threads: int, state: bool) -> None:
@@ -263,7 +263,7 @@ def _share_trees(window: Window, name: Callable[[int], int | str]) -> None:
     engine.register(queries[3:])
     engine.statistics()
     engine.unregister([query.name for query in queries[1:]])
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
 
 
 def _fill_columns() -> None:
@@ -296,7 +296,7 @@ def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) 
     engine.push_rows([(x, y, "a", 0), (y, z, "b", 0), (z, y, "c", 0), (z, x, "b", 0)])
     engine.insert(x, y, "r", 0)
     engine.push_rows([(y, z, "b", 0, "-"), (x, y, "r", 0, "-"), (y, z, "r", 0)])
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     engine.register(pattern("?x a/b*/c ?y . ?y b ?z"))
     engine.statistics("?x r 2 . ?x b+ ?y")
     if state:

@@ -165,7 +165,7 @@ class PatternTwins:
         self._compare([], [])
 
     def collect(self) -> None:
-        self.engine._evaluation.collect()
+        self.engine._evaluation.collector.collect()
         self._compare([], [])
 
     def live_through(self, draw: st.DrawFn, others: Sequence[PatternQuestion], tuples: Sequence[Tuple]) -> None:

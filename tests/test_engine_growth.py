@@ -154,7 +154,7 @@ def test_rows_become_dense_and_sparse_again(supports: bool) -> None:
     for time in range(100, 112):
         engine.push_rows([(0, 10_003, "a", time)])
         window.push([(0, 10_003, "a", time, "+")])
-        engine._evaluation.collect()
+        engine._evaluation.collector.collect()
         turned |= dense & storage(engine)[1]
         # What came out of it goes on to work: new roots, a deletion.
         new_root = 20_000 + (time if time >= 107 else 100)
@@ -207,7 +207,7 @@ def test_slots_rows_and_vertices_are_used_again() -> None:
         batch.append((first, first + 1, "a", turn * 5, "-"))
         engine.push_rows(batch)
         window.push(batch)
-        engine._evaluation.collect()
+        engine._evaluation.collector.collect()
         state = index_of(engine).state
         names = engine._evaluation.vertices.count
         high.append((int(state[layout.SLOTS]), int(state[layout.ROWS]), int(state[layout.BLOCKS]), names))

@@ -73,7 +73,7 @@ def test_labels_of_edges_in_the_window_stay() -> None:
     removed = engine.advance(150)
     assert removed.removed == 400
     engine.insert(1, 0, "b", 1000)
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     engine._check()
     assert len(engine._evaluation.labels) < 50
 
@@ -82,7 +82,7 @@ def test_a_query_that_would_need_a_forgotten_loss_is_refused() -> None:
     engine = rpq.Engine(rpq.Query("a", window=WINDOW), _capacity=1)
     for number in range(200):
         engine.insert(1, 2, f"lost {number}", number)
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert "lost 3" not in engine._evaluation.labels.ids
     forgotten = engine._evaluation.labels.forgotten
     assert 0 <= forgotten < 199

@@ -149,7 +149,7 @@ class Streams(RuleBasedStateMachine):
     def collect(self, rare: int) -> None:
         # The engine collects of itself only after hundreds of tuples.
         if rare == 0:
-            self.twins.engine._evaluation.collect()
+            self.twins.engine._evaluation.collector.collect()
 
     @invariant()
     def same(self) -> None:

@@ -187,7 +187,7 @@ def test_names_whose_ids_are_given_again(chosen: list[Any], batches: list[Any], 
             time += 20
             found = told(shared.advance(time))
             assert found == sum((told(engine.advance(time)) for engine in alone), Counter())
-            shared._evaluation.collect()
+            shared._evaluation.collector.collect()
 
 
 @st.composite
@@ -397,7 +397,7 @@ def test_a_constant_comes_back_as_another_vertex_for_all_that_ask_the_same(text:
     engine = rpq.Engine(*queries, _sharing=sharing)
     engine.push_rows([("x", "b", "a", 0), ("y", "z", "a", 0)])
     engine.advance(100)
-    engine._evaluation.collect()  # so that ids are given away
+    engine._evaluation.collector.collect()  # so that ids are given away
     later = [("p", "q", "a", 100), ("r", "s", "a", 100), ("x", "b", "a", 100), ("k", "x", "a", 100), ("l", "m", "c", 100)]
     found = Counter(row.query for row in engine.push_rows(later).rows())
     alone = rpq.Engine(queries[0])

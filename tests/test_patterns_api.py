@@ -83,7 +83,7 @@ def test_a_constant_is_found_again_after_its_name_was_gone():
     engine = tiny(2)(rpq.Query("?x a bob", window=W, semantics="explicit"))
     assert engine.insert("x", "bob", "a", 1).added == 1
     assert engine.advance(20).removed == 1
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert engine._evaluation.vertices.live == 0
     # Other names have its id now.
     assert engine.push_rows([(f"u{n}", f"v{n}", "a", 21) for n in range(5)]).rows() == []
@@ -97,7 +97,7 @@ def test_a_constant_that_has_another_id_keeps_it_when_its_old_one_is_given_away(
     engine.push_rows([("v0", "v1", "a", 1)])
     engine.insert("x", "bob", "a", 1)
     engine.advance(20)
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     found = []
     for number in range(4):  # bob comes back, each time after another number of names
         for other in range(number):
@@ -108,7 +108,7 @@ def test_a_constant_that_has_another_id_keeps_it_when_its_old_one_is_given_away(
         found.append(engine.insert("z", "bob", "a", 30 * (number + 1)).rows())
         engine._check()
         engine.advance(30 * (number + 1) + 20)
-        engine._evaluation.collect()
+        engine._evaluation.collector.collect()
     assert [[tuple(row)[1:2] for row in rows] for rows in found] == [[("z",)]] * 4
 
 

@@ -205,7 +205,7 @@ def test_a_variable_that_an_edge_binds_to_few_vertices():
     engine._check()
     # Bound no more: the tree goes when the engine collects.
     assert len(short(engine.delete("2", "boss", "role", 5))) == 5
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert roots_of(engine) == [set()]
     engine._check()
     assert len(short(engine.insert("5", "boss", "role", 6))) == 2
@@ -221,7 +221,7 @@ def test_a_variable_that_an_edge_binds_without_a_constant():
     )
     assert roots_of(engine) == [{"2", "4"}]
     engine.advance(12)
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert roots_of(engine) == [{"4"}]
     engine._check()
     # By edges with which the path begins every vertex is bound: these are not asked for.
@@ -244,11 +244,11 @@ def test_atoms_with_the_same_words_share_an_index_and_its_roots():
     assert len(engine.register(replace(every, name="other", paths="simple"))) == 2 and len(paths_of(engine)) == 2
     for name in ("every", "other"):
         engine.unregister(name)
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert roots_of(engine) == [{"3", "5"}]
     engine._check()
     engine.unregister("five")
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert roots_of(engine) == [{"3"}]
     assert [row[:1] for row in short(engine.insert("4", "x", "a", 3))] == [("x",)]
 
@@ -258,7 +258,7 @@ def test_a_constant_that_comes_back_after_its_name_was_gone():
     for time in (1, 50):
         assert engine.push_rows([("bob", "x", "a", time), ("x", "y", "a", time)]).added == 2
         assert engine.advance(time + 20).removed == 2
-        engine._evaluation.collect()
+        engine._evaluation.collector.collect()
         assert engine._evaluation.vertices.live == 0
         assert engine.push_rows([(f"u{n}", f"v{n}", "a", time + 21) for n in range(5)]).rows() == []
         engine._check()

@@ -59,7 +59,7 @@ def test_rows_keep_their_names_when_no_edge_does():
     engine = tiny(2)(rpq.Query("?x a ?y", window=rpq.Window(size=5, slide=10), report="slide"))
     engine.insert("long", "ago", "a", 8)
     assert short(engine.advance(20)) == [("long", "ago", 10, "+")]  # it has expired, which report 20 will tell
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert engine._evaluation.vertices.live == 2
     for number in range(5):
         engine.insert(f"u{number}", f"v{number}", "a", 20)
@@ -67,7 +67,7 @@ def test_rows_keep_their_names_when_no_edge_does():
     wanted = [("long", "ago", 20, "-"), *((f"u{number}", f"v{number}", 20, "+") for number in range(5))]
     found = short(engine.advance(21))
     assert Counter(found) == Counter(wanted) and found[0] == wanted[0]
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert engine._evaluation.vertices.live == 10
 
 

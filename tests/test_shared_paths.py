@@ -90,7 +90,7 @@ def test_sharing_trees_is_never_seen(data: st.DataObject) -> None:
             time += 5
             assert told(shared.advance(time)) == told(apart.advance(time))
         elif what == "collect":
-            shared._evaluation.collect()
+            shared._evaluation.collector.collect()
         shared._check()
         for name in running:
             assert Counter(shared.answers(name)) == Counter(apart.answers(name))
@@ -137,7 +137,7 @@ def test_queries_from_many_sources_are_one_index() -> None:
     )
     engine.unregister("all")
     assert told(engine.push_rows([(5, 6, "b", 3)])) == Counter([("q3", 3, 6, 3, "+")])
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     (index,) = engine._evaluation.running.named("q3").workers
     assert index.index.table.slot_of[[0, 1]].min() == -1 and (index.index.table.slot_of >= 0).sum() == 1
     engine._check()
@@ -213,7 +213,7 @@ def test_those_that_go_leave_nothing_behind() -> None:
         new = [rpq.Query("a/b*", window=WINDOW, name=f"n{turn} {one}", sources=[turn % 50, one]) for one in range(5)]
         engine.register(new)
         engine.unregister([query.name for query in new])
-        sizes.append((len(trees._rows), len(trees._unnumbered), len(trees._name_of)))
+        sizes.append((len(trees._rows), len(trees._unnumbered), trees._named.vertex_count))
     engine._check()
     assert sizes[-1] == sizes[20] and len(trees.readers) == 3 and len(trees._of_root._flat) <= 64
     trees.sweep()
@@ -238,5 +238,5 @@ def test_vertices_that_come_back_have_other_ids() -> None:
     for turn in range(40):
         rows = [((turn * 3 + one) % 11, turn * 7 % 13, "ab"[one % 2], turn * 8) for one in range(5)]
         assert told(engine.push_rows(rows)) == told(apart.push_rows(rows))
-        engine._evaluation.collect()
+        engine._evaluation.collector.collect()
         engine._check()

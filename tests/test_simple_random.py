@@ -121,7 +121,7 @@ class Streams(RuleBasedStateMachine):
 
     @rule()
     def collect(self) -> None:
-        self.twins.engine._evaluation.collect()
+        self.twins.engine._evaluation.collector.collect()
 
     @invariant()
     def same(self) -> None:
@@ -282,7 +282,7 @@ def test_what_is_searched_does_not_depend_on_collections() -> None:
             seen.add(edge)
             steps = [(*edge, time, draw.choice("++++-"))]
             assert lazy.push_rows(steps).rows() == eager.push_rows(steps).rows()
-            eager._evaluation.collect()
+            eager._evaluation.collector.collect()
         searched += figures(lazy)["searches"]
         assert figures(lazy) == figures(eager)
     assert searched > 500 and again > 500

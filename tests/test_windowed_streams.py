@@ -116,7 +116,7 @@ class WindowedTwins:
         self._compare([], [])
 
     def collect(self) -> None:
-        self.engine._evaluation.collect()
+        self.engine._evaluation.collector.collect()
         self._compare([], [])
 
     def _compare(self, found: list[Row], groups: list[list[Row]]) -> None:

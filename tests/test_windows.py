@@ -299,7 +299,7 @@ def test_names_of_static_edges_are_kept_though_nobody_reads_them():
     engine.load_static([("x", "y", "unread"), ("k", "l", "a")])
     for n in range(2000):
         engine.insert(f"v{n}", f"v{n + 1}", "a", 20 * n)
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     engine._check()
     assert engine.statistics().vertices_live == 6
     #   a query that comes in mid-stream finds them
@@ -409,7 +409,7 @@ def test_memory_is_bounded_by_the_count_window(text):
 
     before, after = held(0), held(20_000)
     assert after[0] < 10_000 and after[1] < 10_000 and after[2] <= before[2] * 1.2
-    engine._evaluation.collect()
+    engine._evaluation.collector.collect()
     assert engine._evaluation.graph.held == 100 and engine.statistics().vertices_live == 101
 
 

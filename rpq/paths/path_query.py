@@ -15,7 +15,8 @@ from rpq.paths.budget import aside_of, budget_error
 from rpq.paths.explained_path import PathExplanation
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
 from rpq.paths.path import Path, path_of
-from rpq.paths.path_trees import PathTrees, shared_key
+from rpq.paths.path_trees import PathTrees
+from rpq.paths.sharer import shared_key
 from rpq.paths.which_way import way_of
 from rpq.paths.witness_text import paths_of
 from rpq.queries import written

@@ -1,8 +1,9 @@
 """The trees that path queries ask for: an index for each thread, over one automaton and one window.
 
 A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
-share the trees, so what an edge costs is that of one index, and each query is told the rows of its own roots
-(`root_readers.py`). A query alone is told what its indexes report, as it is; from the second one on rows are dealt out.
+share the trees (`sharer.py`), so what an edge costs is that of one index, and each query is told the rows of its own roots
+(`named_roots.py`, `root_readers.py`). A query alone is told what its indexes report, as it is; from the second one on rows
+are dealt out.
 
 What each is told and counts is what it would be told alone. Therefore these have trees of their own: simple paths that can
 be in doubt, as a budget is one query's; engines whose rows carry witnesses; queries that started empty in mid-stream, whose
@@ -11,7 +12,7 @@ windows hold less than those of others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,11 +22,11 @@ from rpq.files.described import Damage
 from rpq.paths.index import kernels, layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.paths.named_roots import NamedRoots
 from rpq.paths.program import Compiled
-from rpq.paths.root_readers import RootReaders
+from rpq.paths.sharer import Sharer
 from rpq.paths.which_judge import judge_for
 from rpq.paths.which_way import Way
-from rpq.paths.words import words_of
 from rpq.queries.division import Division
 from rpq.queries.protocol import COUNTS, SEVERAL, Guard, Resources
 from rpq.queries.query import Query, Vertex
@@ -36,6 +37,7 @@ from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.vertices import VertexDictionary
 
 _NO_PAIRS = np.zeros(0, np.int64)
+_COUNTS = np.array([getattr(layout, name) for name in COUNTS])
 
 
 @dataclass(eq=False, kw_only=True)
@@ -99,10 +101,8 @@ class PathTrees:
         self._whole: list[Reader] = []  # those for which every vertex is a root
         self.is_shared = False
         """Whether several were told at a time: rows are dealt out from then on."""
-        self._of_name: dict[Vertex, list[int]] = {}  # readers, by the names of their roots
-        self._id_of: dict[Vertex, int] = {}  # of these names, the vertices that they are or were last
-        self._name_of: dict[int, Vertex] = {}  # and the other way round
-        self._of_root = RootReaders()
+        self._named = NamedRoots()
+        self._of_root = self._named.readers
         self._rows = np.zeros((16, 2), np.int64)  # told to each reader: added, removed
         self._number_of = np.full(16, -1, np.int32)  # of each reader among the queries of the engine
         self._counted_up_to = np.zeros(2, np.int64)  # of what the indexes have counted, while nothing is dealt out
@@ -147,8 +147,7 @@ class PathTrees:
         if roots is None:
             self._whole.append(reader)
         else:
-            for root in roots:
-                self._of_name.setdefault(root, []).append(place)
+            self._named.add(roots, place)
         self._of_root.make_room(self.vertex_room, self._places)
         return reader
 
@@ -167,18 +166,8 @@ class PathTrees:
             self._whole.remove(reader)
             self._left += 0 if self._whole else self.vertex_room
         else:
-            for name in reader.roots:
-                readers = self._of_name[name]
-                readers.remove(reader.place)
-                if (root := self._id_of.get(name)) is not None:
-                    self._of_root.remove(root, reader.place)
-                if readers:
-                    continue
-                del self._of_name[name]
-                if root is not None:
-                    del self._name_of[root], self._id_of[name]
-                    self._left += 1
-        if not self._whole and self._left > max(16, len(self._name_of)):
+            self._left += self._named.remove(reader.roots, reader.place)
+        if not self._whole and self._left > max(16, self._named.vertex_count):
             self._drop_unread()
 
     def _drop_unread(self) -> None:
@@ -233,12 +222,9 @@ class PathTrees:
             reader.to_load = self._owned(vertices, fresh)
         else:
             for name in reader.roots:
-                root = vertices.id_of(name)
-                if root >= 0 and self._id_of.get(name) != root:
-                    self._name(root, name)
-                elif root >= 0 and reader.place not in self._of_root.of(root):
-                    self._of_root.add(root, [reader.place])
-            reader.to_load = self._owned(vertices, self._ids(reader))
+                if (root := vertices.id_of(name)) >= 0:
+                    self._named.meet_one(root, name, reader.place)
+            reader.to_load = self._owned(vertices, self._named.ids(reader.roots))
         self._tell_room(graph)
 
     def _owned(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
@@ -262,47 +248,15 @@ class PathTrees:
         """Know what vertices that come are to queries: roots, ends."""
         if not len(fresh):
             return
-        if self._of_name or not self._whole or not self._division.is_whole:
-            for root in fresh[self._of_root.has(fresh)].tolist():
-                self._forget(root)
+        if self._named or not self._whole or not self._division.is_whole:
+            self._named.forget(fresh)
             for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(fresh)), strict=True):
                 flags[fresh] = owned & bool(self._whole)
-            self._meet_named(vertices, fresh)
+            roots = self._named.meet(vertices, fresh)
+            for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(roots)), strict=True):
+                flags[roots] = owned
         if self._ends is not None:
             self._is_end[fresh] = among(vertices, fresh, self._ends)
-
-    def _meet_named(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        if len(fresh) < len(self._of_name):
-            names = vertices.names_of(fresh).to_pylist()
-            met = [(root, name) for root, name in zip(fresh.tolist(), names, strict=True) if name in self._of_name]
-        else:
-            ids = [(vertices.id_of(name), name) for name in self._of_name]
-            met = [(root, name) for root, name in ids if root >= 0 and root not in self._name_of]
-        if not met:
-            return
-        roots = np.array([root for root, _ in met], np.int64)
-        for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(roots)), strict=True):
-            flags[roots] = owned
-        for root, name in met:
-            self._name(root, name)
-
-    def _name(self, root: int, name: Vertex) -> None:
-        """The id is the vertex of that name now, which others want as a root."""
-        if (before := self._id_of.get(name)) is not None:
-            self._forget(before)
-        self._id_of[name], self._name_of[root] = root, name
-        self._of_root.add(root, self._of_name[name])
-
-    def _forget(self, root: int) -> None:
-        """The id is another vertex now, or its vertex has another one."""
-        del self._id_of[self._name_of.pop(root)]
-        self._of_root.forget(root)
-
-    def _ids(self, reader: Reader) -> np.ndarray:
-        """The vertices that the roots of a query are. O(roots)."""
-        assert reader.roots is not None
-        found = [self._id_of[name] for name in reader.roots if name in self._id_of]
-        return np.array(found, np.int64)
 
     # --- windows that are there already ----------------------------------------------------------------------
 
@@ -408,7 +362,7 @@ class PathTrees:
         for reader in self._whole:
             self._rows[reader.place] += delta.counts()
             found.append((int(self._number_of[reader.place]), delta))
-        if self._of_name:
+        if self._named:
             dealt = self._of_root.deal(delta.pairs, delta.ends, delta.kinds, self._rows)
             if len(dealt.end):
                 event = dealt.event
@@ -437,12 +391,12 @@ class PathTrees:
         pairs = self._held().pairs
         if reader.roots is None:
             return pairs
-        roots = self._ids(reader).tolist()
+        roots = self._named.ids(reader.roots).tolist()
         return [np.concatenate([_NO_PAIRS, *(_of_root(some, root) for root in roots)]) for some in pairs]
 
     def joins(self, reader: Reader, root: int, end: int) -> bool:
         """Whether a vertex is one of the roots of a query, and another one of the ends."""
-        return bool(self._is_end[end]) and (reader.roots is None or self._name_of.get(root) in reader.roots)
+        return bool(self._is_end[end]) and (reader.roots is None or self._named.name_of(root) in reader.roots)
 
     def count_trees(self) -> int:
         """How many roots have a tree that is not empty. O(vertices)."""
@@ -488,7 +442,7 @@ class PathTrees:
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
         held = self._held()
         answers = sum(map(len, self.answers(reader)))
-        cells = held.cells.sum() if reader.roots is None else held.cells[self._ids(reader)].sum()
+        cells = held.cells.sum() if reader.roots is None else held.cells[self._named.ids(reader.roots)].sum()
         return int(cells), answers, held.edges
 
     def nbytes(self, reader: Reader) -> int:
@@ -518,63 +472,7 @@ class PathTrees:
 
     def _check(self) -> None:
         """Assert the invariants. O(size of the indexes)."""
-        self._of_root._check()
-        assert {root: name for name, root in self._id_of.items()} == self._name_of, "a root has another name"
-        for name, root in self._id_of.items():
-            assert sorted(self._of_root.of(root).tolist()) == sorted(self._of_name[name]), "a root is read by others"
-        wanted = {(name, place) for place, one in self.readers.items() for name in one.roots or ()}
-        assert wanted == {(name, place) for name, places in self._of_name.items() for place in places}
-
-
-class Sharer:
-    """An index whose rows are dealt out to the queries that share it: a worker for all of them."""
-
-    def __init__(self, trees: PathTrees, index: DeltaIndex) -> None:
-        self._trees = trees
-        self._index = index
-        self.apply = index.apply
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether the index has reported any."""
-        return self._index.has_rows
-
-    def deltas(self, *, before: int | None = None) -> list[tuple[int, Delta]]:
-        """The rows of the last call, or those `before` a tuple of it, behind the numbers of their queries."""
-        return self._trees.told(self._index.delta(before=before))
-
-    def advance(self, time: int) -> list[tuple[int, Delta]]:
-        """Move the stream time without a tuple."""
-        return self._trees.told(self._index.advance(time))
-
-    def sweep(self) -> None:
-        """Let go of everything that has left the window, or that nobody reads."""
-        self._trees.sweep()
-        self._index.sweep()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self._index.nbytes
-
-    def _check(self) -> None:
-        """Assert the invariants."""
-        self._index._check()
-        self._trees._check()
-
-
-_COUNTS = np.array([getattr(layout, name) for name in COUNTS])
-
-
-def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
-    """What the trees of a query are: those of queries with equal keys are the same. None: of this query alone."""
-    if resources.sharing == "never" or resources.witness or resources.is_late:
-        return None
-    if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
-        return None  # in doubt
-    ends = None if way.ends is None else frozenset(way.ends)
-    numbered = query.label_set if query.window.kind == "count" else None
-    return words_of(way.dfa), way.turned, query.window, query.semantics, query.paths, ends, numbered
+        self._named._check({place: reader.roots or () for place, reader in self.readers.items()})
 
 
 def among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]) -> np.ndarray:

@@ -7,7 +7,7 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -24,12 +24,14 @@ from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, apart
 from rpq.results.naming import FEW, blocks_of, few_rows_of
 from rpq.results.rows_of_events import net_of_events, of_tuples_alone
+from rpq.running.collector import Collector
 from rpq.running.crew import Crew
 from rpq.running.excess import Excess, excess_of
 from rpq.running.intake import Intake, Taken
 from rpq.running.memory_guard import MemoryGuard
 from rpq.running.running_queries import RunningQueries
-from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.running.window_contents import WindowContents
+from rpq.stream.chunk import NO_DETAILS, ChunkDetails
 from rpq.stream.columns import Columns
 from rpq.stream.single import SingleTuple
 from rpq.stream.snapshot import LATE, SnapshotGraph
@@ -94,7 +96,7 @@ class Evaluation:
         self._is_divided = False  # and whether a query must be told of every new one
         self._threads = threads
         self._capacity = capacity
-        self._collected_at: int | None = None
+        self.collector = Collector(self.intake, self.graph, self.running)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -147,7 +149,7 @@ class Evaluation:
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
         if failure is None:
-            self.collect_if_due()
+            self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
@@ -231,7 +233,7 @@ class Evaluation:
             self._singles += 1
             if self._singles >= self._look_every:
                 self._singles = 0
-                self.collect_if_due()
+                self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
@@ -352,7 +354,7 @@ class Evaluation:
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas)
         self.note_overruns(None)
-        self._collect_if_quiet()
+        self.collector.collect_if_quiet()
         self.midway = False
         return Applied(rows, counts, _NONE, None)
 
@@ -436,10 +438,9 @@ class Evaluation:
 
     def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
         """Let queries that were added take in what their windows hold, or nothing if they start `empty`; the first rows."""
-        held: np.ndarray | None = np.zeros(0, np.int64) if empty else None
+        contents = WindowContents(self.graph, empty=empty)
         nothing = self.graph.chunk_of(_NONE)
         static = self.graph.chunk_of(self.graph.static_edges()) if self.graph.statics else None
-        contents: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}  # of the windows that queries have
         deltas: list[tuple[int, Delta]] = []
         for running in added:
             keys = self.running.keys(running)
@@ -451,14 +452,7 @@ class Evaluation:
             if running.has_content:
                 deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in of_windows))]
                 continue
-            if (what := tuple(of_windows)) not in contents:
-                held = self.graph.live_edges() if held is None else held
-                slides = [self.graph.slides(window, key, held) for window, key in of_windows]
-                is_inside = np.zeros(len(held), bool)
-                for (window, key), mine in zip(of_windows, slides, strict=True):
-                    is_inside |= mine > self.graph.current_slide(window, key)
-                contents[what] = self.graph.chunk_of(held[is_inside]), [mine[is_inside] for mine in slides]
-            chunk, inside = contents[what]
+            chunk, inside = contents.of(of_windows)
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
         deltas = self._at_told_time(deltas)
         deltas = self._reported(deltas, np.array([time])) if self.running.reports else deltas
@@ -476,7 +470,7 @@ class Evaluation:
         gone += [worker for holder, workers in holders.items() if not self.running.is_held(holder) for worker in workers]
         self.guard.drop([*gone, *(host for host in hosts if host not in self.running.hosts)])
         if is_less_read:
-            self.collect()
+            self.collector.collect()
 
     def keep(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
@@ -515,40 +509,6 @@ class Evaluation:
                 for overrun in running.take_overruns()
             ]
             self.overruns += sorted(reports, key=lambda r: (r.row or 0, r.timestamp, str(r.root)))
-
-    # --- memory ----------------------------------------------------------------------------------------------
-
-    def collect_if_due(self) -> None:
-        """Collect where enough tuples have come since the last time to pay for it."""
-        held = self.graph.held
-        if self.graph.wants_collection() or self.intake.holds_unused_names(held) or self.labels.wants_to_forget():
-            self.collect()
-
-    def collect(self) -> None:
-        """Let go of everything that has left every window."""
-        for worker in self.running.workers:
-            worker.sweep()
-        unused = self.graph.collect()
-        unused = unused[unused < self.vertices.count]
-        held = self.running.held_vertices()
-        if len(held):
-            unused = np.setdiff1d(unused, held)
-        self.vertices.release(unused[self.vertices.names.length[unused] >= 0])
-        self.graph.forget_labels(self.labels.forget(self.graph.edges.bearing, self.graph.horizons.lost))
-        self._collected_at = self.graph.time
-        self.intake.interned = 0
-
-    def _collect_if_quiet(self) -> None:
-        """Collect where time alone has emptied a good part of the windows."""
-        time = self.graph.time
-        if self._collected_at is None:
-            self._collected_at = time
-        lengths = [window.size for window in self.running.read_windows if isinstance(window, Window)]
-        if self.running.read_windows and not lengths:
-            return  # time empties no other windows
-        shortest = min(lengths, default=0)
-        if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
-            self.collect()
 
     def check(self) -> None:
         """Assert the invariants of every part."""

@@ -47,7 +47,7 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
     O(edges in the window).
     """
     graph = evaluation.graph
-    evaluation.collect()
+    evaluation.collector.collect()
     held = graph.live_edges()
     content = Content(
         time=graph.time,

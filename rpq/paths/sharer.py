@@ -1,0 +1,75 @@
+"""Queries that share trees: which may, and the worker that stands for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from rpq.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.paths.program import Compiled
+from rpq.paths.which_way import Way
+from rpq.paths.words import words_of
+from rpq.queries.protocol import Resources
+from rpq.queries.query import Query
+from rpq.results.delta import Delta
+
+
+def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
+    """What the trees of a query are: those of queries with equal keys are the same. None: of this query alone."""
+    if resources.sharing == "never" or resources.witness or resources.is_late:
+        return None
+    if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
+        return None  # in doubt
+    ends = None if way.ends is None else frozenset(way.ends)
+    numbered = query.label_set if query.window.kind == "count" else None
+    return words_of(way.dfa), way.turned, query.window, query.semantics, query.paths, ends, numbered
+
+
+class Trees(Protocol):
+    """What knows whose rows are whose."""
+
+    def told(self, delta: PathDelta) -> list[tuple[int, Delta]]:
+        """What an index reports by query."""
+
+    def sweep(self) -> None:
+        """Let go of trees that nobody reads."""
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+
+
+class Sharer:
+    """An index whose rows are dealt out to the queries that share it: a worker for all of them."""
+
+    def __init__(self, trees: Trees, index: DeltaIndex) -> None:
+        self._trees = trees
+        self._index = index
+        self.apply = index.apply
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the index has reported any."""
+        return self._index.has_rows
+
+    def deltas(self, *, before: int | None = None) -> list[tuple[int, Delta]]:
+        """The rows of the last call, or those `before` a tuple of it, behind the numbers of their queries."""
+        return self._trees.told(self._index.delta(before=before))
+
+    def advance(self, time: int) -> list[tuple[int, Delta]]:
+        """Move the stream time without a tuple."""
+        return self._trees.told(self._index.advance(time))
+
+    def sweep(self) -> None:
+        """Let go of everything that has left the window, or that nobody reads."""
+        self._trees.sweep()
+        self._index.sweep()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._index.nbytes
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+        self._index._check()
+        self._trees._check()
