@@ -4,6 +4,7 @@
 - `replay`: a prepared data set or a DataFrame of edges, and queries → answer changes as a DataFrame
 - `replay_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
 - `rpq_changes`: a streaming DataFrame of edges and queries → a streaming DataFrame of answer changes
+- `stream_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
 - `rescale`: other shares, or other queries, for a stream that has begun
 - `RpqDataSource`: prepared data sets by `spark.read.format("rpq")`
 - `open_session`: a Spark session with the settings that these need
@@ -25,10 +26,20 @@ if TYPE_CHECKING:
     from rpq.spark.replaying import replay, replay_to
     from rpq.spark.rescaling import rescale
     from rpq.spark.spark_session import open_session
-    from rpq.spark.streaming import rpq_changes
+    from rpq.spark.streaming import rpq_changes, stream_to
     from rpq.spark.workers import check_workers
 
-__all__ = ["RpqDataSource", "check_workers", "open_session", "prepare", "replay", "replay_to", "rescale", "rpq_changes"]
+__all__ = [
+    "RpqDataSource",
+    "check_workers",
+    "open_session",
+    "prepare",
+    "replay",
+    "replay_to",
+    "rescale",
+    "rpq_changes",
+    "stream_to",
+]
 
 _HOMES = {
     "RpqDataSource": "data_source",
@@ -39,6 +50,7 @@ _HOMES = {
     "replay_to": "replaying",
     "rescale": "rescaling",
     "rpq_changes": "streaming",
+    "stream_to": "streaming",
 }
 
 

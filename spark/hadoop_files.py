@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -159,6 +159,29 @@ def rename_endings(session: SparkSession, folder: str, old: str, new: str) -> in
             files.rename(status.getPath(), _path(session, path, name.removesuffix(old) + new))
             count += 1
     return count
+
+
+def move_files(session: SparkSession, folder: str, to: str, ending: str, *, name: Callable[[int], str]) -> list[Any]:
+    """Move the files in a folder whose names end so to another one, each under the name of its place in the order of theirs.
+
+    Empty ones stay.  The statuses of the others, as Hadoop has them.  Raises `PipelineError` if one cannot be moved.
+    """
+    files, path = _opened(session, folder)
+    statuses = [one for one in files.listStatus(path) if one.getPath().getName().endswith(ending) and one.getLen()]
+    moved = []
+    for place, status in enumerate(sorted(statuses, key=lambda one: str(one.getPath().getName()))):
+        new = _path(session, inside(to, name(place)))
+        if not files.rename(status.getPath(), new):
+            raise PipelineError(f"{new.toString()}: cannot be written; there may be a file of that name")
+        moved.append(files.getFileStatus(new))
+    return moved
+
+
+def remove_matching(session: SparkSession, uri: str) -> None:
+    """Remove the files that a URI with wildcards leads to, as far as there are any."""
+    files, path = _opened(session, uri)
+    for status in files.globStatus(path) or []:
+        files.delete(status.getPath(), False)
 
 
 def qualified(session: SparkSession, uri: str) -> str:

@@ -77,7 +77,7 @@ def replays(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
 
 def micro_batches(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
     """The micro-batches of a stream of files, one each."""
-    from rpq.spark.streaming import rpq_changes
+    from rpq.spark.streaming import stream_to
     from rpq.spark.workers import check_workers
 
     query = _query(asked["queries"][0])
@@ -85,8 +85,8 @@ def micro_batches(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
     schema = session.read.parquet(asked["data"]).schema
     edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(asked["data"])
     folder = Path(asked["folder"])
-    writer = rpq_changes(edges, query).writeStream.format("parquet").option("path", str(folder / "streamed"))
-    stream = writer.option("checkpointLocation", str(folder / "state")).trigger(availableNow=True).start()
+    writer = stream_to(edges, str(folder / "streamed"), query, checkpoint=str(folder / "state"))
+    stream = writer.trigger(availableNow=True).start()
     stream.awaitTermination()
     for one in stream.recentProgress:
         if one.numInputRows:

@@ -1,34 +1,84 @@
-"""Answer changes as Arrow streams in a binary column: how they leave the stateful processor.
+"""Answer changes in a binary column: how they leave the stateful processor.
 
 What Spark takes from a stateful processor are pandas frames, in which text is Python objects: four of five values of a row.
-Packed, tens of thousands of rows are one value, which the next step turns into columns without looking at a row.
-Beside it stand how many rows it has and, once a micro-batch, the figures of the share (`rpq.spark.stream_counts`).
+Packed, tens of thousands of rows are one value: an Arrow stream, which the next step turns into columns without looking at
+a row, or the content of a file, which is written as it is.  Beside it stand how many rows it has and, once a micro-batch,
+the figures of the share (`rpq.spark.stream_counts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
 
+from rpq.spark.parquet_content import ParquetContent
 from rpq.spark.shipped import Shipped
 from rpq.spark.stream_counts import FIGURES
 
 SCHEMA = ", ".join(["rows binary", "count bigint", *(f"{name} bigint" for name in FIGURES)])
 
 MOST_ROWS = 1 << 16
-"""Answer changes in a value: a few megabytes."""
+"""Answer changes in an Arrow stream: a few megabytes."""
 
 
-def packed_rows(changes: pa.Table) -> Iterator[pd.DataFrame]:
-    """Answer changes as frames of one row each. O(bytes)."""
-    for start in range(0, len(changes), MOST_ROWS):
-        rows = changes.slice(start, MOST_ROWS).combine_chunks()
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, rows.schema) as writer:
-            writer.write_table(rows)
-        yield _frame(out.getvalue().to_pybytes(), len(rows), {})
+class RowPacker(Protocol):
+    """Packs the answer changes of a share in a micro-batch."""
+
+    def packed(self, changes: pa.Table) -> Iterator[pd.DataFrame]:
+        """Frames of one row each, of these answer changes or of earlier ones. O(bytes)."""
+
+    def rest(self) -> Iterator[pd.DataFrame]:
+        """Those of what is left, at the end."""
+
+
+class AsStreams(Shipped):
+    """Begins to pack answer changes as Arrow streams."""
+
+    def __call__(self) -> RowPacker:
+        return _StreamPacker()
+
+
+class AsFiles(Shipped):
+    """Begins to pack answer changes as the contents of Parquet files (`rpq.spark.parquet_content`)."""
+
+    def __init__(self, *, microseconds: int | None) -> None:
+        self._microseconds = microseconds
+
+    def __call__(self) -> RowPacker:
+        return _FilePacker(self._microseconds)
+
+
+class _StreamPacker:
+    def packed(self, changes: pa.Table) -> Iterator[pd.DataFrame]:
+        for start in range(0, len(changes), MOST_ROWS):
+            rows = changes.slice(start, MOST_ROWS).combine_chunks()
+            out = pa.BufferOutputStream()
+            with pa.ipc.new_stream(out, rows.schema) as writer:
+                writer.write_table(rows)
+            yield _frame(out.getvalue().to_pybytes(), len(rows), {})
+
+    def rest(self) -> Iterator[pd.DataFrame]:
+        yield from ()
+
+
+class _FilePacker:
+    def __init__(self, microseconds: int | None) -> None:
+        self._microseconds = microseconds
+        self._file = ParquetContent(microseconds=microseconds)
+
+    def packed(self, changes: pa.Table) -> Iterator[pd.DataFrame]:
+        if len(changes):
+            self._file.write(changes)
+        if self._file.is_full:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pd.DataFrame]:
+        file, self._file = self._file, ParquetContent(microseconds=self._microseconds)
+        if file.rows:
+            yield _frame(file.ended().to_pybytes(), file.rows, {})
 
 
 def packed_figures(figures: Mapping[str, int]) -> pd.DataFrame:
@@ -37,7 +87,7 @@ def packed_figures(figures: Mapping[str, int]) -> pd.DataFrame:
 
 
 class RowUnpacker(Shipped):
-    """What a task runs: takes packed rows, gives rows.  For `mapInArrow`."""
+    """What a task runs: takes Arrow streams, gives rows.  For `mapInArrow`."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

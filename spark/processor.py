@@ -15,7 +15,7 @@ import json
 import secrets
 import time as clock
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ from rpq.spark.held_back import passed
 from rpq.spark.moved_state import MovedState
 from rpq.spark.own_edges import OwnEdges
 from rpq.spark.packed import TUPLES
-from rpq.spark.packed_rows import packed_figures, packed_rows
+from rpq.spark.packed_rows import AsStreams, RowPacker, packed_figures
 from rpq.spark.shipped import Shipped
 from rpq.spark.window_log import MemoryChunks, WindowLog
 from rpq.spark.worker_limits import bytes_of, make_room, share_limit
@@ -167,8 +167,9 @@ class AnswerChanges(Shipped, StatefulProcessor):
     """Takes envelopes of edges, gives packed answer changes; the key is that of a root partition.
 
     `numbers` are the numbers of the partitions by their keys, `threads` those of an engine; `memory_limit` (bytes) is for
-    all engines of a worker.  With `counts` figures come after the rows (`rpq.spark.stream_counts`).
-    Tuples wait until a `max_delay` has passed, in the integers of timestamps (`rpq.spark.held_back`).
+    all engines of a worker.  With `counts` figures come after the rows (`rpq.spark.stream_counts`).  `packing` begins to
+    pack the rows of a micro-batch.  Tuples wait until a `max_delay` has passed, in the integers of timestamps
+    (`rpq.spark.held_back`).
 
     Of a stream that moves from other shares or other queries, `moved` has what shares begin with
     that have no state yet; keys that are none of `numbers` are those of before, the state of which goes.
@@ -184,6 +185,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         counts: bool = False,
         max_delay: int = 0,
         moved: Carried | None = None,
+        packing: Callable[[], RowPacker] | None = None,
     ) -> None:
         self._queries = tuple(queries)
         self._numbers = dict(numbers)
@@ -192,6 +194,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         self._max_delay = max_delay
         self._memory_limit = memory_limit
         self._moved = moved
+        self._packing = packing or AsStreams()
         self._identity = identity_of(self._queries, len(self._numbers))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -209,7 +212,8 @@ class AnswerChanges(Shipped, StatefulProcessor):
         if int(key[0]) not in self._numbers:
             self._clear()
             return
-        yield from self._move_in(self._numbers[int(key[0])])
+        packer = self._packing()
+        yield from self._move_in(self._numbers[int(key[0])], packer)
         if self._max_delay:
             came, arrived = passed(envelopes, _Waiting(self._waiting), max_delay=self._max_delay)
             if not len(came) and not self._record.exists():
@@ -235,11 +239,12 @@ class AnswerChanges(Shipped, StatefulProcessor):
             seconds += clock.perf_counter() - started
             if changes is not None:
                 late.append(changes.late_rows + start)  # where edges are left out none is late
-                yield from packed_rows(changes.to_arrow())
+                yield from packer.packed(changes.to_arrow())
             if time is not None and (engine.time is None or time > engine.time):
-                yield from packed_rows(engine.advance(time).to_arrow())
+                yield from packer.packed(engine.advance(time).to_arrow())
         if came.tick is not None and (engine.time is None or came.tick > engine.time):
-            yield from packed_rows(engine.advance(came.tick).to_arrow())
+            yield from packer.packed(engine.advance(came.tick).to_arrow())
+        yield from packer.rest()
         late_rows = np.concatenate(late)
         assert engine.time is not None
         log.append(self._worth_keeping(tuples, late_rows), time=engine.time)
@@ -278,7 +283,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             if self._max_delay:
                 self._waiting.clear()
 
-    def _move_in(self, number: int) -> Iterator[pd.DataFrame]:
+    def _move_in(self, number: int, packer: RowPacker) -> Iterator[pd.DataFrame]:
         """Begin with the state that moved here, if there is none or it is of before; the first rows of new queries."""
         if self._moved is None:
             return
@@ -310,7 +315,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         limit = share_limit(self._memory_limit, threads=self._threads)
         rows = moved.first_rows(share=(number, len(self._numbers)), threads=self._threads, memory_limit=limit)
         if rows is not None:
-            yield from packed_rows(rows)
+            yield from packer.packed(rows)
 
     def _found_record(self) -> Record | None:
         """The record in the state, if there is one.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""

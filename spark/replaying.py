@@ -20,9 +20,10 @@ from rpq.spark.edge_columns import UNITS, edge_columns, names_given, time_again
 from rpq.spark.envelopes import PLACED_SCHEMA, PlacedPacker
 from rpq.spark.errors import PipelineError
 from rpq.spark.in_numbers import in_numbers
+from rpq.spark.parquet_content import contents_writer
 from rpq.spark.partitions import partition_keys
 from rpq.spark.prepared import VERTICES, edges_in, statistics_in
-from rpq.spark.shares import END_OF_FILE, RowBatches, RowFiles, Share
+from rpq.spark.shares import RowBatches, RowFiles, Share
 from rpq.spark.slots import shares_of, task_threads
 from rpq.spark.whole_files import are_whole, packed_files, vertex_of_tuples
 from rpq.stream.durations import NANOSECONDS
@@ -110,11 +111,8 @@ def replay_to(
     contents = asked.envelopes.mapInArrow(
         RowFiles(asked.share, counted=counted, microseconds=microseconds), "value string"
     )
-    # Spark's sink for text writes a row as it is and behind it the end of a line, which can be any text: that of a Parquet
-    # file too. So files go wherever Spark writes, and appear when all of them are whole.
-    writer = contents.write.option("lineSep", END_OF_FILE).option("compression", "none").option("maxRecordsPerFile", 1)
     try:
-        writer.text(output)
+        contents_writer(contents).text(output)  # files appear when all of them are whole
         if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
             none = spark.createDataFrame([], schema_of(queries, asked.vertex))
             if asked.is_time:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import rpq
 from rpq.files.described import Damage, Described
 from rpq.queries import kinds
-from rpq.spark import hadoop_files, stream_identity
+from rpq.spark import hadoop_files, sink_log, stream_identity
 from rpq.spark.change_schema import schema_of
 from rpq.spark.classic import check_classic
 from rpq.spark.errors import PipelineError
@@ -216,13 +216,8 @@ def tell_file_sink(session: SparkSession, checkpoint: str, content: Mapping[str,
     output, latest = content.get("output"), _latest(session, checkpoint, "commits")
     if output is None or latest is None:
         return
-    folder = hadoop_files.inside(output, "_spark_metadata")
-    if not hadoop_files.exists(session, folder):
+    if not hadoop_files.exists(session, hadoop_files.inside(output, sink_log.FOLDER)):
         return
-    java: Any = session._jvm
-    sinks = java.org.apache.spark.sql.execution.streaming.sinks
-    log = sinks.FileStreamSinkLog(1, session._jsparkSession, folder, java.scala.Option.empty())
-    told = log.getLatestBatchId()
-    gateway: Any = session.sparkContext._gateway
-    for number in range(told.get() + 1 if told.isDefined() else 0, latest + 1):
-        log.add(number, gateway.new_array(sinks.SinkFileStatus, 0))
+    log = sink_log.SinkLog(session, output)
+    for number in range(log.latest + 1, latest + 1):
+        log.add(number)

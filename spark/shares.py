@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import parquet as pq
 
 import rpq
 from rpq.engine import Engine
 from rpq.results.changes import Changes
 from rpq.spark.envelopes import unpack, without_sequence
 from rpq.spark.own_edges import OwnEdges
+from rpq.spark.parquet_content import ParquetContent
 from rpq.spark.shipped import Shipped
 from rpq.spark.worker_limits import share_limit
 
@@ -25,15 +25,6 @@ PUSHED_ROWS = 1 << 14
 
 CHANGE_ROWS = 1 << 16
 """Answer changes handed to Spark at once."""
-
-ROW_GROUP_ROWS = 1 << 20
-"""Answer changes that are written together."""
-
-FILE_BYTES = 1 << 27
-"""A file that has grown so large is ended."""
-
-END_OF_FILE = "PAR1"
-"""With these characters a Parquet file ends."""
 
 
 class Share(Shipped):
@@ -100,11 +91,9 @@ class RowBatches:
 
 
 class RowFiles:
-    """Gives answer changes as the contents of Parquet files without their last four characters.  For `mapInArrow`.
+    """Gives answer changes as the contents of Parquet files (`rpq.spark.parquet_content`).  For `mapInArrow`.
 
-    Half of the time that a row takes on its way to a file it would spend between Python and the JVM, and nearly all of
-    the rest in the JVM's writer.  `counted`, an accumulator, gets how many rows each query has of each op; `microseconds`
-    are those of a unit of the timestamps where they are to be times.
+    `counted`, an accumulator, gets how many rows each query has of each op; `microseconds` as there.
     """
 
     def __init__(self, share: Share, *, counted: Any, microseconds: int | None) -> None:
@@ -113,7 +102,7 @@ class RowFiles:
         self._microseconds = microseconds
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        file: _ParquetFile | None = None
+        file = ParquetContent(microseconds=self._microseconds)
         found: Counter[tuple[str, str]] = Counter()
 
         def count(engine: Engine) -> None:
@@ -122,60 +111,17 @@ class RowFiles:
                 found.update({(query.name, "+"): figures.rows_added, (query.name, "-"): figures.rows_removed})
 
         for changes in self._share.changes(batches, at_end=count):
-            if not len(changes):  # nor is the type of vertices known before the first tuple
-                continue
-            rows = self._timed(changes.to_arrow())
-            if file is None:
-                file = _ParquetFile(rows.schema)
-            file.write(rows)
-            if file.size >= FILE_BYTES:
-                yield file.ended()
-                file = None
-        if file is not None:
-            yield file.ended()
+            if len(changes):
+                file.write(changes.to_arrow())
+            if file.is_full:
+                yield _as_text(file.ended())
+                file = ParquetContent(microseconds=self._microseconds)
+        if file.rows:
+            yield _as_text(file.ended())
         self._counted.add(found)
 
-    def _timed(self, rows: pa.Table) -> pa.Table:
-        if self._microseconds is None:
-            return rows
-        place = rows.schema.get_field_index("timestamp")
-        scaled = pa.chunked_array(
-            [pa.array(chunk.to_numpy() * self._microseconds) for chunk in rows["timestamp"].chunks], pa.int64()
-        )
-        return rows.set_column(place, "timestamp", scaled.cast(pa.timestamp("us", "UTC")))
 
-
-class _ParquetFile:
-    """A Parquet file in memory."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._out = pa.BufferOutputStream()
-        self._writer = pq.ParquetWriter(self._out, schema, compression="zstd", compression_level=1)
-        self._held: list[pa.Table] = []
-        self._rows = 0
-
-    @property
-    def size(self) -> int:
-        return int(self._out.tell())
-
-    def write(self, rows: pa.Table) -> None:
-        self._held.append(rows)
-        self._rows += len(rows)
-        if self._rows >= ROW_GROUP_ROWS:
-            self._write_held()
-
-    def ended(self) -> pa.RecordBatch:
-        """The content but for the end, as a row."""
-        self._write_held()
-        self._writer.close()
-        content = self._out.getvalue()
-        length = content.size - len(END_OF_FILE)
-        assert content.slice(length).to_pybytes() == END_OF_FILE.encode()
-        # Text that it is not: what takes it writes bytes as they are.
-        ends = pa.py_buffer(pa.array([0, length], pa.int32()).buffers()[1])
-        return pa.RecordBatch.from_arrays([pa.StringArray.from_buffers(1, ends, content.slice(0, length))], ["value"])
-
-    def _write_held(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.concat_tables(self._held), row_group_size=self._rows)
-            self._held, self._rows = [], 0
+def _as_text(content: pa.Buffer) -> pa.RecordBatch:
+    """A row of text that it is not: what takes it writes bytes as they are."""
+    ends = pa.py_buffer(pa.array([0, content.size], pa.int32()).buffers()[1])
+    return pa.RecordBatch.from_arrays([pa.StringArray.from_buffers(1, ends, content)], ["value"])

@@ -15,7 +15,7 @@ from rpq.spark import hadoop_files
 from rpq.spark.console import REFRESH_SECONDS, Progress, summary_text
 from rpq.spark.errors import PipelineError
 from rpq.spark.own_temporary import exit_status
-from rpq.spark.streaming import rpq_changes
+from rpq.spark.streaming import stream_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,16 +50,15 @@ class Stream:
     ) -> None:
         self._session = edges.sparkSession
         self._checkpoint = checkpoint
-        self._output = output
-        self._changes = rpq_changes(
+        self._writer = stream_to(
             edges,
+            output,
             *queries,
+            checkpoint=checkpoint,
             partitions=partitions,
             sequence=sequence,
             time_unit=time_unit or "us",
             on_error=on_error,
-            checkpoint=checkpoint,
-            output=output,
             counts=COUNTS,
             max_delay=max_delay,
             columns=columns,
@@ -92,10 +91,7 @@ class Stream:
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
         """Run until there are no more files (`once`) or until interrupted; the figures."""
         started = time.perf_counter()
-        writer = self._changes.writeStream.format("parquet").option("path", self._output)
-        writer = writer.option("checkpointLocation", self._checkpoint).outputMode("append")
-        if once:
-            writer = writer.trigger(availableNow=True)
+        writer = self._writer.trigger(availableNow=True) if once else self._writer
         query = writer.start()
         progress, ended, status = Progress(shown=shown), "end of the input", 0
         batches: dict[int, dict[str, Any]] = {}

@@ -24,29 +24,18 @@ that every sink will do.
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING
 
 import rpq
-from rpq.spark import envelopes, hadoop_files, packed_rows, stream_identity
-from rpq.spark.carried import carried
 from rpq.spark.change_schema import schema_of
-from rpq.spark.classic import check_classic
-from rpq.spark.edge_columns import edge_columns, names_given, time_again, without_bad
-from rpq.spark.envelopes import Packer
-from rpq.spark.errors import PipelineError
-from rpq.spark.in_numbers import in_numbers
+from rpq.spark.edge_columns import time_again
+from rpq.spark.file_sink import FileSink
+from rpq.spark.packed_changes import packed_changes
 from rpq.spark.packed_rows import RowUnpacker
-from rpq.spark.partitions import partition_keys
-from rpq.spark.rescaling import Moving, moving
-from rpq.spark.slots import shares_of, task_threads, warn_of_shuffle_partitions
-from rpq.spark.spark_session import STATE_STORE, STATE_STORE_KEY
-from rpq.spark.stream_counts import observed
-from rpq.spark.unfit_for_streams import refuse_unfit
-from rpq.stream.durations import DurationError, parse_duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 def rpq_changes(
@@ -97,84 +86,72 @@ def rpq_changes(
     >>> changes = rpq_changes(edges, query, partitions=4)  # doctest: +SKIP
     >>> changes.writeStream.option("checkpointLocation", "state").start("rows")  # doctest: +SKIP
     """
-    from rpq.spark.processor import AnswerChanges
-
-    session = edges.sparkSession
-    check_classic(session)
-    refuse_unfit(queries)
-    if on_error not in ("stop", "skip"):
-        raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
-    if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
-        raise PipelineError(
-            f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "
-            "or take the session of rpq.spark.open_session()"
-        )
-    shares = shares_of(session, partitions)
-    names = names_given(columns, label)
-    tuples, kind, is_time = edge_columns(edges, sequence=sequence, time_unit=time_unit, names=names)
-    if on_error == "skip":
-        tuples = without_bad(tuples)
-    keys = partition_keys(shares)
-    known = in_numbers(queries, time_unit if is_time else None)
-    delay = _delay(max_delay, time_unit if is_time else None)
-    moved: Moving | None = None
-    if checkpoint is not None:
-        about = stream_identity.described(
-            known,
-            shares=shares,
-            vertices=kind,
-            time_unit=time_unit if is_time else None,
-            sequence=sequence,
-            on_error=on_error,
-            max_delay=delay,
-            columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
-            output=None if output is None else hadoop_files.qualified(session, output),
-        )
-        content = stream_identity.begin(session, checkpoint, about)
-        moved = None if content is None else moving(session, checkpoint, content, known, keys)
-    warn_of_shuffle_partitions(session, shares)
-    processor = AnswerChanges(
-        known,
-        numbers={key: number for number, key in enumerate(keys)},
-        threads=task_threads(session),
+    changes = packed_changes(
+        edges,
+        queries,
+        partitions=partitions,
+        sequence=sequence,
+        time_unit=time_unit,
+        on_error=on_error,
         memory_limit=memory_limit,
-        counts=counts is not None,
-        max_delay=delay,
-        moved=None if moved is None else carried(session, moved.state),
+        checkpoint=checkpoint,
+        output=output,
+        counts=counts,
+        max_delay=max_delay,
+        columns=columns,
+        label=label,
+        as_files=False,
     )
-    every = keys if moved is None else [*keys, *moved.retired]
-    # What nobody reads tells the time at which it is applied, which is not known yet where it is to wait.
-    packer = Packer(None if delay else known)
-    packed = (
-        _replicated(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
-        .groupBy("partition")
-        .transformWithStateInPandas(
-            processor,
-            outputStructType=packed_rows.SCHEMA,
-            outputMode="Append",
-            timeMode="None",
-        )
+    rows = changes.rows.mapInArrow(RowUnpacker(), schema_of(queries, changes.vertex))
+    return rows.withColumn("timestamp", time_again(time_unit)) if changes.is_time else rows
+
+
+def stream_to(
+    edges: DataFrame,
+    output: str,
+    *queries: rpq.Query,
+    checkpoint: str,
+    partitions: int | None = None,
+    sequence: str | None = None,
+    time_unit: str = "us",
+    on_error: str = "stop",
+    memory_limit: int | None = None,
+    counts: str | None = "rpq",
+    max_delay: int | str = 0,
+    columns: str | None = None,
+    label: str | None = None,
+) -> DataStreamWriter:
+    """A writer of the rows of `rpq_changes` to the folder `output` as Parquet: its `start()` begins the stream, or goes on.
+
+    Much faster than to write the data frame, for the files are made by the tasks in Python: through the JVM goes their
+    content.  `output` and `checkpoint` are whatever URIs Spark writes to.  The folder is that of a file sink of Spark's: its
+    log (`_spark_metadata`) tells readers which files are whole, each micro-batch once; a stream that Spark's own sink has
+    written so far goes on in it.  A trigger and a name may be given to the writer, other options are those of `rpq_changes`.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, stream_to
+    >>> columns = "source string, target string, label string, timestamp timestamp"
+    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
+    >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
+    """
+    changes = packed_changes(
+        edges,
+        queries,
+        partitions=partitions,
+        sequence=sequence,
+        time_unit=time_unit,
+        on_error=on_error,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        output=output,
+        counts=counts,
+        max_delay=max_delay,
+        columns=columns,
+        label=label,
+        as_files=True,
     )
-    if counts is not None:
-        packed = observed(packed, counts)
-    changes = packed.mapInArrow(RowUnpacker(), schema_of(queries, kind))
-    return changes.withColumn("timestamp", time_again(time_unit)) if is_time else changes
-
-
-def _replicated(packed: DataFrame, keys: list[int]) -> DataFrame:
-    """Every envelope once for each partition."""
-    from pyspark.sql import functions as sql
-
-    every = sql.array(*[sql.lit(key).cast("int") for key in keys])
-    return packed.select(sql.explode(every).alias("partition"), "edges")
-
-
-def _delay(given: int | str, unit: str | None) -> int:
-    """A delay in the integers of timestamps, which have a unit or are plain numbers."""
-    try:
-        delay = parse_duration(given, unit=unit) if isinstance(given, str) else operator.index(given)
-    except (DurationError, TypeError) as error:
-        raise PipelineError(f"max_delay is {given!r}: {error}") from error
-    if delay < 0:
-        raise PipelineError(f"max_delay is {given!r}; expected 0 or more")
-    return delay
+    sink = FileSink(output, empty=schema_of(queries, changes.vertex), is_time=changes.is_time)
+    contents = changes.rows.where("rows is not null").selectExpr("cast(rows as string) as value")
+    return contents.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).outputMode("append")

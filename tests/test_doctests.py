@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 MODULES = ("rpq", "rpq.automata", "rpq.kafka", "rpq.readers", "rpq.spark")
-_OF_SPARK = ("check_workers", "open_session", "prepare", "replay", "replay_to", "rescale", "rpq_changes")
+_OF_SPARK = ("check_workers", "open_session", "prepare", "replay", "replay_to", "rescale", "rpq_changes", "stream_to")
 _OF_SOURCE = ("", ".name", ".schema", ".reader")
 RUN_ELSEWHERE = {f"rpq.spark.{name}" for name in (*_OF_SPARK, *(f"RpqDataSource{of}" for of in _OF_SOURCE))}
 """They need Java: their examples are read, not run, and tests/test_spark_end_to_end.py runs them."""

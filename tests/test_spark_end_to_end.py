@@ -205,12 +205,10 @@ def test_data_may_lie_where_only_spark_reads(session, prepared, tmp_path):
     hours = [rpq.Query(one.expression, window=rpq.Window(size="1h", slide="10m"), name=one.name) for one in LDBC]
     assert pipeline.replay(session, data, *hours).count() > 0
     edges = session.readStream.schema(session.read.parquet(data).schema).parquet(data)
-    places = {"checkpoint": "viewfs:///made/state", "output": "viewfs:///made/streamed"}
-    changes = pipeline.rpq_changes(edges, *LDBC, **places)
-    writer = changes.writeStream.option("checkpointLocation", places["checkpoint"]).trigger(availableNow=True)
-    writer.format("parquet").start(places["output"]).awaitTermination()
+    writer = pipeline.stream_to(edges, "viewfs:///made/streamed", *LDBC, checkpoint="viewfs:///made/state")
+    writer.trigger(availableNow=True).start().awaitTermination()
     assert (tmp_path / "state" / "rpq.json").is_file()
-    assert rows_of(session.read.parquet(places["output"])) == expected
+    assert rows_of(session.read.parquet("viewfs:///made/streamed")) == expected
 
 
 def test_a_table_is_replayed_by_its_name(session, prepared):

@@ -94,9 +94,8 @@ def test_other_shares_and_other_queries(session, tmp_path):
     def go_on(queries: tuple[rpq.Query, ...], shares: int) -> None:
         schema = session.read.parquet(str(tmp_path / "in")).schema
         edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
-        changes = pipeline.rpq_changes(edges, *queries, partitions=shares, **places)
-        writer = changes.writeStream.format("parquet").option("checkpointLocation", places["checkpoint"])
-        writer.trigger(availableNow=True).start(places["output"]).awaitTermination()
+        writer = pipeline.stream_to(edges, places["output"], *queries, partitions=shares, checkpoint=places["checkpoint"])
+        writer.trigger(availableNow=True).start().awaitTermination()
 
     engine, wanted = rpq.Engine(*BEFORE), Counter()
     for number in range(2):
