@@ -9,7 +9,7 @@ the figures of the share (`rpq.spark.stream_counts`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pandas as pd
 import pyarrow as pa
@@ -24,14 +24,21 @@ MOST_ROWS = 1 << 16
 """Answer changes in an Arrow stream: a few megabytes."""
 
 
+class Packed(NamedTuple):
+    """Packed rows, and how many they are."""
+
+    rows: bytes
+    row_count: int
+
+
 class RowPacker(Protocol):
     """Packs the answer changes of a share in a micro-batch."""
 
-    def packed(self, changes: pa.Table) -> Iterator[pd.DataFrame]:
-        """Frames of one row each, of these answer changes or of earlier ones. O(bytes)."""
+    def packed(self, changes: pa.Table) -> Iterator[Packed]:
+        """These answer changes, or earlier ones, or nothing yet. O(bytes)."""
 
-    def rest(self) -> Iterator[pd.DataFrame]:
-        """Those of what is left, at the end."""
+    def rest(self) -> Iterator[Packed]:
+        """What is left, at the end."""
 
 
 class AsStreams(Shipped):
@@ -52,15 +59,15 @@ class AsFiles(Shipped):
 
 
 class _StreamPacker:
-    def packed(self, changes: pa.Table) -> Iterator[pd.DataFrame]:
+    def packed(self, changes: pa.Table) -> Iterator[Packed]:
         for start in range(0, len(changes), MOST_ROWS):
             rows = changes.slice(start, MOST_ROWS).combine_chunks()
             out = pa.BufferOutputStream()
             with pa.ipc.new_stream(out, rows.schema) as writer:
                 writer.write_table(rows)
-            yield _frame(out.getvalue().to_pybytes(), len(rows), {})
+            yield Packed(out.getvalue().to_pybytes(), len(rows))
 
-    def rest(self) -> Iterator[pd.DataFrame]:
+    def rest(self) -> Iterator[Packed]:
         yield from ()
 
 
@@ -69,16 +76,22 @@ class _FilePacker:
         self._microseconds = microseconds
         self._file = ParquetContent(microseconds=microseconds)
 
-    def packed(self, changes: pa.Table) -> Iterator[pd.DataFrame]:
+    def packed(self, changes: pa.Table) -> Iterator[Packed]:
         if len(changes):
             self._file.write(changes)
         if self._file.is_full:
             yield from self.rest()
 
-    def rest(self) -> Iterator[pd.DataFrame]:
+    def rest(self) -> Iterator[Packed]:
         file, self._file = self._file, ParquetContent(microseconds=self._microseconds)
         if file.rows:
-            yield _frame(file.ended().to_pybytes(), file.rows, {})
+            yield Packed(file.ended().to_pybytes(), file.rows)
+
+
+def packed_frames(all_packed: Iterable[Packed]) -> Iterator[pd.DataFrame]:
+    """Packed rows as frames of one row each."""
+    for rows, count in all_packed:
+        yield _frame(rows, count, {})
 
 
 def packed_figures(figures: Mapping[str, int]) -> pd.DataFrame:

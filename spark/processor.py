@@ -1,11 +1,11 @@
 """The stateful processor: one root partition of the queries, from micro-batch to micro-batch.
 
 In the state is the window, as a log (`rpq.spark.window_log`), and a record of figures.  The engine with its index is a
-cache in the Python worker.  Workers are handed out as they are free, so a worker may never have seen this partition,
-or may have missed its last micro-batches, or may hold the outcome of an attempt that failed.  Therefore each
-micro-batch writes a new random token into the state and the cache keeps the token that it belongs to: an engine whose
-token the state never had is never used.  One whose token the state had some micro-batches ago catches up with the
-tuples since; where there is none, the engine is built again from the window.
+cache, in a process that keeps it (`rpq.spark.engine_host`), or in the Python worker where there is none.  That may never
+have seen this partition, or may have missed its last micro-batches, which another machine had, or may hold the outcome of
+an attempt that failed.  Therefore each micro-batch writes a new random token into the state and the cache keeps the token
+that it belongs to: an engine whose token the state never had is never used.  One whose token the state had some
+micro-batches ago catches up with the tuples since; where there is none, the engine is built again from the window.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import hashlib
 import json
 import secrets
 import time as clock
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -25,21 +24,19 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
-from rpq.engine import Engine  # with it come the kinds of queries that there are
 from rpq.files.described import Damage, Described
-from rpq.files.sealed import damaged
 from rpq.queries import kinds
 from rpq.spark.carried import Carried
+from rpq.spark.engine_call import engine_of
 from rpq.spark.envelopes import unpack, without_sequence
 from rpq.spark.errors import PipelineError
 from rpq.spark.held_back import passed
 from rpq.spark.moved_state import MovedState
-from rpq.spark.own_edges import OwnEdges
-from rpq.spark.packed import TUPLES
-from rpq.spark.packed_rows import AsStreams, RowPacker, packed_figures
+from rpq.spark.packed_rows import AsStreams, Packed, RowPacker, packed_figures, packed_frames
+from rpq.spark.share_engine import EngineCache, Outcome, ShareEngine, ShareOfAnswers
 from rpq.spark.shipped import Shipped
 from rpq.spark.window_log import MemoryChunks, WindowLog
-from rpq.spark.worker_limits import bytes_of, make_room, share_limit
+from rpq.spark.worker_limits import share_limit
 from rpq.stream.stream_time import windows_of
 from rpq.stream.timestamps import EARLIEST
 from rpq.stream.window import INT64_MAX
@@ -50,16 +47,10 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Version of what is in the state; a checkpoint of another one is refused.  Before 2 nothing had a checksum."""
 
-PUSHED_ROWS = 1 << 14
-"""Tuples pushed at once: their answer changes are in memory together."""
-
 REMEMBERED = 64
 """Earlier versions from which an engine can catch up."""
 
 _TOKEN_BYTES = 8
-
-CACHED_ENGINES = 8
-"""Engines that a worker keeps at most; the one used longest ago goes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,39 +119,8 @@ _SQL_TYPES = {"int": "bigint", "float": "double", "str": "string"}
 RECORD_SCHEMA = ", ".join(f"{field.name} {_SQL_TYPES[str(field.type)]}" for field in fields(Record))
 
 
-class EngineCache:
-    """Engines by stream, each with the token of the state that it stands for."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the engines hold."""
-        return sum(bytes_of(engine) for _, engine in self._held.values())
-
-    def shrink(self, most: int) -> None:
-        """Let engines go, that used longest ago first, until they hold at most so many bytes."""
-        while self._held and self.nbytes > most:
-            self._held.popitem(last=False)
-
-    def take(self, stream: str) -> tuple[str, Engine] | None:
-        """What is kept of a stream; it leaves the cache, so that no one sees an engine that failed half-way."""
-        return self._held.pop(stream, None)
-
-    def put(self, stream: str, token: str, engine: Engine) -> None:
-        """Keep an engine."""
-        self._held[stream] = (token, engine)
-        while len(self._held) > CACHED_ENGINES:
-            self._held.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._held.clear()
-
-
 cache = EngineCache()
-"""The cache of this worker process."""
+"""Engines in this process, where no other keeps them (`rpq.spark.engine_call`)."""
 
 
 class AnswerChanges(Shipped, StatefulProcessor):
@@ -212,8 +172,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         if int(key[0]) not in self._numbers:
             self._clear()
             return
-        packer = self._packing()
-        yield from self._move_in(self._numbers[int(key[0])], packer)
+        yield from packed_frames(self._move_in(self._numbers[int(key[0])]))
         if self._max_delay:
             came, arrived = passed(envelopes, _Waiting(self._waiting), max_delay=self._max_delay)
             if not len(came) and not self._record.exists():
@@ -227,48 +186,21 @@ class AnswerChanges(Shipped, StatefulProcessor):
             chunks=_Chunks(self._window), queries=self._queries, parts=record.log_parts(), order=record.order
         )
         before = record
-        own = OwnEdges(self._queries, share=(self._numbers[int(key[0])], len(self._numbers)))
-        engine, record = self._engine(self._numbers[int(key[0])], log, record, own)
-        make_room(engine, cache, share_limit(self._memory_limit, threads=self._threads))
-        late = [np.zeros(0, np.int64)]
-        seconds = 0.0
-        for start in range(0, len(tuples), PUSHED_ROWS):
-            started = clock.perf_counter()
-            edges, time = own.in_order(tuples.slice(start, PUSHED_ROWS), engine.time)
-            changes = engine.push(edges) if len(edges) else None
-            seconds += clock.perf_counter() - started
-            if changes is not None:
-                late.append(changes.late_rows + start)  # where edges are left out none is late
-                yield from packer.packed(changes.to_arrow())
-            if time is not None and (engine.time is None or time > engine.time):
-                yield from packer.packed(engine.advance(time).to_arrow())
-        if came.tick is not None and (engine.time is None or came.tick > engine.time):
-            yield from packer.packed(engine.advance(came.tick).to_arrow())
-        yield from packer.rest()
-        late_rows = np.concatenate(late)
-        assert engine.time is not None
-        log.append(self._worth_keeping(tuples, late_rows), time=engine.time)
-        history = record.orders() | ({record.token: record.order} if record.version else {})
-        record = replace(
-            record,
-            version=record.version + 1,
-            time=engine.time,
-            order=log.order,
-            tuples=record.tuples + arrived,
-            late=record.late + len(late_rows),
-            engine_seconds=record.engine_seconds + seconds,
-            history=json.dumps(list(history.items())[-REMEMBERED:]),
-            parts=json.dumps(log.parts),
-        ).with_token()
-        self._record.update(tuple(asdict(record).values()))
-        cache.put(record.stream, record.token, engine)
+        with engine_of(self._asked(self._numbers[int(key[0])]), cache) as engine:
+            record = self._stand(engine, log, record)
+            yield from packed_frames(engine.apply(tuples, came.tick))
+            outcome = engine.outcome
+            log.append(self._worth_keeping(tuples, outcome.late_rows), time=outcome.time)
+            record = self._next_record(record, log, outcome, arrived)
+            self._record.update(tuple(asdict(record).values()))
+            held = engine.keep(record.stream, record.token)
         if self._counts:
             counted = {
                 "tuples": arrived,
                 "unread": came.dropped,
                 **{name: getattr(record, name) - getattr(before, name) for name in _COUNTED},
                 "window": log.rows,
-                "memory": cache.nbytes,
+                "memory": held,
             }
             yield packed_figures(counted)
 
@@ -283,7 +215,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             if self._max_delay:
                 self._waiting.clear()
 
-    def _move_in(self, number: int, packer: RowPacker) -> Iterator[pd.DataFrame]:
+    def _move_in(self, number: int) -> Iterator[Packed]:
         """Begin with the state that moved here, if there is none or it is of before; the first rows of new queries."""
         if self._moved is None:
             return
@@ -315,7 +247,9 @@ class AnswerChanges(Shipped, StatefulProcessor):
         limit = share_limit(self._memory_limit, threads=self._threads)
         rows = moved.first_rows(share=(number, len(self._numbers)), threads=self._threads, memory_limit=limit)
         if rows is not None:
+            packer = self._packing()
             yield from packer.packed(rows)
+            yield from packer.rest()
 
     def _found_record(self) -> Record | None:
         """The record in the state, if there is one.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""
@@ -336,36 +270,47 @@ class AnswerChanges(Shipped, StatefulProcessor):
             )
         return record
 
-    def _engine(self, number: int, log: WindowLog, record: Record, own: OwnEdges) -> tuple[Engine, Record]:
-        """An engine that stands where the state does, and the record with how it was come by."""
-        started = clock.perf_counter()
-        held = cache.take(record.stream)
-        if held is not None and held[0] == record.token:
-            return held[1], replace(record, hits=record.hits + 1)
-        order = record.orders().get(held[0]) if held is not None else None
-        if held is not None and order is not None:
-            engine = held[1]
-            missed = log.since(order)
-            if missed is not None:
-                _push_again(engine, own.of(missed))
-            engine.advance(record.time)
-            seconds = record.catch_up_seconds + clock.perf_counter() - started
-            return engine, replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
-        engine = Engine(
-            *self._queries,
+    def _next_record(self, record: Record, log: WindowLog, outcome: Outcome, arrived: int) -> Record:
+        """The record after a micro-batch, with a new token."""
+        history = record.orders() | ({record.token: record.order} if record.version else {})
+        return replace(
+            record,
+            version=record.version + 1,
+            time=outcome.time,
+            order=log.order,
+            tuples=record.tuples + arrived,
+            late=record.late + len(outcome.late_rows),
+            engine_seconds=record.engine_seconds + outcome.seconds,
+            history=json.dumps(list(history.items())[-REMEMBERED:]),
+            parts=json.dumps(log.parts),
+        ).with_token()
+
+    def _asked(self, number: int) -> ShareOfAnswers:
+        return ShareOfAnswers(
+            queries=self._queries,
             share=(number, len(self._numbers)),
             threads=self._threads,
-            memory_limit=share_limit(self._memory_limit, threads=self._threads),
+            memory_limit=self._memory_limit,
+            packing=self._packing,
         )
-        if not record.version:
-            return engine, record
-        engine.advance(record.time)
-        edges = log.edges(time=record.time)
-        if edges is not None:
-            # The youngest first, so that each cell of the index gets its final value at once.
-            _push_again(engine, own.of(edges))
-        seconds = record.rebuild_seconds + clock.perf_counter() - started
-        return engine, replace(record, rebuilds=record.rebuilds + 1, rebuild_seconds=seconds)
+
+    def _stand(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
+        """Let an engine stand where the state does; the record with how that was come by."""
+        started = clock.perf_counter()
+        orders = record.orders()
+        there = engine.take(record.stream, [record.token, *orders])
+        if there is None:
+            is_new = not record.version
+            engine.build(None if is_new else log.edges(time=record.time), None if is_new else record.time)
+            if is_new:
+                return record
+            seconds = record.rebuild_seconds + clock.perf_counter() - started
+            return replace(record, rebuilds=record.rebuilds + 1, rebuild_seconds=seconds)
+        if there == record.token:
+            return replace(record, hits=record.hits + 1)
+        engine.catch_up(log.since(orders[there]), record.time)
+        seconds = record.catch_up_seconds + clock.perf_counter() - started
+        return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
 
     def _worth_keeping(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
         """The tuples without those that no query knows the label of and those that came too late."""
@@ -415,14 +360,6 @@ def _identity_of(query: Mapping[str, Any]) -> dict[str, Any]:
         return dict(query)
     ends = {name: sorted(map(repr, query[name])) for name in ("sources", "targets") if query[name] is not None}
     return {name: query[name] for name in ("name", "expression", "window", "paths", "semantics")} | ends
-
-
-def _push_again(engine: Engine, tuples: pa.Table) -> None:
-    """Push what was pushed before, so that nothing can be wrong with it."""
-    try:
-        engine.push(tuples, collect=False)
-    except rpq.InputError as problem:
-        raise damaged(TUPLES, "the window in the state", str(problem)) from problem
 
 
 def _damaged_record(problem: ValueError) -> rpq.StateFormatError:

@@ -151,15 +151,20 @@ def commits(state: Path) -> int:
     return len([one for one in folder.iterdir() if one.name.isdigit()]) if folder.is_dir() else 0
 
 
-VICTIMS = {"driver": "rpq.cli", "executor": "CoarseGrainedExecutorBackend", "worker": "pyspark"}
+VICTIMS = {
+    "driver": "rpq.cli",
+    "executor": "CoarseGrainedExecutorBackend",
+    "worker": "pyspark",
+    "engines": "rpq.spark.engine_host",
+}
 """What the commands of those that are killed hold: of workers their daemon, or one of them."""
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 @pytest.mark.parametrize("seed", range(3))
-def test_seven_kills_lose_nothing_and_double_nothing(cluster, wheel, tmp_path, seed: int):
-    """Of the driver, of an executor, of a Python worker, while files keep coming.
+def test_nine_kills_lose_nothing_and_double_nothing(cluster, wheel, tmp_path, seed: int):
+    """Of the driver, of an executor, of a Python worker, of a process that keeps engines, while files keep coming.
 
     Each comes at a random moment after a micro-batch was committed since the one before, so that there is something to lose.
     """
@@ -211,7 +216,7 @@ def test_seven_kills_lose_nothing_and_double_nothing(cluster, wheel, tmp_path, s
         with suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
         job.wait()
-    assert not victims and len(kills) == 3, kills
+    assert not victims and len(kills) == len(VICTIMS), kills
     assert commits(tmp_path / "state") >= 4  # a kill in a micro-batch lets it be done again
     done = cluster.call(*words, "--once")
     assert done.returncode == 0, done.stderr

@@ -178,10 +178,10 @@ def test_large_files_are_ended(monkeypatch):
     monkeypatch.setattr(parquet_content, "ROW_GROUP_ROWS", 40)
     table = pa.table({"source": [f"v{number * 7919 % 1000}" for number in range(400)], "timestamp": [*range(400)]})
     packer = AsFiles(microseconds=1000)()
-    frames = [frame for start in range(0, 400, 20) for frame in packer.packed(table.slice(start, 20))]
-    frames += [*packer.packed(table.slice(0, 0)), *packer.rest(), *packer.rest()]
-    found = [pq.read_table(pa.BufferReader(frame["rows"][0] + parquet_content.END_OF_FILE.encode())) for frame in frames]
-    assert len(found) > 2 and [len(one) for one in found] == [frame["count"][0] for frame in frames]
+    files = [file for start in range(0, 400, 20) for file in packer.packed(table.slice(start, 20))]
+    files += [*packer.packed(table.slice(0, 0)), *packer.rest(), *packer.rest()]
+    found = [pq.read_table(pa.BufferReader(file.rows + parquet_content.END_OF_FILE.encode())) for file in files]
+    assert len(found) > 2 and [len(one) for one in found] == [file.row_count for file in files]
     whole = pa.concat_tables(found)
     assert whole["source"].to_pylist() == table["source"].to_pylist()
     assert whole["timestamp"].cast(pa.int64()).to_pylist() == [1000 * one for one in range(400)]

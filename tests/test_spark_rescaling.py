@@ -138,7 +138,7 @@ def test_random_moves():
     """Whenever, to whatever number of shares, with whatever queries new, gone and as they were."""
     moves = 0
 
-    @examples(80)
+    @examples(200)
     @given(data=st.data(), stream=batches(), asked=questions(), shares=st.sampled_from((1, 2, 5)))
     def check(data: Any, stream: list[list[Row]], asked: list[rpq.Query], shares: int) -> None:
         nonlocal moves
