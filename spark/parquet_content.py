@@ -11,9 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyarrow import parquet as pq
+
+from rpq.results.parquet_writer import parquet_writer
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
     from pyspark.sql import DataFrame, DataFrameWriter
 
 ROW_GROUP_ROWS = 1 << 20
@@ -55,7 +57,7 @@ class ParquetContent:
         """Take answer changes in; some, for the type of vertices may not be known where there are none."""
         rows = self._timed(changes)
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._out, rows.schema, compression="zstd", compression_level=1)
+            self._writer = parquet_writer(self._out, rows.schema)
         self._held.append(rows)
         self._held_rows += len(rows)
         self.rows += len(rows)

@@ -46,6 +46,7 @@ from rpq.files import destinations
 from rpq.files.arrow_file import ArrowFile
 from rpq.files.compression import FRAMES, Frame
 from rpq.files.lines import CSV, Lines
+from rpq.results.parquet_writer import parquet_writer
 
 __all__ = [
     "COLUMNS",
@@ -296,7 +297,7 @@ class ParquetSink:
         try:
             if self._writer is None:
                 file = _Counted(self._destination.file)
-                self._writer = pq.ParquetWriter(file, rows.schema, compression="zstd", compression_level=1)
+                self._writer = parquet_writer(file, rows.schema)
             self._writer.write_table(rows, row_group_size=self._row_group_rows)
         except BaseException:
             self._is_broken = True
