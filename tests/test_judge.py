@@ -24,7 +24,7 @@ ALLOWED = {
     "spark/unfit_for_streams.py",  # refuses a way with the budget of simple paths
     "paths/which_way.py",  # follows paths backwards where none is in doubt
     "patterns/chains.py",  # what is between two simple paths is no simple path
-    "paths/path_trees.py",  # trees of walks alone are shared
+    "paths/sharer.py",  # trees of walks alone are shared
     "patterns/windowed_reads.py",  # as path_relations
     "sparql/running_sparql.py",  # as path_relations
     "sparql/sparql_query.py",  # as query.py
