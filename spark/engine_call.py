@@ -6,23 +6,23 @@ import hashlib
 import json
 import os
 import pickle
-import secrets
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import AuthenticationError
+from glob import escape
 from multiprocessing.connection import Client, Connection
 from typing import Any
 
 import pyarrow as pa
 
-from rpq.spark.engine_host import ASKS, FAILED, ROWS, raised
+from rpq.spark.engine_host import ASKS, FAILED, ROWS, is_there, raised, user_of
 from rpq.spark.errors import PipelineError
 from rpq.spark.packed_rows import Packed
 from rpq.spark.share_engine import EngineCache, EngineHere, Outcome, ShareEngine, ShareOfAnswers
 
-_GONE = (ConnectionError, FileNotFoundError, EOFError, AuthenticationError)
+_FILE = "rpq-engines-{}.json"
+_GONE = (ConnectionError, EOFError)
 
 
 @contextmanager
@@ -33,22 +33,32 @@ def engine_of(asked: ShareOfAnswers, cache: EngineCache) -> Iterator[ShareEngine
         yield EngineHere(asked, cache)
         return
     content = pickle.dumps(asked)
-    connection = _connected(os.path.join(folder, f"rpq-engines-{asked.share[0]}.json"))
+    connection = _connected(folder, asked.share[0])
+    try:
+        engine = _EngineThere(connection, content)
+    except _Ended:  # just now, as it does when nobody has called for long; nothing was asked of it
+        connection.close()
+        connection = _connected(folder, asked.share[0])
+        engine = _EngineThere(connection, content)
     with connection:
-        connection.send_bytes(hashlib.blake2b(content).digest())
-        if connection.recv()[0] == ASKS:
-            connection.send_bytes(content)
-            connection.recv()
-        yield _EngineThere(connection)
+        yield engine
+
+
+class _Ended(PipelineError):
+    """The process that keeps an engine has ended in a call."""
 
 
 class _EngineThere:
-    """The engine of a share in another process."""
+    """The engine of a share in another process, which is told what is asked if it does not know it."""
 
     outcome: Outcome
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, asked: bytes) -> None:
         self._connection = connection
+        self._say(hashlib.blake2b(asked).digest())
+        if self._answer()[0] == ASKS:
+            self._say(asked)
+            self._answer()
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
         found: str | None = self._call("take", stream, tokens)
@@ -74,24 +84,27 @@ class _EngineThere:
         return self._ask(name, *values)[1]
 
     def _ask(self, name: str, *values: Any) -> tuple[str, Any]:
-        try:
-            self._connection.send((name, values))
-        except OSError as problem:
-            raise _ended() from problem
+        self._say(pickle.dumps((name, values)))
         return self._answer()
+
+    def _say(self, content: bytes) -> None:
+        try:
+            self._connection.send_bytes(content)
+        except _GONE as problem:
+            raise _ended() from problem
 
     def _answer(self) -> tuple[str, Any]:
         try:
             kind, told = self._connection.recv()
-        except (EOFError, OSError) as problem:
+        except _GONE as problem:
             raise _ended() from problem
         if kind == FAILED:
             raise raised(*told)
         return kind, told
 
 
-def _ended() -> PipelineError:
-    return PipelineError("the process that keeps the engine of a share has ended; its next task builds the engine again")
+def _ended() -> _Ended:
+    return _Ended("the process that keeps the engine of a share has ended; its next task builds the engine again")
 
 
 def _folder() -> str | None:
@@ -109,35 +122,47 @@ def _parent() -> int:
     return os.getppid()
 
 
-def _connected(path: str) -> Connection:
-    """A connection to the process of which a file tells, which is started if it is not there.  Raises `PipelineError`."""
+def _connected(folder: str, number: int) -> Connection:
+    """A connection to the process that keeps the engines of a share, which is started if it is not there.
+
+    Raises `PipelineError`.
+    """
     import fcntl
 
+    path = os.path.join(folder, _FILE.format(number))
     with open(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with suppress(ValueError, KeyError, *_GONE):
+        with suppress(ValueError, TypeError, KeyError, OSError):
             told = json.loads(file.read())
-            return Client("\0" + told["address"], family="AF_UNIX", authkey=bytes.fromhex(told["key"]))
-        key = secrets.token_hex(32)
-        address = _started(key)
+            if is_there(told["parent"]):
+                return _connection(told["address"])
+        parent = _parent()
+        address = _started(parent, os.path.join(escape(folder), _FILE.format("*")))
         file.seek(0)
         file.truncate()
-        json.dump({"address": address, "key": key}, file)
+        json.dump({"address": address, "parent": parent}, file)
         file.flush()
         try:
-            return Client("\0" + address, family="AF_UNIX", authkey=bytes.fromhex(key))
+            return _connection(address)
         except _GONE as problem:
             raise _ended() from problem
 
 
-def _started(key: str) -> str:
+def _connection(address: str) -> Connection:
+    """A connection to a process of this user.  Raises `OSError`."""
+    connection = Client(f"\0{address}", family="AF_UNIX")
+    if user_of(connection) != os.getuid():
+        connection.close()
+        raise ConnectionRefusedError("another user's process is there")
+    return connection
+
+
+def _started(parent: int, files: str) -> str:
     """The address of a new process, which has the paths of this one."""
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "rpq.spark.engine_host", str(_parent())]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, text=True)
-    assert process.stdin is not None and process.stdout is not None
-    with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(key + "\n")
+    command = [sys.executable, "-m", "rpq.spark.engine_host", str(parent), files]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=variables, text=True)
+    assert process.stdout is not None
     with process.stdout:
         address = process.stdout.readline().strip()
     if not address:

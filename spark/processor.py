@@ -127,7 +127,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
     """Takes envelopes of edges, gives packed answer changes; the key is that of a root partition.
 
     `numbers` are the numbers of the partitions by their keys, `threads` those of an engine; `memory_limit` (bytes) is for
-    all engines of a worker.  With `counts` figures come after the rows (`rpq.spark.stream_counts`).  `packing` begins to
+    all engines of a process.  With `counts` figures come after the rows (`rpq.spark.stream_counts`).  `packing` begins to
     pack the rows of a micro-batch.  Tuples wait until a `max_delay` has passed, in the integers of timestamps
     (`rpq.spark.held_back`).
 

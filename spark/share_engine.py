@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time as clock
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,7 @@ from rpq.spark.own_edges import OwnEdges
 from rpq.spark.packed import TUPLES
 from rpq.spark.packed_rows import Packed, RowPacker
 from rpq.spark.shipped import Shipped
-from rpq.spark.worker_limits import bytes_of, make_room, share_limit
+from rpq.spark.worker_limits import bytes_of, grow_within, share_limit
 
 PUSHED_ROWS = 1 << 14
 """Tuples pushed at once: their answer changes are in memory together."""
@@ -28,34 +30,57 @@ CACHED_ENGINES = 8
 
 
 class EngineCache:
-    """Engines by stream, each with the token of the state that it stands for."""
+    """Engines by stream, each with the token of the state that it stands for; those in use are known, too."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
+        self._in_use: WeakSet[Engine] = WeakSet()
+        self._lock = threading.RLock()
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the engines hold."""
-        return sum(bytes_of(engine) for _, engine in [*self._held.values()])
+        """Bytes that all engines hold."""
+        with self._lock:
+            return sum(map(bytes_of, self._engines()))
 
-    def shrink(self, most: int) -> None:
-        """Let engines go, that used longest ago first, until they hold at most so many bytes."""
-        while self._held and self.nbytes > most:
-            self._held.popitem(last=False)
+    def make_room(self, engine: Engine, limit: int) -> None:
+        """Let an engine in use grow within the limit of this process, which others are in as well.
+
+        Of those that are kept go, the one used longest ago first, that leave it less than half of the limit to grow by.
+        """
+        with self._lock:
+            while self._kept and self.nbytes > limit // 2:
+                self._kept.popitem(last=False)
+            grow_within(engine, limit - sum(bytes_of(other) for other in self._engines() if other is not engine))
+
+    def use(self, engine: Engine) -> None:
+        """Know of an engine as long as it is there."""
+        with self._lock:
+            self._in_use.add(engine)
 
     def take(self, stream: str) -> tuple[str, Engine] | None:
-        """What is kept of a stream; it leaves the cache, so that no one sees an engine that failed half-way."""
-        return self._held.pop(stream, None)
+        """What is kept of a stream, to be used; it is not kept then, so that no one sees an engine that failed half-way."""
+        with self._lock:
+            kept = self._kept.pop(stream, None)
+            if kept is not None:
+                self.use(kept[1])
+            return kept
 
     def put(self, stream: str, token: str, engine: Engine) -> None:
-        """Keep an engine."""
-        self._held[stream] = (token, engine)
-        while len(self._held) > CACHED_ENGINES:
-            self._held.popitem(last=False)
+        """Keep an engine that is not in use any more."""
+        with self._lock:
+            self._in_use.discard(engine)
+            self._kept[stream] = (token, engine)
+            while len(self._kept) > CACHED_ENGINES:
+                self._kept.popitem(last=False)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._held.clear()
+        with self._lock:
+            self._kept.clear()
+
+    def _engines(self) -> list[Engine]:
+        return [*(engine for _, engine in self._kept.values()), *self._in_use]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,27 +130,32 @@ class ShareEngine(Protocol):
 
 
 class EngineHere:
-    """The engine of a share in this process."""
+    """The engine of a share in this process; `shares` have a process on this machine, and `go_on` says when to stop."""
 
     outcome: Outcome
 
-    def __init__(self, asked: ShareOfAnswers, cache: EngineCache) -> None:
+    def __init__(
+        self, asked: ShareOfAnswers, cache: EngineCache, *, shares: int = 1, go_on: Callable[[], None] = lambda: None
+    ) -> None:
         self._asked = asked
         self._cache = cache
+        self._limit = share_limit(asked.memory_limit, threads=asked.threads, shares=shares)
+        self._go_on = go_on
         self._own = OwnEdges(asked.queries, share=asked.share)
         self._engine: Engine | None = None
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
-        held = self._cache.take(stream)
-        if held is None or held[0] not in tokens:
+        kept = self._cache.take(stream)
+        if kept is None or kept[0] not in tokens or kept[1].queries != self._asked.queries:
             return None
-        self._engine = held[1]
-        return held[0]
+        token, self._engine = kept
+        return token
 
     def build(self, edges: pa.Table | None, time: int | None) -> None:
         self._engine = Engine(
             *self._asked.queries, share=self._asked.share, threads=self._asked.threads, memory_limit=self._limit
         )
+        self._cache.use(self._engine)
         if time is not None:
             self._engine.advance(time)
         if edges is not None:
@@ -141,10 +171,11 @@ class EngineHere:
     def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[Packed]:
         engine, own, packer = self._engine, self._own, self._asked.packing()
         assert engine is not None
-        make_room(engine, self._cache, self._limit)
         late = [np.zeros(0, np.int64)]
         seconds = 0.0
         for start in range(0, len(tuples), PUSHED_ROWS):
+            self._go_on()
+            self._cache.make_room(engine, self._limit)
             started = clock.perf_counter()
             edges, time = own.in_order(tuples.slice(start, PUSHED_ROWS), engine.time)
             changes = engine.push(edges) if len(edges) else None
@@ -164,10 +195,6 @@ class EngineHere:
         assert self._engine is not None
         self._cache.put(stream, token, self._engine)
         return self._cache.nbytes
-
-    @property
-    def _limit(self) -> int:
-        return share_limit(self._asked.memory_limit, threads=self._asked.threads)
 
     def _push_again(self, tuples: pa.Table) -> None:
         """Push what was pushed before, so that nothing can be wrong with it."""

@@ -67,7 +67,8 @@ def rpq_changes(
     `partitions` divides the work by root vertices: one share a task slot of the cluster unless given, with as many threads
     as a task has cores (`spark.task.cpus`).  The first start of a stream takes `spark.sql.shuffle.partitions` as the number
     of its tasks for good: a warning says what to write where that is another number.  `on_error="skip"` leaves out tuples
-    with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes) is for all engines of a worker.
+    with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes) is for all engines of a process: that
+    of a share on an executor (on Linux), or a worker.
 
     With a `max_delay` (a duration, or a number in the unit of timestamps) tuples wait until one has come that is so much
     later, and are applied in the order of time whichever micro-batch brought them; what comes later than that is out of

@@ -5,8 +5,11 @@ semantics.md S7
 
 from __future__ import annotations
 
+import gc
 import json
+import multiprocessing
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -14,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from multiprocessing.connection import Client
 from pathlib import Path
 
 import numpy as np
@@ -28,15 +32,17 @@ import pyarrow.parquet as pq
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
+from rpq.running.limits import default_limit
 from rpq.spark import engine_call
 from rpq.spark.engine_call import engine_of
 from rpq.spark.engine_host import failure, raised
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
-from rpq.spark.packed_rows import AsStreams, packed_frames
+from rpq.spark.packed_rows import AsStreams, Packed, packed_frames
 from rpq.spark.partitions import partition_keys
 from rpq.spark.processor import AnswerChanges, Record, fields
-from rpq.spark.share_engine import EngineCache, ShareOfAnswers
+from rpq.spark.share_engine import PUSHED_ROWS, EngineCache, EngineHere, ShareOfAnswers
+from rpq.spark.worker_limits import bytes_of, share_limit
 from tests.share_rows import changes_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="engines have processes of their own on Linux alone")
@@ -79,9 +85,9 @@ def wait_for_end(parent: int) -> None:
         time.sleep(0.05)
 
 
-def asked(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None) -> ShareOfAnswers:
+def asked(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=AsStreams) -> ShareOfAnswers:
     queries = queries or (QUERY,)
-    return ShareOfAnswers(queries=queries, share=(number, 2), threads=1, memory_limit=memory_limit, packing=AsStreams())
+    return ShareOfAnswers(queries=queries, share=(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
 
 
 def tuples(batch: int, *, count: int = 60) -> pa.Table:
@@ -97,6 +103,49 @@ def tuples(batch: int, *, count: int = 60) -> pa.Table:
 
 def rows_of(engine, batch: int) -> Counter:
     return changes_in(pd.concat(packed_frames(engine.apply(tuples(batch), None))))
+
+
+class TellsLimit(AsStreams):
+    """Packs the memory limit of the process."""
+
+    def __call__(self):
+        return self
+
+    def packed(self, changes):
+        yield from ()
+
+    def rest(self):
+        (engine,) = (one for one in gc.get_objects() if isinstance(one, EngineHere))
+        yield Packed(str(engine._limit).encode(), 0)
+
+
+class NoSpace(AsStreams):
+    """Packs nothing: there is no space left."""
+
+    def __call__(self):
+        raise OSError(28, "no space left")
+
+
+class Slow(AsStreams):
+    """Takes its time, and has packed nothing before the end."""
+
+    def __call__(self):
+        return self
+
+    def packed(self, changes):
+        self.path.write_text(self.path.read_text() + "x")
+        time.sleep(0.2)
+        yield from ()
+
+    def rest(self):
+        yield from ()
+
+
+class OfAnotherRelease(AsStreams):
+    """What another release of this package has packed."""
+
+    def __getstate__(self):
+        return {"_packed_by": "0.0.1"}
 
 
 class Partitions:
@@ -160,6 +209,56 @@ def test_another_worker_finds_the_engine(folder):
     with engine_of(asked(rpq.Query("b", window=QUERY.window)), EngineCache()) as other:
         other.build(None, None)
         assert {row[0] for row in rows_of(other, 0)} == {"b"}, "what is asked is told anew"
+
+
+def test_an_engine_of_other_options_is_not_taken(folder):
+    """They decide rows, and what the state says is the same for them."""
+
+    def query(budget: int) -> rpq.Query:
+        return rpq.Query("a/b*", window=QUERY.window, paths="simple", simple_budget=budget, name="q")
+
+    with engine_of(asked(query(3)), EngineCache()) as first:
+        first.build(None, None)
+        first.keep("stream", "one")
+    with engine_of(asked(query(4)), EngineCache()) as second:
+        assert second.take("stream", ["one"]) is None
+        second.build(None, None)
+        second.keep("stream", "two")
+    with engine_of(asked(query(4)), EngineCache()) as third:
+        assert third.take("stream", ["two"]) == "two"
+
+
+def test_engines_in_use_are_counted():
+    """Two calls at once have one limit."""
+    cache, limit = EngineCache(), 10_000_000
+    engines = [EngineHere(asked(memory_limit=limit), cache) for _ in range(2)]
+    for batch in range(3):
+        for engine in engines:
+            if not batch:
+                engine.build(None, None)
+            rows_of(engine, batch)
+    first, second = (bytes_of(one._engine) for one in engines)
+    assert cache.nbytes == first + second
+    assert engines[1]._engine._evaluation.guard.limit == limit - first
+    engines[1].keep("stream", "one")
+    assert cache.nbytes == first + second
+    del engines[0], engine
+    assert cache.nbytes == second, "one that failed half-way is gone"
+
+
+def test_shares_beyond_the_cores_have_less_each(folder, monkeypatch):
+    whole = default_limit()
+    cores = os.cpu_count() or 1
+    assert share_limit(None, threads=1) == share_limit(None, threads=1, shares=cores) == whole // cores
+    assert share_limit(None, threads=1, shares=4 * cores) == whole // (4 * cores)
+    assert share_limit(None, threads=2 * cores, shares=1) == whole // 2
+    assert share_limit(99, threads=1, shares=4 * cores) == 99
+    for number in range(1, 4 * cores):
+        (folder / f"rpq-engines-{number}.json").write_text("")
+    with engine_of(asked(packing=TellsLimit), EngineCache()) as engine:
+        engine.build(None, None)
+        (told,) = engine.apply(tuples(0), None)
+    assert told.rows == str(whole // (4 * cores)).encode()
 
 
 def test_one_that_was_not_kept_is_gone(folder):
@@ -231,27 +330,99 @@ def test_it_ends_with_what_started_it(folder, parent):
     wait_for_end(parent.pid)
 
 
-def test_nobody_without_the_key_is_served(folder, parent):
-    from multiprocessing import AuthenticationError
-    from multiprocessing.connection import Client
+def address_of(folder: Path) -> str:
+    """Where the process of the first share listens."""
+    return "\0" + json.loads((folder / "rpq-engines-0.json").read_text())["address"]
 
+
+def calls_as_nobody(address: str) -> None:
+    """Ends with 3 where the other end hangs up."""
+    os.setuid(65534)
+    try:
+        Client(address, family="AF_UNIX").recv()
+    except EOFError:
+        os._exit(3)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_nobody_else_is_served(folder):
     with engine_of(asked(), EngineCache()) as engine:
         engine.build(None, None)
         engine.keep("stream", "one")
-    told = json.loads((folder / "rpq-engines-0.json").read_text())
-    with pytest.raises(AuthenticationError):
-        Client("\0" + told["address"], family="AF_UNIX", authkey=b"guessed")
+    stranger = multiprocessing.get_context("fork").Process(target=calls_as_nobody, args=(address_of(folder),))
+    stranger.start()
+    stranger.join(60)
+    assert stranger.exitcode == 3
     with engine_of(asked(), EngineCache()) as engine:
         assert engine.take("stream", ["one"]) == "one", "it serves on"
 
 
+def test_what_others_listen_to_is_left_alone(folder, monkeypatch, parent):
+    with engine_of(asked(), EngineCache()) as engine:
+        engine.build(None, None)
+    found = [os.getuid() + 1, os.getuid()]
+    monkeypatch.setattr(engine_call, "user_of", lambda connection: found.pop(0))
+    with engine_of(asked(), EngineCache()) as engine:
+        engine.build(None, None)
+    assert len(hosts(parent.pid)) == 2 and not found
+
+
+def test_those_that_say_nothing_keep_nobody_waiting(folder):
+    with engine_of(asked(), EngineCache()) as engine:
+        engine.build(None, None)
+        engine.keep("stream", "one")
+    with Client(address_of(folder), family="AF_UNIX"), engine_of(asked(), EngineCache()) as engine:
+        assert engine.take("stream", ["one"]) == "one"
+
+
+def test_an_error_of_files_is_told_like_others(folder, parent):
+    with engine_of(asked(packing=NoSpace), EngineCache()) as engine:
+        engine.build(None, None)
+        with pytest.raises(RuntimeError, match=r"OSError: \[Errno 28\] no space left"):
+            rows_of(engine, 0)
+
+
+def test_what_it_cannot_read_is_told(folder):
+    with pytest.raises(PipelineError, match=r"streaming-rpq .* the driver has 0\.0\.1"), engine_of(
+        asked(packing=OfAnotherRelease), EngineCache()
+    ):
+        pass
+    with engine_of(asked(), EngineCache()) as engine:
+        engine.build(None, None)
+        assert rows_of(engine, 0), "it serves on"
+
+
+def test_a_call_ends_with_who_called(folder, tmp_path):
+    """Not at its own end, which would be long after."""
+    slices, packed = 20, tmp_path / "packed"
+
+    def slow() -> Slow:
+        made = Slow()
+        made.path = packed
+        return made
+
+    packed.write_text("")
+    with engine_of(asked(packing=slow), EngineCache()) as engine:
+        engine.build(None, None)
+        engine._say(pickle.dumps(("apply", (tuples(0, count=slices * PUSHED_ROWS), None))))
+        while not packed.read_text():
+            time.sleep(0.01)
+    time.sleep(1)
+    done = packed.read_text()
+    time.sleep(1)
+    assert packed.read_text() == done and len(done) < slices
+
+
 def test_what_a_file_says_may_be_wrong(folder, parent):
-    for content in ("", "{", '{"address": "rpq-none", "key": "00"}', '{"key": "zz"}'):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    nobody = f'{{"address": "rpq-none", "parent": {parent.pid}}}'
+    for content in ("", "{", nobody, f'{{"address": "rpq-none", "parent": {ended.pid}}}', '{"address": 3}', "[]"):
         (folder / "rpq-engines-0.json").write_text(content)
         with engine_of(asked(), EngineCache()) as engine:
             engine.build(None, None)
             assert rows_of(engine, 0)
-    assert len(hosts(parent.pid)) == 4
+    assert len(hosts(parent.pid)) == 6
 
 
 def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
