@@ -1,25 +1,42 @@
 """A folder of Parquet files that gets the rows of a stream, whose micro-batches come as the contents of files.
 
 What Spark's own file sink promises holds: each micro-batch is in the folder once, as a whole, for readers that go by the
-log of the folder (`rpq.spark.sink_log`), as Spark does.  For others its files appear one after the other; those of a
-micro-batch that has to be done again are replaced.
+log of the folder (`rpq.spark.sink_log`), as Spark does.  Every attempt has files of its own, and the log decides which one
+counts, should two drivers be at it, one that is thought dead among them.  For readers that know of files alone those of a
+micro-batch appear one after the other, and what an earlier attempt has left is there until one has succeeded.
 """
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from rpq.spark import hadoop_files
 from rpq.spark.edge_columns import time_again
 from rpq.spark.errors import PipelineError
 from rpq.spark.parquet_content import contents_writer
-from rpq.spark.sink_log import SinkLog
+from rpq.spark.sink_log import FOLDER, SinkLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_WRITING = "_writing"
-"""The folder for files of the micro-batch that is being written."""
+_WRITING = "_writing-"
+"""So begins the name of a folder for files that an attempt is writing."""
+
+
+def refuse_other_rows(session: SparkSession, output: str, checkpoint: str) -> None:
+    """Raise `PipelineError` for a folder with rows of a stream that is not that of a checkpoint.
+
+    Its log would say that they are there, of each micro-batch that the other stream has had.
+    """
+    if hadoop_files.exists(session, hadoop_files.inside(checkpoint, "offsets")):
+        return
+    if hadoop_files.exists(session, hadoop_files.inside(output, FOLDER)) and SinkLog(session, output).latest >= 0:
+        raise PipelineError(
+            f"{output}: has the rows of another stream, and {checkpoint} is a new checkpoint: give another folder, or the "
+            "checkpoint of those rows"
+        )
 
 
 class FileSink:
@@ -34,34 +51,51 @@ class FileSink:
         self._empty = empty
         self._is_time = is_time
         self._log: SinkLog | None = None
-        self._is_clean = False  # whether there are no files of a micro-batch that was not brought to its end
+        self._is_clean = False  # whether there is nothing of attempts that were not brought to their end
 
     def __call__(self, contents: DataFrame, number: int) -> None:
         session = contents.sparkSession
         if self._log is None:
             self._log = SinkLog(session, self._output)
-        if number <= self._log.latest:
+        latest = self._log.latest
+        if number < latest:
+            raise PipelineError(
+                f"{self._output}: has micro-batches up to {latest}, this is number {number}: the folder is that of another "
+                "checkpoint, or the checkpoint is an old copy"
+            )
+        if number == latest:
+            self._tidy(session, number, self._log.names(number))
             # It was written, and the end of it was not told to the stream, of which the state is still to go on.
             contents.write.format("noop").mode("append").save()
             return
-        writing = hadoop_files.inside(self._output, _WRITING)
-        if not self._is_clean:
-            hadoop_files.remove_matching(session, hadoop_files.inside(self._output, _file_name(number, "*")))
+        is_clean, self._is_clean = self._is_clean, False
+        attempt = secrets.token_hex(4)
+        writing = hadoop_files.inside(self._output, _WRITING + attempt)
+
+        def name(place: int) -> str:
+            return f"{_beginning(number)}{place:05d}-{attempt}.parquet"
+
+        try:
+            contents_writer(contents).text(writing)
+            files = hadoop_files.move_files(session, writing, self._output, ".txt", name=name)
+            if not files and latest < 0:
+                self._write_empty(session, writing)
+                files = hadoop_files.move_files(session, writing, self._output, ".parquet", name=name)
+        finally:
             hadoop_files.remove(session, writing)
-        self._is_clean = False
-        contents_writer(contents).text(writing)
-        files = self._move(session, writing, ".txt", number)
-        if not files and self._log.latest < 0:
-            self._write_empty(session, writing)
-            files = self._move(session, writing, ".parquet", number)
-        hadoop_files.remove(session, writing)
         if not self._log.add(number, files):
+            hadoop_files.remove_in(session, self._output, lambda one: one.endswith(f"-{attempt}.parquet"))
             raise PipelineError(f"{self._output}: another stream writes to it, which has told of micro-batch {number}")
+        if not is_clean:
+            self._tidy(session, number, {str(file.getPath().getName()) for file in files})
         self._is_clean = True
 
-    def _move(self, session: SparkSession, writing: str, ending: str, number: int) -> list[object]:
-        return hadoop_files.move_files(
-            session, writing, self._output, ending, name=lambda place: _file_name(number, f"{place:05d}")
+    def _tidy(self, session: SparkSession, number: int, names: Collection[str]) -> None:
+        """Remove what other attempts at a micro-batch have left, which has these files."""
+        hadoop_files.remove_in(
+            session,
+            self._output,
+            lambda one: one.startswith(_WRITING) or (one.startswith(_beginning(number)) and one not in names),
         )
 
     def _write_empty(self, session: SparkSession, writing: str) -> None:
@@ -71,6 +105,6 @@ class FileSink:
         none.write.mode("overwrite").parquet(writing)
 
 
-def _file_name(batch: int, place: str) -> str:
-    """The name of a file of a micro-batch, the same when that is done again."""
-    return f"part-{batch:010d}-{place}.parquet"
+def _beginning(batch: int) -> str:
+    """How the names of the files of a micro-batch begin, which have a shape of their own."""
+    return f"part-{batch:010d}-"

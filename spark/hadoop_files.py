@@ -177,11 +177,12 @@ def move_files(session: SparkSession, folder: str, to: str, ending: str, *, name
     return moved
 
 
-def remove_matching(session: SparkSession, uri: str) -> None:
-    """Remove the files that a URI with wildcards leads to, as far as there are any."""
-    files, path = _opened(session, uri)
-    for status in files.globStatus(path) or []:
-        files.delete(status.getPath(), False)
+def remove_in(session: SparkSession, folder: str, chosen: Callable[[str], bool]) -> None:
+    """Remove the files and folders in a folder whose names are chosen."""
+    files, path = _opened(session, folder)
+    for status in files.listStatus(path):
+        if chosen(str(status.getPath().getName())):
+            files.delete(status.getPath(), True)
 
 
 def qualified(session: SparkSession, uri: str) -> str:

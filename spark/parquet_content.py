@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
 
 ROW_GROUP_ROWS = 1 << 20
-"""Answer changes that are written together."""
+ROW_GROUP_BYTES = 1 << 26
+"""Answer changes that are written together, in memory."""
 
-FILE_BYTES = 1 << 27
-"""A file that has grown so large is ended."""
+FILE_BYTES = 1 << 24
+"""A file that has grown so large is ended: the JVM, often of 1 GB, holds several copies of it for each of its tasks."""
 
 END_OF_FILE = "PAR1"
 """With these characters a Parquet file ends."""
@@ -45,6 +46,7 @@ class ParquetContent:
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.Table] = []
         self._held_rows = 0
+        self._held_bytes = 0
         self.rows = 0
         """Those of the file."""
 
@@ -60,8 +62,9 @@ class ParquetContent:
             self._writer = parquet_writer(self._out, rows.schema)
         self._held.append(rows)
         self._held_rows += len(rows)
+        self._held_bytes += rows.nbytes
         self.rows += len(rows)
-        if self._held_rows >= ROW_GROUP_ROWS:
+        if self._held_rows >= ROW_GROUP_ROWS or self._held_bytes >= ROW_GROUP_BYTES:
             self._write_held()
 
     def ended(self) -> pa.Buffer:
@@ -87,4 +90,4 @@ class ParquetContent:
         if self._held:
             assert self._writer is not None
             self._writer.write_table(pa.concat_tables(self._held), row_group_size=self._held_rows)
-            self._held, self._held_rows = [], 0
+            self._held, self._held_rows, self._held_bytes = [], 0, 0

@@ -29,6 +29,11 @@ class SinkLog:
         told = self._log.getLatestBatchId()
         return int(told.get()) if told.isDefined() else -1
 
+    def names(self, number: int) -> set[str]:
+        """The names of the files of a micro-batch, or of all up to it; of one that it does not know, none."""
+        told = self._log.get(number)
+        return {str(file.path()).rsplit("/", 1)[-1] for file in told.get()} if told.isDefined() else set()
+
     def add(self, number: int, files: Sequence[Any] = ()) -> bool:
         """Tell which files (Hadoop's statuses) a micro-batch has; whether nobody had told of it."""
         told = self._gateway.new_array(self._sinks.SinkFileStatus, len(files))

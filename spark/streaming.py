@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 
 import rpq
 from rpq.spark.change_schema import schema_of
+from rpq.spark.classic import check_classic
 from rpq.spark.edge_columns import time_again
-from rpq.spark.file_sink import FileSink
+from rpq.spark.file_sink import FileSink, refuse_other_rows
 from rpq.spark.packed_changes import packed_changes
 from rpq.spark.packed_rows import RowUnpacker
 
@@ -67,8 +68,8 @@ def rpq_changes(
     `partitions` divides the work by root vertices: one share a task slot of the cluster unless given, with as many threads
     as a task has cores (`spark.task.cpus`).  The first start of a stream takes `spark.sql.shuffle.partitions` as the number
     of its tasks for good: a warning says what to write where that is another number.  `on_error="skip"` leaves out tuples
-    with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes) is for all engines of a process: that
-    of a share on an executor (on Linux), or a worker.
+    with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes) is for all engines of a process:
+    that of a share on an executor (on Linux), or a worker.
 
     With a `max_delay` (a duration, or a number in the unit of timestamps) tuples wait until one has come that is so much
     later, and are applied in the order of time whichever micro-batch brought them; what comes later than that is out of
@@ -137,6 +138,8 @@ def stream_to(
     >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
     >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
     """
+    check_classic(edges.sparkSession)
+    refuse_other_rows(edges.sparkSession, output, checkpoint)
     changes = packed_changes(
         edges,
         queries,

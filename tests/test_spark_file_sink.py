@@ -71,7 +71,7 @@ def go_on(session, folder: Path) -> None:
     writer = pipeline.stream_to(incoming(session, folder), str(folder / "rows"), QUERY, checkpoint=str(folder / "state"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
-    assert not (folder / "rows" / "_writing").exists()
+    assert not [*(folder / "rows").glob("_writing*")]
 
 
 def wanted(numbers: Iterable[int]) -> Counter:
@@ -123,12 +123,92 @@ def test_what_has_to_be_done_again_is_there_once(session, tmp_path):
     for log in (rows / "_spark_metadata").iterdir():
         if log.name.strip(".").split(".")[0] == "2":
             log.unlink()
-    (rows / "part-0000000002-00009.parquet").write_bytes(next(iter(before.values())))
-    (rows / "_writing").mkdir()
-    (rows / "_writing" / "part-00000-x.txt").write_text("left over")
+    (rows / "part-0000000002-00009-x.parquet").write_bytes(next(iter(before.values())))
+    (rows / "_writing-x").mkdir()
+    (rows / "_writing-x" / "part-00000-x.txt").write_text("left over")
     go_on(session, tmp_path)
     assert by_log(session, tmp_path) == by_files(tmp_path) == wanted(range(3))
-    assert {path.name for path in rows.glob("*.parquet")} == set(before)
+    assert len([*rows.glob("*.parquet")]) == len(before)
+
+
+def sink_of(folder: Path) -> FileSink:
+    return FileSink(str(folder / "rows"), empty="query string, source string, timestamp bigint", is_time=False)
+
+
+def contents(session, *names: str):
+    """A micro-batch of a file with these rows."""
+    packer = AsFiles(microseconds=None)()
+    table = pa.table({"query": ["q"] * len(names), "source": names, "timestamp": [1] * len(names)})
+    (file,) = [*packer.packed(table), *packer.rest()]
+    return session.createDataFrame([(bytearray(file.rows),)], "rows binary").selectExpr("cast(rows as string) as value")
+
+
+def found(session, folder: Path) -> tuple[list[str], list[str]]:
+    """The sources of the rows as Spark reads them, and as one does who looks at files alone."""
+    by_spark = session.read.parquet(str(folder / "rows")).toPandas()["source"]
+    by_name = ds.dataset([str(path) for path in (folder / "rows").glob("*.parquet")]).to_table()["source"]
+    return sorted(by_spark), sorted(by_name.to_pylist())
+
+
+def test_of_two_drivers_at_one_micro_batch_one_counts(session, tmp_path, monkeypatch):
+    """One is slow, another is started in its place: whoever tells the log first has written it, as a whole."""
+    slow, other = sink_of(tmp_path), sink_of(tmp_path)
+    slow(contents(session, "before"), 0)
+    moved, add = [], SinkLog.add
+
+    def late(log, number, files):
+        if not moved:  # it has moved its file, when the other begins
+            moved.extend((tmp_path / "rows").glob("part-0000000001-*.parquet"))
+            other(contents(session, "x", "y"), 1)
+        return add(log, number, files)
+
+    monkeypatch.setattr(SinkLog, "add", late)
+    with pytest.raises(PipelineError, match="another stream writes to it, which has told of micro-batch 1"):
+        slow(contents(session, "y", "x"), 1)
+    assert len(moved) == 1 and not moved[0].exists()
+    assert found(session, tmp_path) == (["before", "x", "y"], ["before", "x", "y"])
+    other(contents(session, "z"), 2)
+    assert found(session, tmp_path) == (["before", "x", "y", "z"], ["before", "x", "y", "z"])
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_a_driver_leaves_that_dies_before_it_has_tidied_up_goes(session, tmp_path, monkeypatch, is_told):
+    sink_of(tmp_path)(contents(session, "before"), 0)
+    add = SinkLog.add
+
+    def dies(log, number, files):
+        if is_told:
+            add(log, number, files)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(SinkLog, "add", dies)
+        sink_of(tmp_path)(contents(session, "x"), 1)
+    (tmp_path / "rows" / "part-0000000001-00000-older.parquet").write_bytes(b"of an attempt before")
+    sink_of(tmp_path)(contents(session, "x"), 1)
+    assert found(session, tmp_path) == (["before", "x"], ["before", "x"])
+
+
+def test_folders_of_similar_names_are_left_alone(session, tmp_path):
+    """Whatever a name would mean where wildcards are read."""
+    for name in ("rows[ab]", "rowsa", "rows*"):
+        FileSink(str(tmp_path / name), empty="", is_time=False)(contents(session, name), 0)
+    FileSink(str(tmp_path / "rows[ab]"), empty="", is_time=False)(contents(session, "again"), 0)
+    (tmp_path / "rows[ab]").rename(tmp_path / "rows")
+    assert [len([*(tmp_path / name).glob("*.parquet")]) for name in ("rows", "rowsa", "rows*")] == [1, 1, 1]
+
+
+def test_a_folder_belongs_to_one_checkpoint(session, tmp_path):
+    """A new one, or an old copy of it, would have micro-batches that the folder has already: they would not be written."""
+    arrive(tmp_path / "in", range(2))
+    go_on(session, tmp_path)
+    edges = incoming(session, tmp_path)
+    with pytest.raises(PipelineError, match="rows: has the rows of another stream, and .*/new is a new checkpoint"):
+        pipeline.stream_to(edges, str(tmp_path / "rows"), QUERY, checkpoint=str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(PipelineError, match="has micro-batches up to 1, this is number 0"):
+        sink_of(tmp_path)(contents(session, "x"), 0)
+    assert by_log(session, tmp_path) == by_files(tmp_path) == wanted(range(2))
 
 
 def test_a_stream_without_rows_has_a_schema(session, tmp_path):
@@ -162,15 +242,15 @@ def test_times_are_times_again(session, tmp_path):
 
 def test_two_streams_do_not_write_to_one_folder(session, tmp_path, monkeypatch):
     """The one that is second to tell of a micro-batch ends, and its rows are not told of."""
-    contents = session.createDataFrame([], "value string")
-    one, other = (FileSink(str(tmp_path / "rows"), empty="source string, timestamp bigint", is_time=False) for _ in "12")
-    one(contents, 0)
-    one(contents, 1)
-    other(contents, 1)  # the same stream, that was not told of the end
-    one(contents, 2)
+    none = session.createDataFrame([], "value string")
+    one, other = sink_of(tmp_path), sink_of(tmp_path)
+    one(none, 0)
+    one(none, 1)
+    other(none, 1)  # the same stream, that was not told of the end
+    one(none, 2)
     monkeypatch.setattr(SinkLog, "latest", 1)  # as it was when the other looked
     with pytest.raises(PipelineError, match="another stream writes to it, which has told of micro-batch 2"):
-        other(contents, 2)
+        other(none, 2)
 
 
 def test_large_files_are_ended(monkeypatch):
@@ -185,3 +265,15 @@ def test_large_files_are_ended(monkeypatch):
     whole = pa.concat_tables(found)
     assert whole["source"].to_pylist() == table["source"].to_pylist()
     assert whole["timestamp"].cast(pa.int64()).to_pylist() == [1000 * one for one in range(400)]
+
+
+def test_row_groups_end_by_bytes_too(monkeypatch):
+    """So that files of long names do not grow far beyond where they should end."""
+    monkeypatch.setattr(parquet_content, "FILE_BYTES", 20_000)
+    monkeypatch.setattr(parquet_content, "ROW_GROUP_BYTES", 10_000)
+    chooser = random.Random(1)
+    packer, sizes = AsFiles(microseconds=None)(), []
+    for number in range(300):
+        table = pa.table({"source": [chooser.randbytes(200).hex()], "timestamp": [number]})
+        sizes += [len(file.rows) for file in packer.packed(table)]
+    assert len(sizes) > 2 and max(sizes) < 40_000
