@@ -156,7 +156,7 @@ class Stream:
                 "late": f"{late:,} in all" if late else "",
                 "rows": f"{figures['rows']:,}" if figures["rows"] else "",
                 "batches": f"{median:.1f} s, the longest {longest:.1f} s" if figures["batches"] else "",
-                "index": f"in the worker {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
+                "index": f"at hand {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
                 f"built again {counts['rebuilds']:,}",
                 "time": f"{figures['total_seconds']:.1f} s",
             }
