@@ -1,14 +1,14 @@
 """The module graph as an SVG: floors above one another, their modules inside, and an arrow for what imports what.
 
-Arrows down run on the right, from each floor to those on which it stands; arrows up, in red, on the left. The picture
-brings its own background, light or dark as the reader has it.
+Arrows run on the right, from each floor to those on which it stands. The picture brings its own background, light or
+dark as the reader has it.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 WIDTH = 1120
 MARGIN = 24
-LEFT_FOR_ARROWS_UP = 96
 RIGHT_FOR_ARROWS = 250
 NAME_WIDTH = 158
 CHIP_HEIGHT = 21
@@ -35,21 +34,18 @@ WORTH_A_NUMBER = 3
 """Pairs of modules from which on an arrow down bears their number."""
 
 STYLE = """
-  svg { --back: #fbfbfd; --edge: #d9dce3; --text: #1f2430; --soft: #697184; --box: #ffffff; --up: #d1242f; --twice: #b26a00;
-        --good: #1a7f4b; --band: 93%; --strong: 50%; --line: 46%; }
+  svg { --back: #fbfbfd; --edge: #d9dce3; --text: #1f2430; --soft: #697184; --box: #ffffff;
+        --band: 93%; --strong: 50%; --line: 46%; }
   @media (prefers-color-scheme: dark) {
-    svg { --back: #14171f; --edge: #2b303c; --text: #e4e8f0; --soft: #98a1b5; --box: #1c212c; --up: #ff6b70;
-          --twice: #f0b04a; --good: #57c98c; --band: 16%; --strong: 34%; --line: 66%; } }
+    svg { --back: #14171f; --edge: #2b303c; --text: #e4e8f0; --soft: #98a1b5; --box: #1c212c;
+          --band: 16%; --strong: 34%; --line: 66%; } }
   text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: var(--text); }
   .module { font: 11px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
   .folder { font-style: italic; fill: var(--soft); }
   .soft { fill: var(--soft); font-size: 11px; } .size { font-size: 10px; }
   .count { font-size: 10px; font-weight: 600; paint-order: stroke; stroke: var(--back); stroke-width: 3px; }
   .box { fill: var(--box); stroke: var(--edge); }
-  .twice { stroke: var(--twice); stroke-dasharray: 4 2; stroke-width: 1.5; }
-  .rising { stroke: var(--up); stroke-width: 1.5; }
   .arrow { fill: none; opacity: .6; } .head { stroke: none; opacity: .9; }
-  .lazy { stroke-dasharray: 5 3; }
   g.way:hover .arrow { opacity: 1; } g.way:hover .count { font-size: 13px; }
 """
 
@@ -74,23 +70,19 @@ class Port:
 
 
 def picture(graph: Graph) -> str:
-    """Draw the graph; what breaks the order of the floors is in red, names that stand twice in ochre."""
-    left = MARGIN + (LEFT_FOR_ARROWS_UP if any(arrow.up for arrow in graph.arrows) else 0)
-    right = WIDTH - RIGHT_FOR_ARROWS
-    marks = {module.name: "twice" for modules in graph.shared_names().values() for module in modules}
-    marks |= {found.source: "rising" for found in graph.imports_up()}
+    """Return the drawing of a graph."""
+    left, right = MARGIN, WIDTH - RIGHT_FOR_ARROWS
     rows: dict[str, Row] = {}
-    top = 92.0
+    top = 72.0
     floors = tuple(reversed(graph.floors))
     for number, floor in enumerate(floors):
-        content, height = _chips(graph.on_floor(floor), floor, left + NAME_WIDTH, right - 10, marks)
+        content, height = _chips(graph.on_floor(floor), floor, left + NAME_WIDTH, right - 10)
         height = max(height, 46.0, _height_of_ports(floor, graph.arrows))
         hue = round(285 - 250 * number / max(len(floors) - 1, 1)) % 360
         rows[floor] = Row(floor=floor, hue=hue, top=top, height=height, content=content)
         top += height + BETWEEN_FLOORS
     body = [_heading(graph), *(_floor(graph, row, left, right) for row in rows.values())]
-    body += _arrows([arrow for arrow in graph.arrows if not arrow.up], rows, right, WIDTH - MARGIN - right, side=1)
-    body += _arrows([arrow for arrow in graph.arrows if arrow.up], rows, left, LEFT_FOR_ARROWS_UP, side=-1)
+    body += _arrows(graph.arrows, rows, right, WIDTH - MARGIN - right)
     body.append(_legend(top + 12))
     height = round(top + 44)
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
@@ -101,32 +93,18 @@ def picture(graph: Graph) -> str:
 
 def _heading(graph: Graph) -> str:
     lines = sum(module.lines for module in graph.modules.values())
-    said = [
-        (sum(arrow.pairs for arrow in graph.arrows if arrow.up), "import points up", "imports point up"),
-        (len(graph.circles()), "circle of modules", "circles of modules"),
-        (len(graph.folder_circles()), "circle of folders", "circles of folders"),
-        (len(graph.shared_names()), "name that several modules have", "names that several modules have"),
-    ]
-    x, parts = float(MARGIN), []
-    for count, one, several in said:
-        text = f"{count or 'no'} {one if count < 2 else several}"
-        colour = "var(--up)" if count else "var(--good)"
-        parts.append(f'<text x="{x:.0f}" y="76" font-size="12.5" style="fill: {colour}">{text}</text>')
-        x += len(text) * 6.4 + 26
-    pairs = len({(found.source, found.target) for found in graph.imports})
     return "\n".join(
         [
             f'<text x="{MARGIN}" y="38" font-size="20" font-weight="650">Who imports whom</text>',
             (
-                f'<text x="{MARGIN}" y="57" class="soft">{len(graph.modules)} modules, {lines:,} lines, {pairs} imports'
-                " of one module by another; what users call is above</text>"
+                f'<text x="{MARGIN}" y="57" class="soft">{len(graph.modules)} modules, {lines:,} lines, '
+                f"{graph.pairs} imports of one module by another; what users call is above</text>"
             ),
-            *parts,
         ]
     )
 
 
-def _chips(modules: list[Module], floor: str, left: float, right: float, marks: dict[str, str]) -> tuple[str, float]:
+def _chips(modules: list[Module], floor: str, left: float, right: float) -> tuple[str, float]:
     """The boxes of a floor's modules, a line and more for each folder in it, from y = 0; and the height that they take."""
     x, y, drawn = left, 10.0, []
     for folder, inside in groupby(sorted(modules, key=lambda module: _place(module, floor)), lambda m: _place(m, floor)[0]):
@@ -143,7 +121,7 @@ def _chips(modules: list[Module], floor: str, left: float, right: float, marks: 
             bar = (width - 8) * min(module.lines / LONG_FILE, 1)
             drawn.append(
                 f"<g><title>{escape(module.name)}: {module.lines} lines</title>"
-                f'<rect class="box {marks.get(module.name, "")}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
+                f'<rect class="box" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
                 f' height="{CHIP_HEIGHT}" rx="4"/>'
                 f'<rect class="bar" x="{x + 4:.1f}" y="{y + CHIP_HEIGHT - 4:.1f}" width="{bar:.1f}" height="2" rx="1"/>'
                 f'<text class="module" x="{x + 7:.1f}" y="{y + 13.5:.1f}">{escape(module.last_name)}</text></g>'
@@ -184,23 +162,20 @@ def _thickness(pairs: int) -> float:
     return 0.7 + 0.6 * math.sqrt(pairs)
 
 
-def _height_of_ports(floor: str, arrows: tuple[Arrow, ...]) -> float:
-    """Room for the arrows on that side of a floor that has more of them."""
-    sides = [0.0, 0.0]
-    for arrow in arrows:
-        if floor in (arrow.source, arrow.target):
-            sides[arrow.up] += _thickness(arrow.pairs) + 2.5
-    return max(sides) + 12
+def _height_of_ports(floor: str, arrows: Sequence[Arrow]) -> float:
+    """Return the room that the arrows of a floor need."""
+    return sum(_thickness(arrow.pairs) + 2.5 for arrow in arrows if floor in (arrow.source, arrow.target)) + 12
 
 
-def _ports(row: Row, arrows: list[Arrow], rank: Callable[[str], int], side: int) -> Port:
-    """The order that makes arrows nest: from above downwards those that come in from nearest to farthest, then those that
-    go out from farthest to nearest; for arrows up the same with out and in exchanged."""
+def _ports(row: Row, arrows: list[Arrow], rank: Callable[[str], int]) -> Port:
+    """Place the ends of arrows so that these nest: from above those that come in, the nearest first, then those that go
+    out, the farthest first.
+    """
     into = [arrow for arrow in arrows if arrow.target == row.floor]
     out = [arrow for arrow in arrows if arrow.source == row.floor]
-    into.sort(key=lambda arrow: abs(rank(arrow.source) - rank(row.floor)), reverse=side < 0)
-    out.sort(key=lambda arrow: abs(rank(arrow.target) - rank(row.floor)), reverse=side > 0)
-    ordered = [*into, *out] if side > 0 else [*out, *into]
+    into.sort(key=lambda arrow: abs(rank(arrow.source) - rank(row.floor)))
+    out.sort(key=lambda arrow: abs(rank(arrow.target) - rank(row.floor)), reverse=True)
+    ordered = [*into, *out]
     free = row.height - 10 - sum(_thickness(arrow.pairs) for arrow in ordered)
     space = min(free / (len(ordered) + 1), 9.0)
     used = sum(_thickness(arrow.pairs) for arrow in ordered) + space * (len(ordered) + 1)
@@ -215,39 +190,36 @@ def _ports(row: Row, arrows: list[Arrow], rank: Callable[[str], int], side: int)
     return port
 
 
-def _arrows(arrows: list[Arrow], rows: dict[str, Row], edge: float, room: float, side: int) -> list[str]:
-    """Arrows as bows beside the floors, from and to x = `edge`, at most `room` wide; `side` 1 is right, -1 left."""
+def _arrows(arrows: Sequence[Arrow], rows: dict[str, Row], edge: float, room: float) -> list[str]:
+    """Return arrows as bows on the right of the floors, from and to x = `edge`, at most `room` wide."""
     order = list(rows)
     by_floor: dict[str, list[Arrow]] = defaultdict(list)
     for arrow in arrows:
         by_floor[arrow.source].append(arrow)
         by_floor[arrow.target].append(arrow)
-    ports = {floor: _ports(rows[floor], by_floor[floor], order.index, side) for floor in by_floor}
+    ports = {floor: _ports(rows[floor], by_floor[floor], order.index) for floor in by_floor}
     ends = {arrow: (ports[arrow.source].out[arrow.target], ports[arrow.target].into[arrow.source]) for arrow in arrows}
     farthest = max((abs(b - a) for a, b in ends.values()), default=1.0)
     drawn = []
     for arrow in sorted(arrows, key=lambda arrow: -abs(ends[arrow][0] - ends[arrow][1])):
         start, end = ends[arrow]
         # A bow reaches three quarters as far as its handles.
-        reach = (26 + (room - 34) * (abs(end - start) / farthest) ** 0.75) / 0.75 * side
-        colour = "var(--up)" if arrow.up else f"hsl({rows[arrow.source].hue} 60% var(--line))"
+        reach = (26 + (room - 34) * (abs(end - start) / farthest) ** 0.75) / 0.75
+        colour = f"hsl({rows[arrow.source].hue} 60% var(--line))"
         thick = _thickness(arrow.pairs)
         head = 4 + thick * 0.8
-        tip = edge + head * side
-        lazy = " lazy" if arrow.lazy_pairs == arrow.pairs else ""
-        label = (
-            f"{arrow.source} imports {arrow.target}; pairs of modules: {arrow.pairs}, of these only late: {arrow.lazy_pairs}"
-        )
+        tip = edge + head
+        label = f"{arrow.source} imports {arrow.target}; pairs of modules: {arrow.pairs}"
         x, y = edge + 0.75 * reach, (start + end) / 2 + 3.5
         number = (
             f'<text class="count" x="{x:.1f}" y="{y:.1f}" text-anchor="middle" style="fill: {colour}">{arrow.pairs}</text>'
         )
-        number = number if arrow.up or arrow.pairs >= WORTH_A_NUMBER else ""
+        number = number if arrow.pairs >= WORTH_A_NUMBER else ""
         drawn.append(
             f'<g class="way"><title>{escape(label)}</title>'
-            f'<path class="arrow{lazy}" d="M{edge:.1f} {start:.1f}C{edge + reach:.1f} {start:.1f} {edge + reach:.1f}'
+            f'<path class="arrow" d="M{edge:.1f} {start:.1f}C{edge + reach:.1f} {start:.1f} {edge + reach:.1f}'
             f' {end:.1f} {tip:.1f} {end:.1f}" style="stroke: {colour}" stroke-width="{thick:.1f}"/>'
-            f'<path class="head" d="M{edge:.1f} {end:.1f}l{head * 1.3 * side:.1f} {-head * 0.75:.1f}v{head * 1.5:.1f}z"'
+            f'<path class="head" d="M{edge:.1f} {end:.1f}l{head * 1.3:.1f} {-head * 0.75:.1f}v{head * 1.5:.1f}z"'
             f' style="fill: {colour}"/>'
             f"{number}</g>"
         )
@@ -256,8 +228,6 @@ def _arrows(arrows: list[Arrow], rows: dict[str, Row], edge: float, room: float,
 
 def _legend(y: float) -> str:
     entries = [
-        ('<rect class="box rising" width="26" height="14" rx="3"/>', "imports something above it"),
-        ('<rect class="box twice" width="26" height="14" rx="3"/>', "shares its name with another module"),
         (
             (
                 '<rect class="box" width="26" height="14" rx="3"/>'
@@ -265,7 +235,6 @@ def _legend(y: float) -> str:
             ),
             f"bar: length of the file (full: {LONG_FILE} lines)",
         ),
-        ('<path d="M0 7h26" class="arrow lazy" style="stroke: var(--soft)" stroke-width="2"/>', "only late imports"),
         ('<path d="M0 7h26" class="arrow" style="stroke: var(--soft)" stroke-width="4"/>', "number: pairs of modules"),
     ]
     x, drawn = float(MARGIN), []
