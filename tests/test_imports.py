@@ -27,6 +27,7 @@ def lint(monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[int, str]:
     cli = pytest.importorskip("importlinter.cli")
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "rpq", raising=False)  # where it is would be taken from there
     monkeypatch.setenv("COLUMNS", "200")
     ran = CliRunner().invoke(cli.lint_imports_command, ["--no-cache"])
     return ran.exit_code, ran.output
