@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+    from pyspark.sql import SparkSession
 
     from tests.commands import Caller
     from tests.kafka_topics import Topics
@@ -25,6 +26,18 @@ settings.register_profile("moderate", max_examples=50, **_PATIENT)
 settings.register_profile("long", max_examples=2000, **_PATIENT)
 settings.register_profile("unshrunk", max_examples=300, phases=[Phase.explicit, Phase.reuse, Phase.generate], **_PATIENT)
 settings.load_profile(os.environ.get("RPQ_HYPOTHESIS", "moderate"))
+
+
+HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "session", "wheel"}
+"""Fixtures that start a broker, a browser or a JVM, or build something: the tests that use them are left to CI."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use one of the heavy fixtures with `ci`, before marks are selected by."""
+    for item in items:
+        if HEAVY.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("ci")
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +88,18 @@ def own_kafka(tmp_path: Path) -> Iterator[Topics]:
         broker = Broker(tmp_path / "broker").start()
     with closing(broker):
         yield Topics(broker)
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[SparkSession]:
+    """A session of Spark on this machine, which lives as long as the tests of this process."""
+    from rpq import spark
+
+    # The log of a file sink is compacted at every third micro-batch, which looks whether it has gaps.
+    settings = {"spark.sql.streaming.fileSink.log.compactInterval": "3"}
+    made = spark.open_session(master="local[2]", partitions=2, settings=settings)
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="module")

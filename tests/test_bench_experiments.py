@@ -39,6 +39,7 @@ def run(tmp_path):
     return call
 
 
+@pytest.mark.ci
 def test_throughput_has_all_queries_of_all_data_sets(run):
     records = run("throughput")["records"]
     for name in ("yago", "ldbc", "stackoverflow"):
@@ -105,6 +106,7 @@ def test_deletes_grow(run):
             assert record["deletes"] < 2.5 * record["percent"] / 100 * inserted + 5
 
 
+@pytest.mark.ci
 def test_baselines_agree_with_the_engine(run):
     pytest.importorskip("pyoxigraph")
     records = run("reevaluation", "--queries", "Q4,Q8", edges=1_500)["records"]
@@ -119,6 +121,7 @@ def test_simple_paths_are_compared_with_walks(run):
     assert any(record["succeeded"] for record in records)
 
 
+@pytest.mark.ci
 def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
     result = run("queries", "--queries", "40,60", "--scale", 0.01, "--seconds", 1.2)
     records, everybody = result["records"], {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
@@ -154,6 +157,7 @@ def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
     assert shared[9]["rows"] > 0 and shared[-1]["rows"] > 0
 
 
+@pytest.mark.ci
 def test_latency_is_that_of_every_call(run):
     records = run("latency", "--scale", 0.004, edges=1_000_000)["records"]
     calls = {record["call"]: record for record in records}

@@ -146,6 +146,7 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(session_module, "LEAST_SLICE", 16)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "options"),
     [(name, ()) for name in KINDS]
@@ -179,6 +180,7 @@ def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, ca
     assert left_over == {"edges.txt", "late.csv", name, "state", "stats.json"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name",
     [
@@ -277,6 +279,7 @@ def test_an_output_that_was_changed_is_refused(tmp_path, capfd):
     assert "it was changed" in capfd.readouterr().err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.jsonl.zst", "rows.parquet"])
 def test_a_real_kill_in_the_middle_of_a_slow_stream(tmp_path, capfd, name):
     """One process, fed through a pipe and killed by the system; the next gets the stream from its beginning."""
@@ -349,6 +352,7 @@ def read_all(folder: Path) -> list[list[tuple]]:
     return found
 
 
+@pytest.mark.ci
 def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_killed(tmp_path, capfd, small_steps):
     for folder in ("whole", "killed"):
         (tmp_path / folder).mkdir()
@@ -370,6 +374,7 @@ def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_ki
     assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_steps, step):
     make_stream(tmp_path / "edges.txt", 30, seed=12)

@@ -197,6 +197,7 @@ def test_the_rows_before_a_bad_line_are_put_in_place(rpq, here, name):
     assert sorted(os.listdir()) == sorted(["edges.txt", name])
 
 
+@pytest.mark.ci
 def test_the_file_before_stays_until_the_run_is_done(here):
     Path("rows.csv").write_text("precious\n")
     Path("edges.txt").write_text("".join(f"x{i} y a {i}\n" for i in range(300_000)))
@@ -210,6 +211,7 @@ def test_the_file_before_stays_until_the_run_is_done(here):
     running.communicate()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "number"),
     [
@@ -256,6 +258,7 @@ def open_beside(pid: int) -> frozenset[str]:
     return frozenset(path for path in paths if path.startswith(os.getcwd()) and not path.endswith("edges.txt"))
 
 
+@pytest.mark.ci
 def test_an_output_of_an_endless_stream_can_be_followed(here):
     Path("rows.csv").write_text("before\n")
     running = process(*RUN, "--input", "-", "--output", "rows.csv", "--quiet", stdin=subprocess.PIPE, bufsize=0)
@@ -295,6 +298,7 @@ def test_what_is_no_regular_file_cannot_be_gone_on_with(rpq, here):
     assert status == 2 and "expected a name that ends in" in err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("option", ["--output", "--stats"])
 def test_a_fifo_takes_what_a_file_would(here, option):
     os.mkfifo("fifo")
@@ -307,6 +311,7 @@ def test_a_fifo_takes_what_a_file_would(here, option):
     assert len(text.splitlines()) == 4 if option == "--output" else json.loads(text)["tuples"] == 2
 
 
+@pytest.mark.ci
 def test_standard_output_by_its_names(here):
     for option, name, lines in (("--output", "/dev/stdout", 4), ("--late", "-", 1), ("--stats", "-", None)):
         running = process(*RUN, "--input", "edges.txt", option, name, "--quiet", stdout=subprocess.PIPE)
@@ -319,6 +324,7 @@ def test_standard_output_by_its_names(here):
 needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
 
 
+@pytest.mark.ci
 @needs_full
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl.gz", "rows.csv.zst", "rows.parquet"])
 def test_a_full_device_is_named(here, name):
@@ -329,6 +335,7 @@ def test_a_full_device_is_named(here, name):
     assert err == f"Error: {name}: cannot be written: No space left on device\n"
 
 
+@pytest.mark.ci
 @needs_full
 def test_full_devices_are_named_whatever_goes_there(here):
     for option, name in (("--stats", "/dev/full"), ("--late", "/dev/full")):
@@ -353,6 +360,7 @@ def tiny(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl.zst", "rows.parquet"])
 @pytest.mark.parametrize("how", ["file", "stdin", "checkpoint"])
 def test_a_full_disk_leaves_what_was_there_or_whole_rows(here, tiny, name, how):

@@ -62,6 +62,7 @@ def rows_in(path: Path) -> list[tuple[str, ...]]:
     return sorted(found, key=lambda row: (int(row[-2]), row))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -149,6 +150,7 @@ def test_edges_without_time_that_have_changed_are_told(tmp_path, capfd, monkeypa
     assert call(args) == 2 and "--static was " in capfd.readouterr().err
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(not DATA.exists(), reason="the real streams are not here")
 @pytest.mark.parametrize("pattern", ["?x a2q ?y . ?y c2a ?z", "?x a2q/c2a ?y . ?y c2q ?z"], ids=["edges", "paths"])
 def test_a_real_run_that_is_killed_five_times(tmp_path, pattern):

@@ -358,6 +358,7 @@ def test_ten_thousand_queries_are_read_in_seconds(tmp_path, monkeypatch):
     assert len(queries) == 10_000 and len(compiled) == 5_000
 
 
+@pytest.mark.ci
 def test_a_run_of_a_thousand_queries_with_an_output_each(rpq, edges):
     """Setting up is linear: with 1,000 queries one by one it took seven seconds."""
     resource = pytest.importorskip("resource")

@@ -253,6 +253,7 @@ def test_files_of_streams_are_merged_by_their_times(rpq, trig):
 # --- pipes -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("syntax", "texts"),
     [
@@ -316,6 +317,7 @@ def as_rows(path: Path) -> list:
     return sorted(text.splitlines())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("ending", "name"),
     [

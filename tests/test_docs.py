@@ -78,6 +78,7 @@ class Loaded(HTMLParser):
             self.addresses.append(given.get("href") or "")
 
 
+@pytest.mark.ci
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) >= len(PAGES)
@@ -170,9 +171,15 @@ def test_the_semantics_have_an_example_for_every_section() -> None:
 
 
 OF_SERVERS = ("kafka", "serving")
+QUICK = ("many-queries", "rdf", "kernels")
+PASTED = [
+    pytest.param(page, marks=[] if page.stem in QUICK else [pytest.mark.ci], id=page.stem)
+    for page in WITH_COMMANDS
+    if page.stem not in OF_SERVERS
+]
 
 
-@pytest.mark.parametrize("page", [page for page in WITH_COMMANDS if page.stem not in OF_SERVERS], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PASTED)
 def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path) -> None:
     if page.stem == "spark":
         pytest.importorskip("pyspark", reason="the extra spark is not installed")

@@ -127,6 +127,7 @@ def storage(engine: rpq.Engine) -> tuple[set, set]:
     return set(index.table.node[dense].tolist()), set(index.table.node[listed].tolist())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("supports", [False, True])
 def test_rows_become_dense_and_sparse_again(supports: bool) -> None:
     #   0 ... 1599 --a--> hub --b--> end        the roots at different times: their blocks die one after another,
@@ -167,6 +168,7 @@ def test_rows_become_dense_and_sparse_again(supports: bool) -> None:
     assert turned, "no dense row became a list"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("expression", ["a/b*", "(a|b)*", "a/b/a", "a*/b*", "^a/b*", "(a/b)+"])
 def test_hundreds_of_roots(expression: str) -> None:
     asked = query(expression, size=30, slide=4, semantics="explicit")
@@ -186,6 +188,7 @@ def test_hundreds_of_roots(expression: str) -> None:
     engine._check()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("expression", ["a*", "a*/b*", "a/b*/a", "(a|^b)+"])
 def test_dense_graphs(expression: str) -> None:
     asked = query(expression, size=60, slide=7)
@@ -378,6 +381,7 @@ def test_a_saturated_cycle_without_its_way_in() -> None:
 # --- many automata -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 def test_wikidata_paths() -> None:
     file = SHARED / "queries" / "wikidata-paths.txt"
     if not file.exists():
@@ -448,6 +452,7 @@ def sizes(kind: str, batches: int) -> dict[str, int]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["new", "absent", "quiet"])
 def test_memory_follows_the_window(kind: str) -> None:
     short, long = sizes(kind, 100), sizes(kind, 1000)

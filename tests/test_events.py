@@ -242,6 +242,7 @@ def by_itself(question: PatternQuestion) -> PatternQuestion:
     )
 
 
+@pytest.mark.ci
 @examples(120)
 @given(patterns("one"), windowed("two"), pattern_strategies.streams(12, 40), lengths, st.data())
 def test_each_event_by_itself(one, two, tuples, sizes, data):

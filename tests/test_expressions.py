@@ -122,6 +122,7 @@ def test_text_of_a_tree_parses_to_it(tree: Expression) -> None:
     assert parse(str(tree)) == tree
 
 
+@pytest.mark.ci
 @given(expressions(leaves=3, labels=st.text(max_size=6)))
 @settings(deadline=None)
 def test_any_label_can_be_written(tree: Expression) -> None:

@@ -105,6 +105,7 @@ def test_the_script_draws_and_tells(monkeypatch, tmp_path):
     assert order == [f"| {floor}" for floor in reversed(graph.floors)]
 
 
+@pytest.mark.ci
 def test_tests_name_each_other_as_they_are_found() -> None:
     """A module of tests that cannot be imported would be left out in silence, as one whose doctests need an extra."""
     stems = {path.stem for path in (ROOT / "tests").glob("*.py")}

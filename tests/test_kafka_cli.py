@@ -25,6 +25,7 @@ def waited(holds, seconds: float = 90) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.ci
 def test_sigterm_writes_a_checkpoint_and_ends_with_0_and_the_next_run_goes_on(kafka, tmp_path) -> None:
     read, written = kafka.new(2), kafka.new()
     parts = dealt(edges(600), 2)
@@ -62,6 +63,7 @@ def test_sigterm_writes_a_checkpoint_and_ends_with_0_and_the_next_run_goes_on(ka
     assert ended(other) == 2 and "is the checkpoint of another run: EXPRESSION was a/b*, now a" in log.read_text()
 
 
+@pytest.mark.ci
 def test_who_signs_in_stands_in_the_file_of_settings_and_nowhere_else(kafka, tmp_path) -> None:
     read, written = kafka.new(), kafka.new()
     kafka.send(read, edges(100))
@@ -82,6 +84,7 @@ def test_who_signs_in_stands_in_the_file_of_settings_and_nowhere_else(kafka, tmp
         assert b"open-sesam" not in file.read_bytes()
 
 
+@pytest.mark.ci
 def test_a_broker_is_believed_by_its_certificate_and_signed_in_to_over_tls(kafka, tmp_path) -> None:
     read, written = kafka.new(), kafka.new()
     kafka.send(read, edges(100))
@@ -103,6 +106,7 @@ def test_a_broker_is_believed_by_its_certificate_and_signed_in_to_over_tls(kafka
         assert b"open-sesame" not in file.read_bytes()
 
 
+@pytest.mark.ci
 def test_tls_without_a_login_lets_anybody_in_or_those_with_a_certificate(kafka, tmp_path) -> None:
     read, config, log = kafka.new(), tmp_path / "client.properties", tmp_path / "log"
     kafka.send(read, edges(100))
@@ -128,6 +132,7 @@ def test_tls_without_a_login_lets_anybody_in_or_those_with_a_certificate(kafka, 
     assert unordered(kafka.rows(written)) == unordered(expected(edges(100)))
 
 
+@pytest.mark.ci
 def test_a_checkpoint_is_for_one_run_at_a_time(kafka, tmp_path) -> None:
     read, written, log = kafka.new(), kafka.new(), tmp_path / "log"
     arguments = ["--input", kafka.uri(read), "--output", kafka.uri(written), "--checkpoint", tmp_path / "run.state"]
@@ -141,6 +146,7 @@ def test_a_checkpoint_is_for_one_run_at_a_time(kafka, tmp_path) -> None:
         assert ended(process, signal.SIGTERM) == 0
 
 
+@pytest.mark.ci
 def test_rows_of_topics_may_go_to_a_file_and_go_on_there_after_a_kill(kafka, tmp_path) -> None:
     read, log, output = kafka.new(), tmp_path / "log", tmp_path / "rows.csv"
     stream = edges(500)
@@ -156,6 +162,7 @@ def test_rows_of_topics_may_go_to_a_file_and_go_on_there_after_a_kill(kafka, tmp
     assert sorted(rows) == sorted([str(value) for value in row.values()] for row in expected(stream))
 
 
+@pytest.mark.ci
 def test_metrics_are_prometheus_and_say_the_lag_of_partitions_and_the_rows_of_queries(kafka, tmp_path) -> None:
     read, written, (port,) = kafka.new(2), kafka.new(), free_ports(1)
     parts = dealt(edges(400), 2)
@@ -225,6 +232,7 @@ def test_what_cannot_be_is_refused(rpq, tmp_path, monkeypatch, options: list[str
     assert status == 2 and message in " ".join(err.split()) and "hush" not in err
 
 
+@pytest.mark.ci
 def test_without_the_extra_it_is_named_and_nothing_imports_it_unasked(tmp_path) -> None:
     (tmp_path / "edges.csv").write_text("x,y,a,1\n")
     script = (

@@ -37,6 +37,7 @@ def unordered(rows) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
+@pytest.mark.ci
 def test_rows_come_in_order_with_query_and_binding_as_key(kafka) -> None:
     read, written = kafka.new(name="edges"), kafka.new(name="rows")
     stream = edges(300)
@@ -278,6 +279,7 @@ def test_a_limit_ends_the_run_behind_what_is_whole_and_every_time_there(kafka, t
     assert len(kafka.rows(written)) == 60
 
 
+@pytest.mark.ci
 def test_a_run_leaves_no_file_and_no_thread_open(kafka, tmp_path) -> None:
     import gc
     import os

@@ -91,6 +91,7 @@ def nobody(python):
     shutil.rmtree(folder)
 
 
+@pytest.mark.ci
 def test_what_is_compiled_once_is_kept_beside_the_package(python):
     beside = site_packages(python) / "__pycache__" / "rpq"
     assert ask(python) == (10, "there is no cache yet", f"there is no cache yet; kept in {beside}")
@@ -98,6 +99,7 @@ def test_what_is_compiled_once_is_kept_beside_the_package(python):
     assert ask(python) == (10, None, None)
 
 
+@pytest.mark.ci
 def test_another_variant_is_compiled_and_added(python):
     ask(python)
     value, before, _ = ask(python, (1.5, 4))
@@ -105,6 +107,7 @@ def test_another_variant_is_compiled_and_added(python):
     assert ask(python, (1.5, 4)) == (7, None, None) and ask(python) == (10, None, None)
 
 
+@pytest.mark.ci
 def test_a_named_directory_is_the_only_one(python):
     ask(python)
     cache = python.parents[2] / "cache"
@@ -112,6 +115,7 @@ def test_a_named_directory_is_the_only_one(python):
     assert ask(python, env={"NUMBA_CACHE_DIR": str(cache)}) == (10, None, None)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("named", [False, True])
 def test_what_root_compiled_is_found_by_a_user_who_cannot_write_there(python, nobody, named):
     variables = {"NUMBA_CACHE_DIR": str(python.parents[2] / "cache")} if named else {}
@@ -123,6 +127,7 @@ def test_what_root_compiled_is_found_by_a_user_who_cannot_write_there(python, no
     assert nobody(**variables) == (10, None, None)
 
 
+@pytest.mark.ci
 def test_without_a_home_kernels_are_kept_in_a_private_temporary_directory(nobody):
     value, before, why = nobody()
     assert value == 10 and before == "there is no cache yet" and f"kept in {nobody.folder}" in why
@@ -138,6 +143,7 @@ def test_a_temporary_directory_that_others_can_write_is_not_trusted(nobody):
     assert not list(nobody.folder.rglob("*.nbc"))
 
 
+@pytest.mark.ci
 def test_with_a_home_kernels_are_kept_in_its_cache(nobody):
     home = nobody.folder / "home"
     home.mkdir()
@@ -150,6 +156,7 @@ def test_with_a_home_kernels_are_kept_in_its_cache(nobody):
     assert f"kept in {other / 'streaming-rpq'}" in nobody(HOME=str(home), XDG_CACHE_HOME=str(other))[2]
 
 
+@pytest.mark.ci
 def test_where_nothing_can_be_written_kernels_are_compiled_and_not_kept(nobody):
     # As in a container whose root file system is read-only: there are no temporary files either.
     for _ in range(2):
@@ -157,6 +164,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_and_not_kept(nobody):
         assert value == 10 and before == "there is no cache yet" and "not kept" in why
 
 
+@pytest.mark.ci
 def test_a_cache_for_another_processor_is_named(python):
     ask(python)
     name, before, why = ask(python, env={"NUMBA_CPU_NAME": "nocona", "NUMBA_CPU_FEATURES": ""})
@@ -164,6 +172,7 @@ def test_a_cache_for_another_processor_is_named(python):
     assert ask(python) == (10, None, None)
 
 
+@pytest.mark.ci
 def test_a_cache_for_processors_in_general_serves_this_one(python):
     ask(python, env={"NUMBA_CPU_NAME": "generic"})
     assert ask(python) == (10, None, None)
@@ -171,6 +180,7 @@ def test_a_cache_for_processors_in_general_serves_this_one(python):
     assert ask(python, env={"NUMBA_CPU_NAME": "nocona", "NUMBA_CPU_FEATURES": ""})[1] is not None
 
 
+@pytest.mark.ci
 def test_a_change_in_a_file_that_a_kernel_reads_from_is_noticed(python):
     assert ask(python)[0] == 10
     # Of another length: Python itself looks at seconds and length.
@@ -180,6 +190,7 @@ def test_a_change_in_a_file_that_a_kernel_reads_from_is_noticed(python):
     assert ask(python) == (19, None, None)
 
 
+@pytest.mark.ci
 def test_a_process_whose_package_was_replaced_meanwhile_neither_reads_nor_writes_what_is_kept(python):
     small = site_packages(python) / "rpq" / "small_factor.py"
     # Of another length: Python itself looks at seconds and length.
@@ -193,6 +204,7 @@ def test_a_process_whose_package_was_replaced_meanwhile_neither_reads_nor_writes
     assert ask(python)[0] == 19
 
 
+@pytest.mark.ci
 def test_a_cache_of_another_numba_is_named(python):
     ask(python)
     for path in (site_packages(python) / "__pycache__" / "rpq").glob("*.nbc"):
@@ -203,6 +215,7 @@ def test_a_cache_of_another_numba_is_named(python):
     assert ask(python) == (10, None, None)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("left", [0, 10, 400, -1])
 def test_a_damaged_file_counts_as_none(python, left):
     ask(python)
@@ -212,6 +225,7 @@ def test_a_damaged_file_counts_as_none(python, left):
     assert ask(python) == (10, None, None)
 
 
+@pytest.mark.ci
 def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
     # Two variants each, none of which may be taken for the other.
     asked = [(3, 4), (1.5, 4), (3, 4.5), (1.5, 4.5)] * 2
@@ -243,6 +257,7 @@ cache._write = full
     assert list(tmp_path.rglob("*.nbc"))
 
 
+@pytest.mark.ci
 def test_the_engine_logs_once_why_kernels_are_compiled(python):
     script = "import logging; logging.basicConfig(format='%(name)s %(levelname)s %(message)s')\n"
     script += "from rpq.compiled.stopwatch import Stopwatch; Stopwatch().start()  # what an engine does first\n"
@@ -266,6 +281,7 @@ assert theirs.twice(2) == 4 and type(theirs.twice._cache) is caching.FunctionCac
     assert list((tmp_path / "__pycache__").glob("theirs.twice*.nbi"))
 
 
+@pytest.mark.ci
 def test_every_kernel_of_the_package_is_kept_so():
     script = """
 import pkgutil, rpq, numba
@@ -290,6 +306,7 @@ def test_without_compiling_kernels_are_plain_functions():
     assert run(Path(sys.executable), "-c", script, cwd=ROOT, env={"NUMBA_DISABLE_JIT": "1"}).stdout == "function None\n"
 
 
+@pytest.mark.ci
 def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
     # Of the kernels that apply tuples: every other kernel module of the index, the constants, blocks and views.
     package = shutil.copytree(ROOT / "rpq", tmp_path / "rpq", ignore=shutil.ignore_patterns("__pycache__"))

@@ -42,6 +42,7 @@ tuples = st.tuples(
 )
 
 
+@pytest.mark.ci
 @given(st.lists(st.lists(tuples, max_size=12), min_size=1, max_size=5), st.data())
 def test_queries_that_come_and_go_tell_what_each_alone_would(batches: list[list[Any]], data: st.DataObject) -> None:
     keep = rpq.Window(size=14, slide=1)
@@ -154,6 +155,7 @@ movements = st.tuples(
 )
 
 
+@pytest.mark.ci
 @examples(150)
 @given(
     st.lists(st.tuples(st.sampled_from(NAMING), st.sampled_from((2, 2, 5)), st.booleans()), min_size=2, max_size=8),
@@ -206,6 +208,7 @@ def mixed(draw: st.DrawFn) -> list[rpq.Query]:
     return found
 
 
+@pytest.mark.ci
 @given(st.lists(st.lists(tuples, max_size=12), min_size=2, max_size=4), mixed(), st.data())
 def test_neither_sharing_nor_order_nor_others_are_seen(
     batches: list[list[Any]], asked: list[rpq.Query], data: st.DataObject

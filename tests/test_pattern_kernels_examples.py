@@ -108,6 +108,7 @@ def test_only_sides_that_a_plan_walks_are_kept():
 # --- joins ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 def test_an_edge_in_several_atoms_at_once_is_one_solution():
     stream = Stream([Atom("?x", a, "?y"), Atom("?y", a, "?z"), Atom("?z", a, "?x")])
     assert stream.push((5, a, 5, 1)) == [(1, (5, 5, 5), 1)]

@@ -345,6 +345,7 @@ print([tuple(row) for row in changes.rows()], sorted(engine.answers("chain")), e
 """
 
 
+@pytest.mark.ci
 def test_the_same_without_compiling():
     outputs = []
     for disabled in ("0", "1"):

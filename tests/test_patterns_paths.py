@@ -298,6 +298,7 @@ def test_the_memory_limit_ends_a_push_with_the_rows_before():
     assert error.changes.to_arrow().equals(wanted.to_arrow())
 
 
+@pytest.mark.ci
 def test_a_query_that_would_need_too_many_roots_is_refused_and_the_engine_goes_on():
     window = rpq.Window(size=10**6, slide=10)
     few = rpq.Query("3 a+ ?y . ?y c ?z", window=window)
@@ -428,6 +429,7 @@ def restricted(draw: st.DrawFn, name: str = "q") -> PatternQuestion:
     )
 
 
+@pytest.mark.ci
 @examples(150)
 @given(restricted(), streams, statics, st.integers(1, 6), st.integers(1, 20), st.sampled_from((2, 16)))
 def test_restricted_roots(question, tuples, static, size, ahead, capacity):
@@ -439,6 +441,7 @@ def test_restricted_roots(question, tuples, static, size, ahead, capacity):
     event(f"rows: {min(twins.engine.statistics().rows_added, 20)}")
 
 
+@pytest.mark.ci
 @examples(100)
 @given(st.data(), restricted("one"), streams, statics)
 def test_queries_that_share_an_index_come_and_go(data, question, tuples, static):
@@ -493,6 +496,7 @@ def told_of(name: str, changes: rpq.Changes) -> Counter:
     return Counter((tuple(row)[1:-2], row.timestamp, row.op) for row in changes.rows() if row.query == name)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("window", [rpq.Window(size=6, slide=1), rpq.CountWindow(size=14)], ids=lambda window: window.kind)
 def test_a_root_that_is_restored_has_the_rows_that_a_path_query_has(window):
     options = {"window": window, "semantics": "explicit", "paths": "simple", "simple_budget": 3}

@@ -66,6 +66,7 @@ def test_every_text_format_may_be_compressed(tmp_path, suffix, format, name, tex
     assert times(path, format) == [0 if format in ("yago", "gmark") else 3]
 
 
+@pytest.mark.ci
 @ALL
 @pytest.mark.parametrize("share", [0.7, 1])
 def test_a_truncated_file_is_named_after_all_that_precedes_was_delivered(tmp_path, suffix, share):

@@ -116,6 +116,7 @@ texts = st.text(st.sampled_from("ab\",\n\t\r#' "), min_size=1, max_size=5).filte
 )
 
 
+@pytest.mark.ci
 @settings(max_examples=200, deadline=None)
 @given(
     rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=8),
@@ -155,6 +156,7 @@ def test_the_quick_way_through_quotes_is_that_of_records(layout, data):
         assert set(found.inner.tolist()) == {place for place, one in enumerate(data) if one == 10} - ends
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("separator", [",", "\t"])
 @settings(max_examples=100, deadline=None)
 @given(parts=st.lists(st.sampled_from(PARTS), max_size=30), batch_rows=st.sampled_from([1, 2, 3]))

@@ -188,6 +188,7 @@ def asked(name: str) -> st.SearchStrategy:
     return st.one_of(several)
 
 
+@pytest.mark.ci
 @examples(200)
 @given(
     asked("one"),

@@ -79,6 +79,7 @@ def test_what_is_no_speed_is_refused(fields):
 QUERY = ["a+", "--window", "100000", "--slide", "10", "--semantics", "explicit"]
 
 
+@pytest.mark.ci
 def test_a_file_is_played_paused_and_hurried(tmp_path):
     path = edges(tmp_path / "edges.csv", 1000)
     with Command(*QUERY, "--input", path, "--playback-speed", "20", log=tmp_path / "log") as served:
@@ -100,6 +101,7 @@ def test_a_file_is_played_paused_and_hurried(tmp_path):
         assert served.end() == 0
 
 
+@pytest.mark.ci
 def test_a_file_is_gone_on_with_behind_what_there_is(tmp_path):
     path = edges(tmp_path / "edges.csv", 6_000)
     options = [*QUERY, "--input", path, "--checkpoint", tmp_path / "state", "--checkpoint-every", "0.3s"]
@@ -113,6 +115,7 @@ def test_a_file_is_gone_on_with_behind_what_there_is(tmp_path):
         assert served.end() == 0
 
 
+@pytest.mark.ci
 def test_standard_input_is_read_as_it_comes(tmp_path):
     with Command(*QUERY, "--input", "-", "--format", "jsonl", log=tmp_path / "log") as served:
         served.process.stdin.write(b'{"source":"x","target":"y","label":"a","timestamp":1}\n')
@@ -124,6 +127,7 @@ def test_standard_input_is_read_as_it_comes(tmp_path):
         assert served.end() == 0
 
 
+@pytest.mark.ci
 def test_queries_of_a_file_with_the_options_behind_them(tmp_path):
     path = tmp_path / "queries.toml"
     path.write_text(
@@ -139,6 +143,7 @@ def test_queries_of_a_file_with_the_options_behind_them(tmp_path):
             assert served.end() == 0
 
 
+@pytest.mark.ci
 def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
     headers = {"authorization": "Bearer t0ken"}
     with Command("a+", "--window", "10", log=tmp_path / "log", headers=headers, RPQ_TOKEN="t0ken") as served:
@@ -175,6 +180,7 @@ def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
     assert said in told and "Traceback" not in told
 
 
+@pytest.mark.ci
 def test_another_query_of_the_same_name_is_no_silent_change(tmp_path):
     state = tmp_path / "state"
     with Command("a+", "--window", "10", "--checkpoint", state, log=tmp_path / "log") as served:

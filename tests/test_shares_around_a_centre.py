@@ -136,6 +136,7 @@ def asked(text: str) -> rpq.Query:
     return rpq.Query(text, window=WINDOW, name="q")
 
 
+@pytest.mark.ci
 @examples(60)
 @given(questions(), streams(), st.integers(2, 3))
 def test_questions_in_sparql(query: rpq.Query, batches: list[list[tuple]], shares: int):

@@ -38,13 +38,6 @@ ROWS = [(f"v{n % 7}", f"v{n * n % 11}", "ab"[n % 2], n // 3, "-" if n % 9 == 8 e
 COLUMNS = ("source", "target", "label", "timestamp", "op")
 
 
-@pytest.fixture(scope="module")
-def session():
-    made = pipeline.open_session(master="local[2]", partitions=2)
-    yield made
-    made.stop()
-
-
 @pytest.fixture
 def mounted(session, tmp_path) -> str:
     """A folder under Hadoop's viewfs: names of which local file calls know nothing."""

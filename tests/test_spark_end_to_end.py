@@ -53,13 +53,6 @@ QUERIES = {"mathoverflow": MATHOVERFLOW, "ldbc": LDBC}
 
 
 @pytest.fixture(scope="module")
-def session():
-    made = pipeline.open_session(master="local[2]", partitions=2)
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
 def raw(tmp_path_factory) -> dict[str, tuple[list[str], str]]:
     """The beginnings of two real data sets, with a bad line in one: format and files by name."""
     if not DATA.is_dir():

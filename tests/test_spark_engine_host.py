@@ -177,6 +177,7 @@ def local_rows(engine: rpq.Engine, batch: int) -> Counter:
     return Counter(tuple(row) for row in engine.push(pa.Table.from_pylist(ordered)).rows())
 
 
+@pytest.mark.ci
 def test_rows_are_those_of_the_engine_whatever_becomes_of_the_process(folder, parent):
     chooser, parts, engine = random.Random(3), Partitions(), rpq.Engine(QUERY)
     killed = 0
@@ -211,6 +212,7 @@ def test_another_worker_finds_the_engine(folder):
         assert {row[0] for row in rows_of(other, 0)} == {"b"}, "what is asked is told anew"
 
 
+@pytest.mark.ci
 def test_an_engine_of_other_options_is_not_taken(folder):
     """They decide rows, and what the state says is the same for them."""
 
@@ -273,6 +275,7 @@ def test_one_that_was_not_kept_is_gone(folder):
         assert next_one.take("stream", ["one"]) is None
 
 
+@pytest.mark.ci
 def test_errors_are_what_they_are(folder):
     small = asked(rpq.Query("a*", window=rpq.Window(size=9999, slide=1)), memory_limit=20_000)
     with engine_of(small, EngineCache()) as engine:
@@ -307,6 +310,7 @@ def test_errors_come_through_whole():
     assert text.endswith("ZeroDivisionError: by nothing\n")
 
 
+@pytest.mark.ci
 def test_one_that_ends_in_a_call_is_told_of(folder, parent):
     with engine_of(asked(), EngineCache()) as engine:
         engine.build(None, None)
@@ -357,6 +361,7 @@ def test_nobody_else_is_served(folder):
         assert engine.take("stream", ["one"]) == "one", "it serves on"
 
 
+@pytest.mark.ci
 def test_what_others_listen_to_is_left_alone(folder, monkeypatch, parent):
     with engine_of(asked(), EngineCache()) as engine:
         engine.build(None, None)
@@ -375,6 +380,7 @@ def test_those_that_say_nothing_keep_nobody_waiting(folder):
         assert engine.take("stream", ["one"]) == "one"
 
 
+@pytest.mark.ci
 def test_an_error_of_files_is_told_like_others(folder, parent):
     with engine_of(asked(packing=NoSpace), EngineCache()) as engine:
         engine.build(None, None)
@@ -392,6 +398,7 @@ def test_what_it_cannot_read_is_told(folder):
         assert rows_of(engine, 0), "it serves on"
 
 
+@pytest.mark.ci
 def test_a_call_ends_with_who_called(folder, tmp_path):
     """Not at its own end, which would be long after."""
     slices, packed = 20, tmp_path / "packed"
@@ -413,6 +420,7 @@ def test_a_call_ends_with_who_called(folder, tmp_path):
     assert packed.read_text() == done and len(done) < slices
 
 
+@pytest.mark.ci
 def test_what_a_file_says_may_be_wrong(folder, parent):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

@@ -35,14 +35,6 @@ NAMES = ("source", "target", "label", "timestamp")
 QUERY = rpq.Query("a/b*", window=rpq.Window(size=40, slide=5))
 
 
-@pytest.fixture(scope="module")
-def session():
-    settings = {"spark.sql.streaming.fileSink.log.compactInterval": "3"}  # which looks whether the log has gaps
-    made = pipeline.open_session(master="local[2]", settings=settings)
-    yield made
-    made.stop()
-
-
 def batch(number: int, *, labels: str = "ab") -> list[tuple[str, str, str, int]]:
     """Tuples of a micro-batch, in the order of time."""
     chooser = random.Random(number)

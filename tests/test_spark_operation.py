@@ -38,13 +38,6 @@ except PipelineError as missing:
 COLUMNS = "source string, target string, label string, timestamp bigint"
 
 
-@pytest.fixture(scope="module")
-def session():
-    made = pipeline.open_session(master="local[2]")
-    yield made
-    made.stop()
-
-
 def query(expression: str = "a/b*", *, size: int = 10, slide: int = 5, **options) -> rpq.Query:
     return rpq.Query(expression, window=rpq.Window(size=size, slide=slide), **options)
 

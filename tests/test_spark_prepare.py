@@ -71,7 +71,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("split_bytes", [1, 7, 64, 1 << 20])
+@pytest.mark.parametrize("split_bytes", [pytest.param(1, marks=pytest.mark.ci), 7, 64, 1 << 20])
 @pytest.mark.parametrize("name", TEXTS)
 def test_splits_are_the_whole(tmp_path, name: str, split_bytes: int):
     path = write(tmp_path / "edges.txt", TEXTS[name])

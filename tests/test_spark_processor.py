@@ -306,6 +306,7 @@ def test_what_spark_cannot_divide_is_said():
         in_numbers([rpq.Query("a", window=rpq.UnboundedWindow())], None)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("partitions", [1, 2, 5])
 def test_longer_streams(partitions: int):
     chooser = random.Random(partitions)

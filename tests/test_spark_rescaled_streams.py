@@ -80,14 +80,6 @@ def rows_in(folder: Path) -> Counter:
     return Counter(tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist())
 
 
-@pytest.fixture(scope="module")
-def session():
-    settings = {"spark.sql.streaming.fileSink.log.compactInterval": "3"}  # which looks whether the log has gaps
-    made = pipeline.open_session(master="local[2]", settings=settings)
-    yield made
-    made.stop()
-
-
 def test_other_shares_and_other_queries(session, tmp_path):
     places = {"checkpoint": str(tmp_path / "state"), "output": str(tmp_path / "rows")}
 

@@ -156,6 +156,7 @@ def compare(seed: int) -> str:
     return "many" if len(ours) > 1 else "few"
 
 
+@pytest.mark.ci
 def test_random_queries_have_the_answers_of_pyoxigraph():
     outcomes = Counter(compare(seed) for seed in range(300))
     assert outcomes["many"] > 40, outcomes

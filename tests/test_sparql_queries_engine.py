@@ -84,6 +84,7 @@ def _plain(value: object) -> object:
         return text
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sparql_names())
 def test_rows_come_to_the_answer_at_all_moments(name):
     assert run(name, edges=20_000, moments=4, seed=3).told

@@ -69,6 +69,7 @@ def test_ten_thousand_damages(saved: Path) -> None:
     assert_found(found, 10_000)
 
 
+@pytest.mark.ci
 def test_damaged_states_of_version_1_are_refused_or_consistent(saved: Path) -> None:
     found = campaign(saved, 0, 200, "v1")
     assert found["damaged: damaged"] > 50
@@ -99,6 +100,7 @@ def test_a_state_of_version_1_is_the_same_state(saved: Path, name: str) -> None:
     old._check()
 
 
+@pytest.mark.ci
 def test_a_million_edges_are_saved_and_read_in_well_under_a_second(tmp_path: Path) -> None:
     chance, count = np.random.default_rng(1), 1_000_000
     engine = rpq.Engine(rpq.Query("a/b", window=rpq.Window(size=10 * count, slide=count), sources=["v1"]))

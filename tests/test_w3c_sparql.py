@@ -38,6 +38,7 @@ def test_what_is_not_left_out_is_read_and_what_is_no_query_is_not(folder):
     assert not faults
 
 
+@pytest.mark.ci
 def test_the_list_of_tests_is_up_to_date():
     assert LIST.read_text(encoding="utf-8") == listing()
 

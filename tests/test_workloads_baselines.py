@@ -26,6 +26,7 @@ def engine_pairs(expression: str, edges: list[tuple[str, str, str]]) -> set[tupl
     return engine.answers().pairs()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("expression", [*named_queries.TEMPLATES.values(), "a/^b*", "!a/b", "^(a|b)+"])
 def test_the_search_finds_the_engines_answers(expression):
     for seed in range(5):

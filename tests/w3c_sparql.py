@@ -19,7 +19,9 @@ from functools import cache
 from pathlib import Path
 
 import pyoxigraph
+import pytest
 import rdflib
+from _pytest.mark import ParameterSet
 from rdflib.collection import Collection
 from rdflib.compare import isomorphic
 
@@ -104,14 +106,19 @@ def cases() -> tuple[Case, ...]:
     return tuple(_cases())
 
 
-def listed() -> list[str]:
+SLOW = ("aggregates", "expr-equals", "functions")
+"""Folders whose tests take seconds, and are left to CI."""
+
+
+def listed() -> list[ParameterSet]:
     """Return the folders with tests to pass, without a look at the suites.
 
-    >>> "aggregates" in listed()
+    >>> "aggregates" in [folder.values[0] for folder in listed()]
     True
     """
     passed, _, _ = LIST.read_text(encoding="utf-8").partition("## Left out")
-    return re.findall(r"^- (\S+) \(\d+\): ", passed, re.MULTILINE)
+    folders = re.findall(r"^- (\S+) \(\d+\): ", passed, re.MULTILINE)
+    return [pytest.param(folder, marks=[pytest.mark.ci] if folder in SLOW else []) for folder in folders]
 
 
 def kept_cases(folder: str) -> list[Case]:
