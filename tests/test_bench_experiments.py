@@ -15,6 +15,7 @@ from rpq.workloads.bench import latency, latency_served, measure, plots
 from rpq.workloads.bench.command import EXPERIMENTS, bench
 from rpq.workloads.bench.deletes import PERCENT
 from rpq.workloads.bench.streams import DATA_SETS, generate, load_files
+from rpq.workloads.bench.versions import Verdict
 from rpq.workloads.bench.windows import FACTORS, expiry_of
 
 SPEED = ("mathoverflow", "ldbc")  # tests of their own
@@ -66,17 +67,48 @@ def test_windows_and_slides_are_swept(run):
 
 
 def test_versions_take_turns(tmp_path):
-    options = ["--other", sys.executable, "--edges", 2_000, "--repeat", 3, "--queries", "Q1,Q2", "--output", tmp_path]
-    ran = CliRunner().invoke(bench, ["versions", *map(str, options)], catch_exceptions=False)
-    assert ran.exit_code == 0, ran.output
-    result = json.loads((tmp_path / "versions.json").read_text())
-    assert all(result["checks"].values())
-    asked = [(dataset, query) for dataset in ("stackoverflow", "ldbc") for query in ("Q1", "Q2")]
-    assert [(record["dataset"], record["query"]) for record in result["records"]] == asked
-    for record in result["records"]:
-        assert record["rows"] > 0 and record["lowest_ratio"] <= record["ratio"] <= record["highest_ratio"]
+    def call(*args: object) -> tuple[dict, str]:
+        options = ["--other", sys.executable, "--edges", 2_000, "--output", tmp_path, *args]
+        ran = CliRunner().invoke(bench, ["versions", *map(str, options)], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        return json.loads((tmp_path / "versions.json").read_text()), ran.output
+
+    some = "mathoverflow/Q1,ldbc/Q2,P1,patterns/5000,sparql/JOIN,insert/Q2,start/import,memory/P2"
+    result, output = call("--repeat", 2, "--only", some)
+    assert all(result["checks"].values()) and "begun anew" in output
+    figures = {record["figure"]: record for record in result["records"]}
+    assert [*figures] == [
+        "mathoverflow/Q1", "ldbc/Q2", "patterns/P1", "patterns/5000", "patterns/5000 registering", "sparql/JOIN",
+        "insert/Q2 median", "insert/Q2 p99", "start/import", "memory/P2",
+    ]  # fmt: skip
+    for record in figures.values():
+        assert record["low"] <= record["ratio"] <= record["high"] and record["before"] > 0 and record["turns"] == 2
+    assert all(figures[name]["rows"] for name in ("mathoverflow/Q1", "patterns/5000", "sparql/JOIN", "memory/P2"))
+    lines = (tmp_path / "versions.turns.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "versions.turns.jsonl").write_text("".join(lines[:-1]) + lines[-1][:9])  # killed while it wrote
+    again, output = call("--repeat", 3, "--only", "P1,memory/*")
+    assert "going on" in output
+    turns = {record["figure"]: record["turns"] for record in again["records"]}
+    assert turns["mathoverflow/Q1"] == 2 and turns["patterns/P1"] == turns["memory/P2"] == turns["memory/L5"] == 3
+    anew, output = call("--repeat", 1, "--only", "P1", "--seed", 2)
+    assert "begun anew" in output and [record["figure"] for record in anew["records"]] == ["patterns/P1"]
+
+
+def test_versions_name_what_there_is(tmp_path):
     ran = CliRunner().invoke(bench, ["versions", "--output", str(tmp_path)])
     assert ran.exit_code == 1 and "--other" in ran.output
+    ran = CliRunner().invoke(bench, ["versions", "--other", sys.executable, "--only", "P99", "--output", str(tmp_path)])
+    assert ran.exit_code == 1 and "P99" in ran.output and "patterns/P1" in ran.output
+
+
+def test_a_verdict_needs_ratios_that_agree():
+    seven = [1.10, 1.11, 1.12, 1.13, 1.14, 1.15, 0.5]
+    assert Verdict.of(seven).text == "slower"
+    assert Verdict.of([1 / ratio for ratio in seven]).text == "faster"
+    assert Verdict.of([1.0] * 5 + [2.0, 0.5]).text == "not slower"
+    assert Verdict.of([1.0] * 4 + [1.2] * 3).text == "no verdict"
+    assert Verdict.of([1.0] * 15 + [1.2] * 6).text == "not slower"
+    assert Verdict.of([1.2]).text == "slower"
 
 
 def test_moving_the_time_first_changes_no_rows():

@@ -103,9 +103,10 @@ def _command(name: str, help_text: str) -> click.Command:
                      help="The part of each stream to use; generated ones can be longer than once."),
         click.Option(["--edges"], type=click.IntRange(min=100), default=1_000_000, show_default=True,
                      help="Edges of a generated stream at scale 1."),
-        click.Option(["--queries"], metavar="Q1,Q2", default="", help="Only these queries."),
-        click.Option(["--repeat"], type=click.IntRange(min=1), default=5, show_default=True,
-                     help="Runs of which the median counts."),
+        click.Option(["--only", "--queries", "queries"], metavar="Q1,Q2", default="",
+                     help="Only these queries; for versions, figures: 'P*,insert/*'."),
+        click.Option(["--repeat"], type=click.IntRange(min=1),
+                     help="Runs of which the median counts.  [default: 5; for versions 7]"),
         click.Option(["--sample"], type=click.IntRange(min=1), default=200, show_default=True,
                      help="Tuples pushed one at a time, where that is measured."),
         click.Option(["--seconds"], type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
@@ -139,6 +140,7 @@ def _run(name: str, values: dict[str, Any]) -> None:
     values["output"] = values["output"] or default_directory()
     values["queries"] = tuple(filter(None, values["queries"].replace(" ", "").split(",")))
     experiment = load(name)
+    values["repeat"] = values["repeat"] or experiment.repeat
     try:
         values["output"].mkdir(parents=True, exist_ok=True)
     except OSError as error:

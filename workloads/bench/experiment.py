@@ -87,7 +87,8 @@ class Outcome:
 class Experiment:
     """A table or figure of the paper, or of this project.
 
-    `paper` says what the paper found; `how` what is measured here. `plot` draws the records into a figure.
+    `paper` says what the paper found; `how` what is measured here. `plot` draws the records into a figure. `repeat` is
+    the number of runs where the user names none.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Experiment:
     measure: Callable[[Settings, Say], Outcome]
     paper: str = ""
     plot: Callable[[Figure, list[Record]], None] | None = None
+    repeat: int = 5
 
     def run(self, settings: Settings, say: Say) -> dict[str, Any]:
         """Measure, write NAME.json and NAME.png, and return what the JSON holds."""

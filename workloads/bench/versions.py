@@ -1,18 +1,27 @@
 """This version of the engine against another one that is installed elsewhere: what a change of the code cost.
 
-A host's speed moves by more in an hour than most changes do. So the two take turns, run by run, each in a process of its
-own that stays, and what counts is the ratio within a turn.
+A host's speed moves by more in an hour than most changes do. So the two take turns, run by run, and what counts is the
+ratio within a turn. Each figure ends in a verdict (`Verdict`), or in none where the ratios scatter.
+
+Turns are written to a file as they are measured. A run that was cut off goes on behind the last of them, and one with a
+larger `--repeat` adds the turns that are missing, as long as both versions and the streams are the same.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from math import comb
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -20,141 +29,422 @@ from rpq.workloads import named_queries
 from rpq.workloads.bench import measure
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
 from rpq.workloads.bench.result_files import figures_of_others
+from rpq.workloads.bench.sparql_streams import QUESTIONS
 from rpq.workloads.bench.speed import stream_of
-from rpq.workloads.bench.streams import StreamError
+from rpq.workloads.bench.streams import BATCH_ROWS, Stream, StreamError
+from rpq.workloads.generate.pattern_sets import query_set
 
+TOLERANCE = 1.03
+"""The median ratio up to which this version counts as not slower."""
+_DOUBT = 0.125
+"""How often the interval of a verdict may miss the median; seven turns allow the second smallest to the second largest."""
 _TABLES = {"stackoverflow": "mathoverflow", "ldbc": "ldbc"}
-"""Data sets, and the figures that name the queries of their tables."""
+"""Data sets, and the figures that name the path queries of their tables."""
+_PATTERN_ROWS = 4_096
+"""Tuples a push where rows become tables: P6 brings 300 rows a tuple."""
+_SET_SIZE, _SET_UPDATES, _SET_DRAWN_FROM = 5_000, 20_000, 100_000
+_SPARQL_WINDOW = 100_000
+_CALLS = 4_000
+_WORKER = Path(__file__).with_name("version_worker.py")
+_TURNS = "versions.turns.jsonl"
 
-# Runs in either version: what is called here is public and there since the first one.
-_WORKER = """
-import sys, time
-import pyarrow as pa
-import rpq
-with pa.memory_map(sys.argv[1]) as file:
-    batches = pa.ipc.open_file(file)
-    batches = [batches.get_batch(number) for number in range(batches.num_record_batches)]
-for line in sys.stdin:
-    expression, size, slide = line.split()
-    engine = rpq.Engine(rpq.Query(expression, window=rpq.Window(size=int(size), slide=int(slide))))
-    cpu = time.process_time()
-    for batch in batches:
-        engine.push(batch, collect=False)
-    cpu = time.process_time() - cpu
-    figures = engine.statistics()
-    print(figures.engine_seconds, cpu, figures.rows_added, figures.rows_removed, flush=True)
-"""
+Found = dict[str, Any]
 
 
-class Worker:
-    """A process of one version, which holds a stream and runs queries over it."""
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the ratios of the turns say: their median, and an interval of order statistics that holds the true one.
 
-    def __init__(self, python: str, stream: Path) -> None:
+    The interval goes from the k-th smallest to the k-th largest ratio, with the largest k for which the binomial
+    distribution lets it miss the median in at most one of eight experiments. `text` is "slower" where the whole
+    interval lies above `TOLERANCE`, "not slower" where none of it does ("faster" where all of it lies below
+    1 / `TOLERANCE`), and "no verdict" otherwise.
+
+    >>> Verdict.of([0.99, 1.0, 1.0, 1.01, 1.01, 1.02, 1.2]).text
+    'not slower'
+    >>> Verdict.of([0.9, 1.0, 1.0, 1.01, 1.1, 1.2, 1.2]).text
+    'no verdict'
+    """
+
+    ratio: float
+    low: float
+    high: float
+    text: str
+
+    @classmethod
+    def of(cls, ratios: Sequence[float]) -> Verdict:
+        """Judge the ratios of the turns, this version's figure divided by the other's."""
+        ordered, count = sorted(ratios), len(ratios)
+        place, missed = 0, 0
+        while 2 * (missed + comb(count, place)) <= _DOUBT * 2**count:
+            missed += comb(count, place)
+            place += 1
+        place = max(0, place - 1)
+        low, high = ordered[place], ordered[count - 1 - place]
+        if high < 1 / TOLERANCE:
+            text = "faster"
+        elif high <= TOLERANCE:
+            text = "not slower"
+        else:
+            text = "slower" if low > TOLERANCE else "no verdict"
+        return cls(ratio=measure.median(ordered), low=low, high=high, text=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One thing that both versions do in turn; a run of it gives one figure or several.
+
+    `figures` maps a key of what a run finds to (the name of the figure, its unit). `needs` are the streams that `task`
+    names by `stream`. A task without `do` is a command line, run as a process: `arguments` behind the Python.
+    """
+
+    name: str
+    task: Mapping[str, Any]
+    figures: Mapping[str, tuple[str, str]]
+
+    def is_wanted(self, patterns: Sequence[str]) -> bool:
+        """Whether one of the patterns (`P1`, `insert/*`) names it, its last part or a figure of it; none means all."""
+        names = {self.name, self.name.rpartition("/")[2], *(name for name, _ in self.figures.values())}
+        return not patterns or any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns for name in names)
+
+
+class Version:
+    """An installation: a process that stays and runs tasks, and processes for what has to start anew."""
+
+    def __init__(self, python: str) -> None:
         self._python = python
-        self._process = subprocess.Popen(
-            [python, "-c", _WORKER, str(stream)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        # Without its own folder on the path: modules beside the program would shadow others.
+        self._command = [python, "-P", str(_WORKER)]
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.about = self._answer()
 
-    def run(self, expression: str, size: int, slide: int) -> tuple[float, float, tuple[int, int]]:
-        """Engine seconds, CPU seconds, and rows added and removed of one run in a fresh engine."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        print(expression, size, slide, file=self._process.stdin, flush=True)
-        line = self._process.stdout.readline().split()
-        if len(line) != 4:
-            raise StreamError(f"{self._python} could not run {expression}; its message is above")
-        return float(line[0]), float(line[1]), (int(line[2]), int(line[3]))
+    def run(self, task: Mapping[str, Any]) -> Found:
+        """Run a task. Return what it found. Raises `StreamError` where this version cannot run it."""
+        if "arguments" in task:
+            return self._start(task["arguments"])
+        if task["do"] == "memory":
+            with Version(self._python) as fresh:
+                return fresh._run(task)
+        return self._run(task)
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, task: Mapping[str, Any]) -> Found:
+        assert self._process.stdin is not None
+        print(json.dumps(task), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> Found:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise StreamError(f"{self._python} ended; its message is above")
+        found: Found = json.loads(line)
+        if "error" in found:
+            raise StreamError(f"{self._python}: {found['error']}")
+        return found
+
+    def _start(self, arguments: Sequence[str]) -> Found:
+        """Run a command to its end. Return the CPU seconds of the process."""
+        before = _seconds_of_children()
+        done = subprocess.run([self._python, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise StreamError(f"{self._python} {' '.join(arguments)}: {done.stderr.strip().splitlines()[-1:]}")
+        return {"seconds": _seconds_of_children() - before}
 
 
-@contextmanager
-def workers(pythons: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[list[Worker]]:
-    """A process for each Python, all of which hold the same stream."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
-        path = Path(folder) / "stream.arrow"
-        first = next(batches)
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, first.schema) as writer:
-            for batch in (first, *batches):
-                writer.write_batch(batch)
-        started = [Worker(python, path) for python in pythons]
-        for worker in started:
-            closing.callback(worker.close)
-        yield started
+def _seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def compare(ours: Worker, theirs: Worker, query: tuple[str, int, int], turns: int) -> Record:
-    """Runs of both in turn, each being the first as often as the other."""
-    ours.run(*query), theirs.run(*query)  # compiles, or loads kernels
-    mine: list[tuple[float, float, tuple[int, int]]] = []
-    others: list[tuple[float, float, tuple[int, int]]] = []
-    for turn in range(turns):
-        for runs, worker in ((mine, ours), (others, theirs))[:: 1 if turn % 2 else -1]:
-            runs.append(worker.run(*query))
-    seconds = [one[0] / other[0] for one, other in zip(mine, others, strict=True)]
-    processor = [one[1] / other[1] for one, other in zip(mine, others, strict=True)]
-    return {
-        "before_seconds": measure.median(run[0] for run in others),
-        "after_seconds": measure.median(run[0] for run in mine),
-        "ratio": measure.median(seconds),
-        "lowest_ratio": min(seconds),
-        "highest_ratio": max(seconds),
-        "fastest_ratio": min(run[0] for run in mine) / min(run[0] for run in others),
-        "cpu_ratio": measure.median(processor),
-        "rows": mine[0][2][0],
-        "rows_equal": len({run[2] for run in (*mine, *others)}) == 1,
+@dataclass
+class Inputs:
+    """The streams of the measurements, written to Arrow files when they are first needed."""
+
+    settings: Settings
+    say: Say
+    folder: Path
+    used: dict[str, Stream] = field(default_factory=dict)
+
+    def stream(self, name: str) -> Stream:
+        """Return a data set, or the stream of a question in SPARQL."""
+        if name not in self.used:
+            questions = {f"sparql {one.name}": one for one in QUESTIONS}
+            if name in questions:
+                window = max(1_200, round(_SPARQL_WINDOW * min(1.0, self.settings.edges / 1e6) * self.settings.scale))
+                self.used[name] = questions[name].stream(window, self.settings.seed)
+            else:
+                self.used[name] = stream_of(name, self.settings, self.say)
+        return self.used[name]
+
+    def file(self, name: str, *, tuples: int | None = None) -> str:
+        """Return the path of the Arrow file with the tuples of a stream, or with the first `tuples` of them."""
+        path = self.folder / f"{name.replace(' ', '-')}-{tuples or 'all'}.arrow"
+        if not path.exists():
+            table = self.stream(name).table.slice(0, tuples)
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table, max_chunksize=BATCH_ROWS)
+        return str(path)
+
+    def pattern_set(self) -> str:
+        """Return the path of a JSON file with the texts of thousands of patterns over LDBC's updates."""
+        path = self.folder / "patterns.json"
+        if not path.exists():
+            table = self.stream("ldbc").first(_SET_DRAWN_FROM).table
+            size = max(20, round(_SET_SIZE * min(1.0, table.num_rows / _SET_DRAWN_FROM)))
+            edges = list(zip(*(table[name].to_pylist() for name in ("source", "label", "target")), strict=True))
+            drawn = query_set(edges, size, seed=self.settings.seed, length=5, overlap=0.35, selectivity=0.25)
+            path.write_text(json.dumps([one.text for one in drawn]))
+        return str(path)
+
+    def one_tuple(self) -> str:
+        """Return the path of a text file with one tuple."""
+        path = self.folder / "one.tsv"
+        path.write_text("source\ttarget\tlabel\ttimestamp\nx\ty\ta\t1\n", encoding="utf-8")
+        return str(path)
+
+
+def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Found]]]:
+    """Yield what is measured, each with what makes the rest of its task from the streams."""
+    for dataset, figures in _TABLES.items():
+        for known in figures_of_others(figures)["queries"]:
+            name = f"{'mathoverflow' if dataset == 'stackoverflow' else dataset}/{known['name']}"
+            yield _of_stream(name, dataset, query=known["name"])
+    for known in figures_of_others("patterns")["queries"]:
+        yield _of_stream(f"patterns/{known['name']}", known["data"], text=known["pattern"], tables=True)
+    yield (
+        Measurement(
+            name="patterns/5000",
+            task={"do": "run", "tables": True, "window": None, "batch_rows": 10_000},
+            figures={"seconds": ("patterns/5000", "s"), "register": ("patterns/5000 registering", "s")},
+        ),
+        lambda inputs: {"texts": inputs.pattern_set(), "stream": inputs.file("ldbc", tuples=_SET_UPDATES)},
+    )
+    for one in QUESTIONS:
+        yield _of_stream(f"sparql/{one.name}", f"sparql {one.name}", text=one.text, options={"semantics": "explicit"})
+    patterns = {known["name"]: known["pattern"] for known in figures_of_others("patterns")["queries"]}
+    for name, text in {"Q2": None, "Q11": None, "P2": patterns["P2"], "P5": patterns["P5"]}.items():
+        measured, rest = _of_stream(f"insert/{name}", "stackoverflow", query=name, text=text)
+        figures = {key: (f"insert/{name} {key}", "µs") for key in ("median", "p99")}
+        yield Measurement(name=measured.name, task={**measured.task, "do": "insert"}, figures=figures), _behind_window(rest)
+    commands = {
+        "import": ["-c", "import rpq"],
+        "help": ["-m", "rpq.cli", "--help"],
+        "path": ["-m", "rpq.cli", "run", "a/b*"],
+        "pattern": ["-m", "rpq.cli", "run", "?x a ?y . ?y b ?z"],
+        "sparql": ["-m", "rpq.cli", "run", "SELECT ?x (COUNT(?y) AS ?n) { ?x <a> ?y } GROUP BY ?x"],
     }
+    for name, arguments in commands.items():
+        figures = {"seconds": (f"start/{name}", "s")}
+        is_run = "run" in arguments
+        yield Measurement(name=f"start/{name}", task={}, figures=figures), _command(arguments, is_run)
+    for name, data in {"Q2": "stackoverflow", "P2": "stackoverflow", "L5": "ldbc"}.items():
+        measured, rest = _of_stream(f"memory/{name}", data, query=name, text=patterns.get(name))
+        figures = {"megabytes": (measured.name, "MB")}
+        yield Measurement(name=measured.name, task={**measured.task, "do": "memory"}, figures=figures), rest
+
+
+def _of_stream(
+    name: str,
+    stream: str,
+    *,
+    query: str | None = None,
+    text: str | None = None,
+    tables: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[Measurement, Callable[[Inputs], Found]]:
+    """A query, named or as text, over a whole stream."""
+
+    def rest(inputs: Inputs) -> Found:
+        asked = inputs.stream(stream)
+        wanted = text or named_queries.named_query(str(query), asked.queries).replace(" ", "")
+        return {"texts": [wanted], "stream": inputs.file(stream), "window": [asked.window.size, asked.window.slide]}
+
+    task = {"do": "run", "tables": tables, "batch_rows": _PATTERN_ROWS if tables else BATCH_ROWS, "options": options or {}}
+    return Measurement(name=name, task=task, figures={"seconds": (name, "s")}), rest
+
+
+def _behind_window(rest: Callable[[Inputs], Found]) -> Callable[[Inputs], Found]:
+    """Single tuples from the middle of a stream on, in a window that is full by then."""
+
+    def made(inputs: Inputs) -> Found:
+        stream = inputs.stream("stackoverflow")
+        first = len(stream) // 2
+        times = stream.table["timestamp"].to_numpy()
+        begin = int((times < times[first] - stream.window.size).sum())
+        return {**rest(inputs), "begin": min(begin, first), "first": first, "calls": min(_CALLS, len(stream) - first)}
+
+    return made
+
+
+def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Found]:
+    def made(inputs: Inputs) -> Found:
+        options = ["--input", inputs.one_tuple(), "--window", "10", "--slide", "1", "--quiet"] if is_run else []
+        return {"arguments": [*arguments, *options]}
+
+    return made
+
+
+class Turns:
+    """The turns that were measured, in a file that a later run of the experiment reads again.
+
+    A line is the name of a measurement and what both versions found in a turn; the first line is the identity of the
+    experiment, and a file with another one is begun anew.
+    """
+
+    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+        self._path = path
+        self._found: dict[str, list[tuple[Found, Found]]] = {}
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        # A torn last line is what a run that was killed leaves.
+        records = [record for record in map(_parsed, lines) if record is not None]
+        self.is_new = not records or records[0] != dict(identity)
+        if self.is_new:
+            path.write_text(json.dumps(identity) + "\n", encoding="utf-8")
+        else:
+            for record in records[1:]:
+                self._found.setdefault(record["name"], []).append((record["this"], record["other"]))
+
+    def of(self, name: str) -> list[tuple[Found, Found]]:
+        """Return the turns of a measurement: what this version found, and the other."""
+        return self._found.setdefault(name, [])
+
+    def add(self, name: str, this: Found, other: Found) -> None:
+        """Add a turn, and put it on disk."""
+        self.of(name).append((this, other))
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"name": name, "this": this, "other": other}) + "\n")
+
+
+def _parsed(line: str) -> Found | None:
+    try:
+        found: Found = json.loads(line)
+    except ValueError:
+        return None
+    return found
 
 
 def measure_versions(settings: Settings, say: Say) -> Outcome:
-    """The queries of the tables of speed, on their streams."""
+    """Measure every figure that is wanted, turn by turn, and judge the ratios."""
     if settings.other is None:
         raise StreamError("give --other: the Python of another installation of rpq")
-    wanted = {name.upper() for name in settings.queries}
-    records: list[Record] = []
-    streams: list[dict[str, Any]] = []
-    for dataset, figures in _TABLES.items():
-        stream = stream_of(dataset, settings, say)
-        streams.append(stream.describe())
-        names = [known["name"] for known in figures_of_others(figures)["queries"] if not wanted or known["name"] in wanted]
-        with workers([sys.executable, str(settings.other)], iter(stream.batches())) as (ours, theirs):
-            for name in names:
-                say(f"{dataset} {name} …")
-                expression = named_queries.named_query(name, stream.queries)
-                asked = (expression.replace(" ", ""), stream.window.size, stream.window.slide)
-                found = compare(ours, theirs, asked, settings.repeat)
-                records.append({"dataset": dataset, "query": name, "expression": expression, **found})
+    with ExitStack() as closing:
+        folder = Path(closing.enter_context(tempfile.TemporaryDirectory()))
+        versions = [closing.enter_context(Version(python)) for python in (sys.executable, str(settings.other))]
+        inputs = Inputs(settings, say, folder)
+        identity = {
+            "this": versions[0].about,
+            "other": versions[1].about,
+            "data": None if settings.data is None else os.path.abspath(settings.data),
+            **{name: getattr(settings, name) for name in ("scale", "edges", "seed")},
+        }
+        turns = Turns(settings.output / _TURNS, identity)
+        say("begun anew" if turns.is_new else "going on behind the turns of an earlier run")
+        known = dict(_measured(settings, say, versions, inputs, turns))
+        described = [stream.describe() for stream in inputs.used.values()]
+    records = [record for found in known.values() for record in found]
+    if not records:
+        names = ", ".join(one.name for one, _ in measurements())
+        raise StreamError(f"--only {','.join(settings.queries)} names none of: {names}")
+    verdicts = [record["verdict"] for record in records]
     return Outcome(
         records=records,
-        streams=streams,
+        streams=described,
         checks={"rows are equal": all(record["rows_equal"] for record in records)},
-        facts={"median of the ratios": round(measure.median(record["ratio"] for record in records), 4)},
+        facts={
+            "this": versions[0].about["version"],
+            "other": versions[1].about["version"],
+            "verdicts": {text: verdicts.count(text) for text in dict.fromkeys(verdicts)},
+            "median of the ratios": round(measure.median(record["ratio"] for record in records), 4),
+        },
     )
+
+
+def _measured(
+    settings: Settings, say: Say, versions: Sequence[Version], inputs: Inputs, turns: Turns
+) -> Iterator[tuple[str, list[Record]]]:
+    """Yield the name and the records of each measurement, those of an earlier run too."""
+    for measurement, rest in measurements():
+        done = turns.of(measurement.name)
+        if measurement.is_wanted(settings.queries) and len(done) < settings.repeat:
+            try:
+                _take_turns(measurement.name, {**measurement.task, **rest(inputs)}, versions, turns, settings.repeat)
+            except StreamError as error:
+                say(f"{measurement.name}: left out: {error}")
+        if done:
+            records = [_record(figure, unit, key, done) for key, (figure, unit) in measurement.figures.items()]
+            for record in records:
+                say(
+                    f"{record['figure']}: {record['verdict']}: {record['ratio']:.3f} "
+                    f"({record['low']:.3f} to {record['high']:.3f}, {record['turns']} turns)"
+                )
+            yield measurement.name, records
+
+
+def _take_turns(name: str, task: Mapping[str, Any], versions: Sequence[Version], turns: Turns, repeat: int) -> None:
+    """Run both in turn, each being the first as often as the other; a run before them compiles, or loads kernels."""
+    for version in versions:
+        version.run(task)
+    for turn in range(len(turns.of(name)), repeat):
+        order = (0, 1) if turn % 2 else (1, 0)
+        found = {place: versions[place].run(task) for place in order}
+        turns.add(name, found[0], found[1])
+
+
+def _record(figure: str, unit: str, key: str, turns: Sequence[tuple[Found, Found]]) -> Record:
+    verdict = Verdict.of([this[key] / max(other[key], 1e-9) for this, other in turns])
+    return {
+        "figure": figure,
+        "unit": unit,
+        "before": measure.median(other[key] for _, other in turns),
+        "after": measure.median(this[key] for this, _ in turns),
+        "ratio": verdict.ratio,
+        "low": verdict.low,
+        "high": verdict.high,
+        "turns": len(turns),
+        "rows": turns[0][0].get("rows", [None])[0],
+        "rows_equal": len({tuple(one.get("rows", ())) for turn in turns for one in turn}) == 1,
+        "verdict": verdict.text,
+    }
 
 
 EXPERIMENT = Experiment(
     name="versions",
     title="This version against another one, turn by turn",
     how=(
-        "Two processes, one for each version, take turns over the same stream, each run in a fresh engine, kernels warm, "
-        "rows counted and not kept. Ratio: the median over the turns of this version's engine seconds divided by the "
-        "other's in the same turn; of the fastest runs; and of CPU seconds. Below 1 this version is faster."
+        "Two processes, one for each version, take turns over the same streams, each run in a fresh engine, kernels warm. "
+        "Path queries and SPARQL: CPU seconds of all pushes, rows counted. Patterns: tables of Arrow with the names too. "
+        f"patterns/5000: as many patterns over the first {_SET_UPDATES:,} updates of LDBC. insert: microseconds of a call "
+        "of `insert` and of reading its rows, in the middle of the stream. start: CPU seconds of a process. memory: peak "
+        "resident memory of a process that reads the stream batch by batch. Ratio: the median over the turns of this "
+        "version's figure divided by the other's in the same turn; below 1 this version is better. Low and high: an "
+        f"interval of order statistics around it. Not slower: none of it lies above {TOLERANCE}; slower: all of it."
     ),
     columns=(
-        Column(key="dataset", heading="data set"),
-        Column(key="query", heading="query"),
-        Column(key="expression", heading="expression"),
-        Column(key="before_seconds", heading="other, s", format=".3f"),
-        Column(key="after_seconds", heading="this, s", format=".3f"),
+        Column(key="figure", heading="figure"),
+        Column(key="before", heading="other", format=",.4g"),
+        Column(key="after", heading="this", format=",.4g"),
+        Column(key="unit", heading="unit"),
         Column(key="ratio", heading="ratio", format=".3f"),
-        Column(key="lowest_ratio", heading="lowest", format=".3f"),
-        Column(key="highest_ratio", heading="highest", format=".3f"),
-        Column(key="fastest_ratio", heading="fastest runs", format=".3f"),
-        Column(key="cpu_ratio", heading="CPU", format=".3f"),
+        Column(key="low", heading="low", format=".3f"),
+        Column(key="high", heading="high", format=".3f"),
+        Column(key="turns", heading="turns", format=","),
         Column(key="rows", heading="rows", format=","),
+        Column(key="verdict", heading="verdict"),
     ),
     measure=measure_versions,
+    repeat=7,
 )

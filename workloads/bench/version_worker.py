@@ -1,0 +1,129 @@
+"""The process that `rpq bench versions` starts for each version: a program, run by the Python of that version.
+
+It reads one JSON object a line from standard input, runs what the object describes, and answers with one JSON object a
+line. It calls only what is public in `rpq` and has been there for long, so that it runs under earlier versions too, and
+imports nothing else of this package.
+"""
+
+import hashlib
+import json
+import pathlib
+import sys
+import time
+
+import pyarrow as pa
+
+import rpq
+
+_BATCHES = {}
+
+
+def read_batches(path, rows):
+    """Return the record batches of an Arrow file, cut to at most `rows` rows; the last few files are kept."""
+    if (path, rows) not in _BATCHES:
+        with pa.memory_map(path) as file:
+            table = pa.ipc.open_file(file).read_all()
+        _BATCHES[path, rows] = table.to_batches(max_chunksize=rows)
+    return _BATCHES[path, rows]
+
+
+def make_queries(task):
+    """Return the queries of a task, all under its window."""
+    window = rpq.Window(size=task["window"][0], slide=task["window"][1]) if task["window"] else rpq.UnboundedWindow()
+    texts = task["texts"]
+    if isinstance(texts, str):
+        texts = json.loads(pathlib.Path(texts).read_text())
+    options = task.get("options", {})
+    return [rpq.Query(text, window=window, name=f"query {number}", **options) for number, text in enumerate(texts)]
+
+
+def run(task):
+    """Push a whole stream. Return CPU seconds of registering and of pushing, and the numbers of rows added and removed."""
+    batches = read_batches(task["stream"], task["batch_rows"])
+    queries = make_queries(task)
+    begun = time.process_time()
+    engine = rpq.Engine(*queries)
+    registered = time.process_time()
+    added = removed = 0
+    for batch in batches:
+        changes = engine.push(batch, collect=task["tables"])
+        if task["tables"]:
+            changes.tables()
+        added, removed = added + changes.added, removed + changes.removed
+    ended = time.process_time()
+    return {"register": registered - begun, "seconds": ended - registered, "rows": [added, removed]}
+
+
+def insert(task):
+    """Insert tuples one by one behind a part of the stream. Return quantiles of the microseconds of a call with its rows."""
+    batches = read_batches(task["stream"], task["batch_rows"])
+    engine = rpq.Engine(*make_queries(task))
+    table = pa.Table.from_batches(batches)
+    for batch in table.slice(task["begin"], task["first"] - task["begin"]).to_batches():
+        engine.push(batch, collect=False)
+    single = table.slice(task["first"], task["calls"])
+    columns = [single[name].to_pylist() for name in ("source", "target", "label", "timestamp")]
+    clock = time.perf_counter_ns
+    taken, rows = [], 0
+    for one in zip(*columns, strict=True):
+        started = clock()
+        changed = engine.insert(*one).rows()
+        taken.append(clock() - started)
+        rows += len(changed)
+    taken.sort()
+    return {"median": taken[len(taken) // 2] / 1e3, "p99": taken[int(len(taken) * 0.99)] / 1e3, "rows": [rows, 0]}
+
+
+def describe():
+    """Return the version and a digest of its sources, by which two runs of the experiment know the same code."""
+    package = pathlib.Path(rpq.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    # Links to folders are not followed by every Python; these are the ones that a checkout has.
+    for path in sorted((package / "automata").glob("*.py")):
+        digest.update(path.read_bytes())
+    return {"version": rpq.__version__, "sources": digest.hexdigest()[:16]}
+
+
+def peak_bytes():
+    """Return the high-water mark of this process's resident memory; the same of `resource` where there is no /proc."""
+    try:
+        lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def stream_memory(task):
+    """Push a stream batch by batch from its file. Return the peak of the memory of this process, in megabytes."""
+    engine = rpq.Engine(*make_queries(task))
+    added = removed = 0
+    with pa.OSFile(task["stream"], "rb") as file:
+        reader = pa.ipc.open_file(file)
+        for number in range(reader.num_record_batches):
+            changes = engine.push(reader.get_batch(number), collect=False)
+            added, removed = added + changes.added, removed + changes.removed
+    return {"megabytes": peak_bytes() / 1e6, "rows": [added, removed]}
+
+
+TASKS = {"run": run, "insert": insert, "memory": stream_memory}
+
+
+def main():
+    """Answer tasks until standard input ends."""
+    print(json.dumps(describe()), flush=True)
+    for line in sys.stdin:
+        task = json.loads(line)
+        try:
+            found = TASKS[task["do"]](task)
+        except Exception as error:  # an earlier version may lack what a task needs
+            found = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
