@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,8 +15,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import rpq
+from rpq.errors import install_command
 from tests.environments import ROOT, built, copied_kernels, environment, pip, run, with_kernels
 
 NAMES = ("automata", "spark", "workloads")
@@ -187,3 +192,38 @@ def test_the_metadata_tells_where_the_project_is_and_what_it_runs_on(wheel):
     for minor in range(11, 15):
         assert f"Classifier: Programming Language :: Python :: 3.{minor}\n" in text
     assert "Project-URL: Repository, https://github.com/" in text and "Keywords: " in text
+
+
+@pytest.mark.parametrize("extra", ["bench", "bench-kafka", "kafka", "plot", "rdf", "serve", "spark", "sparql"])
+def test_what_is_missing_is_installed_by_a_command_that_names_the_packages_themselves(extra):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    def needed(name: str) -> set[str]:
+        ours = {one for one in map(Requirement, extras[name]) if one.name == "streaming-rpq"}
+        return {line for line in extras[name] if Requirement(line) not in ours}.union(
+            *(needed(part) for one in ours for part in one.extras)
+        )
+
+    said = shlex.split(install_command(extra))
+    assert said[:2] == ["pip", "install"] and {*map(Requirement, said[2:])} == {*map(Requirement, needed(extra))}
+
+
+def test_without_metadata_the_command_is_that_of_a_checkout(monkeypatch):
+    def nothing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "requires", nothing)
+    assert install_command("kafka") == "pip install '.[kafka]' in a checkout of streaming-rpq"
+
+
+def test_no_text_asks_for_the_package_from_an_index():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    folders = ("rpq", *NAMES, "docs", "examples")
+    files = {*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).rglob("*.[mp][dy]"))}
+    named = []
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"pip install '?streaming-rpq", text), path
+        for found in re.findall(r"pip install[^\n`]*'(?:\.|\S*\.whl)\[([\w,-]+)\]'", text):
+            named += found.split(",")
+    assert len(named) >= 10 and {*named} <= {*extras}
