@@ -1,7 +1,9 @@
-"""The exceptions of the engine: all derive from `RpqError`."""
+"""The exceptions of the engine: all derive from `RpqError`; and what those say that miss another package."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Any, Literal
 
 from rpq.automata.errors import ExpressionError as _ExpressionError
@@ -174,3 +176,39 @@ class StateFormatError(RpqError):
     def __init__(self, message: str, *, reason: Literal["foreign", "truncated", "damaged", "version"]) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs what an extra of this package brings.
+
+    It names the packages themselves, since where this one was installed from, a checkout or a file, is not known.
+
+    >>> install_command("plot")
+    "pip install 'matplotlib>=3.8'"
+    """
+    from importlib.metadata import PackageNotFoundError
+
+    try:
+        needed = _needed_by(extra)
+    except PackageNotFoundError:  # the files alone are here: a checkout on the path, or an archive that Spark shipped
+        needed = []
+    # An installation from before there was this extra does not know it either.
+    return f"pip install {shlex.join(needed)}" if needed else f"pip install '.[{extra}]' in a checkout of streaming-rpq"
+
+
+def _needed_by(extra: str) -> list[str]:
+    """What an extra requires, with the extras that it consists of, in the words of pip."""
+    from importlib.metadata import requires
+
+    found: list[str] = []
+    for requirement in requires("streaming-rpq") or ():
+        needed, _, marker = requirement.partition(";")
+        if not re.search(rf"""\bextra == ["']{re.escape(extra)}["']""", marker):
+            continue
+        of_ours = re.fullmatch(r"streaming-rpq\[(.*)\]", needed.strip())
+        if of_ours is not None:
+            found += [one for name in of_ours[1].split(",") for one in _needed_by(name.strip())]
+            continue
+        rest = re.sub(r"""(\s*and\s*)?\bextra == ["'][^"']*["']""", "", marker).strip()
+        found.append(f"{needed.strip()}; {rest}" if rest else needed.strip())
+    return [*dict.fromkeys(found)]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rpq.errors import install_command
 from rpq.spark.errors import PipelineError
 from rpq.spark.java import check_java
 from rpq.spark.local_jvm import is_local, local_settings
@@ -57,7 +58,7 @@ def open_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as missing:
-        raise PipelineError(f"{missing}; install it with: pip install 'streaming-rpq[spark]'") from missing
+        raise PipelineError(f"{missing}; install it with: {install_command('spark')}") from missing
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rpq")

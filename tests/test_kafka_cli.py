@@ -244,5 +244,5 @@ def test_without_the_extra_it_is_named_and_nothing_imports_it_unasked(tmp_path) 
     )
     base = [sys.executable, "-c", script, "run", "a", "--window", "10", "--slide", "1", "--input"]
     done = subprocess.run([*base, "kafka://localhost/a"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "pip install 'streaming-rpq[kafka]'" in done.stderr
+    assert done.returncode == 2 and "pip install 'confluent-kafka>=2.8' 'prometheus-client>=0.20'" in done.stderr
     assert subprocess.run([*base, str(tmp_path / "edges.csv")], cwd=ROOT, capture_output=True, check=False).returncode == 0

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,9 +16,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import rpq
-from tests.environments import ROOT, built, copied_kernels, environment, pip, run, with_kernels
+from rpq.errors import install_command
+from tests.environments import ALL_LOADED, ROOT, built, copied_kernels, environment, pip, run, site_packages, with_kernels
 
 NAMES = ("automata", "spark", "workloads")
 FOREIGN = 'raise ImportError("a stranger\'s file was imported")\n'
@@ -178,7 +184,7 @@ def test_the_version_is_said_in_one_place(python, wheel, tmp_path):
     metadata = "from importlib.metadata import version; import rpq; print(version('streaming-rpq'), rpq.__version__)"
     assert run(python, "-c", metadata, cwd=tmp_path).stdout.split() == [rpq.__version__] * 2
     assert run(python, "-m", "rpq.cli", "--version", cwd=tmp_path).stdout == f"rpq {rpq.__version__}\n"
-    assert wheel.name.startswith(f"streaming_rpq-{rpq.__version__}-")
+    assert wheel.name == f"streaming_rpq-{rpq.__version__}-py3-none-any.whl"
 
 
 def test_the_metadata_tells_where_the_project_is_and_what_it_runs_on(wheel):
@@ -187,3 +193,94 @@ def test_the_metadata_tells_where_the_project_is_and_what_it_runs_on(wheel):
     for minor in range(11, 15):
         assert f"Classifier: Programming Language :: Python :: 3.{minor}\n" in text
     assert "Project-URL: Repository, https://github.com/" in text and "Keywords: " in text
+
+
+@pytest.mark.long
+def test_a_wheel_with_kernels_compiles_nothing_and_asks_for_the_numba_that_compiled_it(checkout, tmp_path):
+    from packaging.tags import sys_tags
+
+    from rpq.compiled.processors import common_names_here
+
+    (tmp_path / "dist").mkdir()
+    setting = f"kernels={common_names_here()[0]}"
+    pip("wheel", "--no-deps", "--wheel-dir", tmp_path / "dist", "--config-settings", setting, checkout)
+    (wheel,) = (tmp_path / "dist").iterdir()
+    tag = next(sys_tags())
+    assert wheel.name.startswith(f"streaming_rpq-{rpq.__version__}-{tag.interpreter}-{tag.abi}-")
+    assert not wheel.name.endswith("-any.whl")
+    kernels = {name for name in contents(wheel) if name.startswith("__pycache__/rpq/")}
+    assert len(kernels) > 500 and all(name.endswith(".nbc") for name in kernels)
+    assert {name.partition("/")[0] for name in contents(wheel)} - {"__pycache__"} == {
+        "rpq",
+        f"streaming_rpq-{rpq.__version__}.dist-info",
+    }
+
+    python = environment(tmp_path / "venv", wheel, extra="sparql")
+    script = "from importlib.metadata import *; print(version('numba'), *requires('streaming-rpq'))"
+    numba, *required = run(python, "-c", script, cwd=tmp_path).stdout.split()
+    assert f"numba=={numba}" in required
+    nowhere = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "caches")}
+    demo = run(python, "-m", "rpq.cli", "demo", cwd=tmp_path, env=nowhere)
+    assert "a2q" in demo.stdout and "compiling kernels" not in demo.stderr
+    assert run(python, "-c", ALL_LOADED, cwd=tmp_path, env=nowhere).stdout == "None\n"
+    site = site_packages(python)
+    assert {str(path.relative_to(site)) for path in site.glob("__pycache__/rpq/**/*.nbc")} == kernels
+    assert not list((tmp_path / "caches").rglob("*.nbc"))
+    pip("uninstall", "--quiet", "--yes", "streaming-rpq", python=python)
+    assert not os.path.exists(site / "rpq") and not list(site.rglob("*.nbc"))
+
+
+@pytest.mark.parametrize("extra", ["bench", "bench-kafka", "kafka", "plot", "rdf", "serve", "spark", "sparql"])
+def test_what_is_missing_is_installed_by_a_command_that_names_the_packages_themselves(extra):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    def needed(name: str) -> set[str]:
+        ours = {one for one in map(Requirement, extras[name]) if one.name == "streaming-rpq"}
+        return {line for line in extras[name] if Requirement(line) not in ours}.union(
+            *(needed(part) for one in ours for part in one.extras)
+        )
+
+    said = shlex.split(install_command(extra))
+    assert said[:2] == ["pip", "install"] and {*map(Requirement, said[2:])} == {*map(Requirement, needed(extra))}
+
+
+def test_without_metadata_the_command_is_that_of_a_checkout(monkeypatch):
+    def nothing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "requires", nothing)
+    assert install_command("kafka") == "pip install '.[kafka]' in a checkout of streaming-rpq"
+
+
+def test_no_text_asks_for_the_package_from_an_index():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    folders = ("rpq", *NAMES, "docs", "examples")
+    files = {*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).rglob("*.[mp][dy]"))}
+    named = []
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"pip install '?streaming-rpq", text), path
+        for found in re.findall(r"pip install[^\n`]*'(?:\.|\S*\.whl)\[([\w,-]+)\]'", text):
+            named += found.split(",")
+    assert len(named) >= 10 and {*named} <= {*extras}
+
+
+def test_what_hosts_of_repositories_read_can_be_read():
+    import yaml  # of the extra docs
+
+    github = ROOT / ".github"
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["cff-version"] == "1.2.0" and citation["version"] == rpq.__version__
+    assert len(citation["references"]) == 5 and all(paper["authors"] and paper["title"] for paper in citation["references"])
+    forms = {path.stem: yaml.safe_load(path.read_text()) for path in github.glob("ISSUE_TEMPLATE/*.yml")}
+    assert {*forms} == {"bug", "config", "feature"} and all("url" in link for link in forms.pop("config")["contact_links"])
+    for form in forms.values():
+        assert form["name"] and form["description"]
+        asked = [part for part in form["body"] if part["type"] != "markdown"]
+        assert len({part["id"] for part in asked}) == len(asked) and all(part["attributes"]["label"] for part in asked)
+    workflow = yaml.safe_load((github / "workflows" / "ci.yml").read_text())
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    commands = " ".join(step["run"] for step in steps if "run" in step)
+    assert all((ROOT / script).is_file() for script in re.findall(r"bash (\S+)", commands)) and ".ci/run" in commands
+    assert {*workflow["jobs"]["tests"]["strategy"]["matrix"]["python"]} == {"3.11", "3.13"}
+    assert "secrets." not in (github / "workflows" / "ci.yml").read_text()

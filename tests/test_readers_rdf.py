@@ -652,4 +652,4 @@ def test_without_pyoxigraph_the_extra_is_named(tmp_path):
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
-    assert "pip install 'streaming-rpq[rdf]'" in re.sub(r"\s+", " ", ended.stderr)
+    assert "pip install 'pyoxigraph>=" in re.sub(r"\s+", " ", ended.stderr)

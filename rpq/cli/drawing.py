@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from rpq.errors import install_command
+
 if TYPE_CHECKING:
     from rpq import automata
 
@@ -36,7 +38,7 @@ def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise CannotDraw(
-            "no picture: it needs Graphviz (its program `dot`) or matplotlib (pip install 'streaming-rpq[plot]'); "
+            f"no picture: it needs Graphviz (its program `dot`) or matplotlib ({install_command('plot')}); "
             "--dot FILE writes it for Graphviz"
         ) from error
     figure = Figure()

@@ -41,7 +41,7 @@ def warm_up(cpu: str | None, jobs: int | None) -> None:
     if config.DISABLE_JIT:
         raise click.UsageError("NUMBA_DISABLE_JIT is set: nothing is compiled then")
     if cpu is not None:
-        _check_processor(cpu)
+        check_processor(cpu)
     if kernel_cache.writable_place(kernel_cache.__file__) is None:
         tried = ", ".join(str(place.known_as) for place in kernel_cache.places(kernel_cache.__file__))
         raise click.ClickException(f"the kernels can be kept nowhere: none of these can be written: {tried}")
@@ -54,7 +54,8 @@ def warm_up(cpu: str | None, jobs: int | None) -> None:
     )
 
 
-def _check_processor(name: str) -> None:
+def check_processor(name: str) -> None:
+    """Raise `click.UsageError` where kernels for a processor of that name cannot be compiled here."""
     from rpq.compiled.processors import NEEDS, features_here, is_known
 
     if not is_known(name):

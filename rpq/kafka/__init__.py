@@ -1,4 +1,4 @@
-"""From topics of Apache Kafka to topics, exactly once.  Needs the extra `kafka`: `pip install 'streaming-rpq[kafka]'`.
+"""From topics of Apache Kafka to topics, exactly once.  Needs the extra `kafka`: `pip install '.[kafka]'` in a checkout.
 
 `run_topics` is the way in.  A stream goes through
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rpq.errors import RpqError
+from rpq.errors import RpqError, install_command
 
 _SECRET = re.compile(r"password|secret|token|jaas|credential|\.key\b|key\.(?:pem|password)|oauth", re.IGNORECASE)
 
@@ -55,7 +55,7 @@ def client() -> Any:
         import confluent_kafka
     except ImportError as error:
         raise KafkaError(
-            "topics of Kafka need the extra kafka: pip install 'streaming-rpq[kafka]' (confluent-kafka is not installed)"
+            f"topics of Kafka need the extra kafka: {install_command('kafka')} (confluent-kafka is not installed)"
         ) from error
     return confluent_kafka
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from rpq.errors import install_command
 from rpq.kafka.client_settings import KafkaError
 from rpq.running.metric_families import engine_families, latency_family
 
@@ -30,7 +31,7 @@ class RunMetrics:
             from prometheus_client.registry import Collector, CollectorRegistry
         except ImportError as error:
             raise KafkaError(
-                "--metrics needs the extra kafka: pip install 'streaming-rpq[kafka]' (prometheus-client is not installed)"
+                f"--metrics needs the extra kafka: {install_command('kafka')} (prometheus-client is not installed)"
             ) from error
         self._memory = memory
         self._lock = threading.Lock()

@@ -10,6 +10,7 @@ import click
 from rpq.cli import options as shared
 from rpq.cli.option_types import ByteSize, CountOrNone, Seconds
 from rpq.cli.several import SeveralValuesCommand
+from rpq.errors import install_command
 
 EPILOG = """\b
   rpq serve
@@ -125,8 +126,7 @@ def serve(**options: Any) -> None:
     try:
         from rpq.serve.serving import serve_with
     except ImportError as error:
-        hint = "pip install 'streaming-rpq[serve]'"
-        raise click.ClickException(f"rpq serve needs the extra serve: {hint} ({error})") from error
+        raise click.ClickException(f"rpq serve needs the extra serve: {install_command('serve')} ({error})") from error
     status = serve_with(**options)
     if status:
         sys.exit(status)

@@ -26,7 +26,7 @@ from threading import Lock
 from typing import Any, Literal
 
 from rpq.automata.names import ESCAPES
-from rpq.errors import QueryError, SparqlError
+from rpq.errors import QueryError, SparqlError, install_command
 from rpq.sparql.source_text import SourceText
 
 LeafKind = Literal["variable", "iri", "blank", "anonymous", "number", "string"]
@@ -59,7 +59,7 @@ def parse(source: SourceText, text: str) -> Any:
         import rdflib.plugins.sparql  # noqa: F401  # pyparsing may be there without it
         from pyparsing import ParseBaseException
     except ImportError:
-        raise QueryError("SPARQL needs rdflib: pip install 'streaming-rpq[sparql]'") from None
+        raise QueryError(f"SPARQL needs rdflib: {install_command('sparql')}") from None
     with _lock:  # the copies are not made for two at once
         try:
             return _grammar().parse_string(text, parse_all=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rpq
+from rpq.errors import install_command
 from rpq.files.destinations import replacing
 from rpq.workloads import named_queries
 from rpq.workloads.bench.streams import Stream, open_streams
@@ -128,7 +129,7 @@ class Experiment:
         try:
             from matplotlib.figure import Figure
         except ImportError:
-            say("no plot: matplotlib is not installed; pip install 'streaming-rpq[bench]' brings it")
+            say(f"no plot: matplotlib is not installed; {install_command('bench')} brings it")
             return
         assert self.plot is not None
         figure = Figure(figsize=(8, 4.5), layout="constrained")

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 import rpq
+from rpq.errors import install_command
 from rpq.workloads.bench import latency_neighbours as neighbours
 from rpq.workloads.bench import latency_served as served
 from rpq.workloads.bench import latency_through as through
@@ -101,7 +102,7 @@ def _through_command(settings: Settings, stream: Stream, say: Say) -> tuple[list
     if served.is_there():
         ways["HTTP → SSE"] = served.through_server
     else:
-        say("the extra serve is not installed: HTTP to server-sent events is left out")
+        say(f"HTTP to server-sent events is left out; {install_command('serve')} brings it")
     records, are_same = [], True
     for way, send in ways.items():
         for load, lines, rate in ((f"{through.RATE:,}/s", paced, through.RATE), ("full load", full, None)):
@@ -136,7 +137,7 @@ def _by_topics(
         for name in (None, *neighbours.NEIGHBOURS):
             way = "Kafka → Kafka" if name is None else f"Kafka → {name} → Kafka"
             if name is not None and not neighbours.is_there(name):
-                say(f"{name} is left out; pip install 'streaming-rpq[bench-kafka]' brings it")
+                say(f"{name} is left out; {install_command('bench-kafka')} brings it")
                 records.append({"call": f"{way}, {load}: not installed"})
                 continue
             say(f"{way}, {load} …")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rpq
+from rpq.errors import install_command
 from rpq.workloads import named_queries
 from rpq.workloads.baselines.confined import Baseline, Confined, TimeIsUpError
 from rpq.workloads.baselines.product_search import ProductSearch
@@ -54,7 +55,7 @@ def baselines(name: str, query: rpq.Query, stream: Stream, say: Say) -> dict[str
     try:
         import pyoxigraph  # noqa: F401
     except ImportError:
-        say("no SPARQL store: pyoxigraph is not installed; pip install 'streaming-rpq[bench]' brings it")
+        say(f"no SPARQL store: pyoxigraph is not installed; {install_command('bench')} brings it")
         return found
     labels = named_queries.BINDINGS[stream.queries].labels_of(name)
     return found | {"pyoxigraph": partial(SparqlStore, named_queries.TEMPLATES[name], labels)}

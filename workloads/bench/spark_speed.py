@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rpq.errors import install_command
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.cluster_model import MACHINES, EdgeCosts
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
@@ -89,7 +90,7 @@ COLUMNS = (
 def measure(settings: Settings, say: Say) -> Outcome:
     """Replays, micro-batches, shares, and what they say of clusters."""
     if find_spec("pyspark") is None:
-        raise StreamError("PySpark is not installed: pip install 'streaming-rpq[spark]' brings it")
+        raise StreamError(f"PySpark is not installed: {install_command('spark')} brings it")
     stream = stream_of("stackoverflow", settings, say)
     queries = [
         {"expression": text, "name": text, "size": days * DAY_SECONDS, "slide": DAY_SECONDS}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from rpq.errors import InputError
+from rpq.errors import InputError, install_command
 from rpq.readers.column_names import did_you_mean
 from rpq.readers.inflating import COMPRESSIONS
 
@@ -78,7 +78,7 @@ def pyoxigraph() -> ModuleType:
         import pyoxigraph as package
     except ImportError as error:
         raise InputError(
-            "the format rdf is parsed by pyoxigraph, which is not installed: pip install 'streaming-rpq[rdf]'"
+            f"the format rdf is parsed by pyoxigraph, which is not installed: {install_command('rdf')}"
         ) from error
     module: ModuleType = package
     return module
