@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from pathlib import Path
@@ -166,6 +167,8 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
         (["--playback-speed", "0"], "no speed"),
         (["--queries", "nothing.toml"], "nothing.toml"),
         (["a", "--queries", "nothing.toml"], "--queries"),
+        (["--most-connections", "0"], "--most-connections"),
+        (["--idle-timeout", "soon"], "--idle-timeout"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
@@ -173,6 +176,36 @@ def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
     code, _, told = rpq("serve", *options, *(() if "--port" in options else ("--port", 0)))
     assert code in (1, 2), told
     assert said in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "said"),
+    [
+        (["--host", "0.0.0.0"], 2, "--open"),
+        (["--host", "::"], 2, "--open"),
+        (["--host", ""], 2, "--open"),
+        (["--host", "0"], 2, "--open"),
+        (["--host", "192.0.2.1"], 2, "no token"),
+        (["--host", "192.0.2.1", "--token", "t"], 1, "cannot be served at"),  # a token is enough; the address is no one's
+        (["--host", "192.0.2.1", "--open"], 1, "cannot be served at"),
+        (["--host", "0.0.0.0", "--token", "t", "--open"], 2, "leave out one"),
+        (["--host", "999.1.2.3"], 1, "cannot be served at"),
+        (["--tls-cert", "cert.pem"], 2, "--tls-cert needs --tls-key"),
+        (["--tls-key", "key.pem"], 2, "--tls-key needs --tls-cert"),
+        (["--tls-cert", "no.pem", "--tls-key", "key.pem"], 1, "no.pem: cannot be read"),
+    ],
+)
+def test_who_is_let_in_from_outside_is_said(options, expected, said, rpq, monkeypatch):
+    monkeypatch.delenv("RPQ_TOKEN", raising=False)
+    monkeypatch.setattr(serving, "_tell_on_stderr", lambda quiet: None)
+    code, _, told = rpq("serve", *options, "--port", 0)
+    assert code == expected and said in told, told
+
+
+def test_a_port_that_is_taken_is_no_usage_error(rpq, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, told = rpq("serve", "--port", taken.getsockname()[1])
+    assert code == 1 and "cannot be served at" in told
 
 
 def test_another_query_of_the_same_name_is_no_silent_change(tmp_path):

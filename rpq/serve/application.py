@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import Any
@@ -132,12 +133,7 @@ class Application:
             raise Problem(415, "TypeRefused", f"tuples are not read from {type_ or 'no content type'}; expected {expected}")
         stream = request.query_params.get("stream")
         _known_parameters(request, "stream")
-        body = await self._body(request)
-        try:
-            self._waiting_bytes += len(body)
-            if self._waiting_bytes > self.service.limits.waiting_bytes:
-                message = "more tuples wait for the engine than may; send these again"
-                raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
+        async with self._body(request) as body:
             unit = self.service.defaults.time_unit
             if len(body) <= SMALL_BODY:
                 columns = read_posted(body, type_, stream=stream, time_unit=unit)
@@ -150,8 +146,6 @@ class Application:
                 time_now, position = await self.service.call(lambda: (self.service.engine.time, self.service.position))
                 return told({"tuples": 0, "late": 0, "time": json_value(time_now), "position": position})
             applied = await self.service.push(columns, arrived=arrived)
-        finally:
-            self._waiting_bytes -= len(body)
         content: dict[str, Any] = {
             "tuples": applied.tuples,
             "late": applied.late,
@@ -168,37 +162,49 @@ class Application:
         if self.service.is_stopping:
             raise Problem(503, "Stopping", "the server is stopping", None, {"Retry-After": "5"})
 
-    async def _body(self, request: Request) -> bytes:
-        """The body of a request, which must not be too large, nor compressed."""
+    @contextlib.asynccontextmanager
+    async def _body(self, request: Request) -> AsyncIterator[bytes]:
+        """The body of a request, which must not be too large, nor compressed; it counts as waiting as long as it is held."""
         coding = request.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity"):
             raise Problem(415, "CodingRefused", f"bodies are not read in the coding {coding}; send them as they are")
-        most = self.service.limits.body_bytes
-        too_large = Problem(413, "BodyTooLarge", f"the body has more than {most:,} bytes; send it in parts")
+        limits = self.service.limits
+        too_large = Problem(413, "BodyTooLarge", f"the body has more than {limits.body_bytes:,} bytes; send it in parts")
         length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > most:
+        if length.isdecimal() and int(length) > limits.body_bytes:
             raise too_large
-        parts, size = [], 0
+        parts: list[bytes] = []
+        size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > most:
-                        raise too_large
-                    parts.append(part)
-        except TimeoutError:
-            raise Problem(408, "BodyTooSlow", f"the body was not there after {BODY_SECONDS:.0f} seconds") from None
-        return b"".join(parts)
+            try:
+                async with asyncio.timeout(BODY_SECONDS), asyncio.timeout(limits.request_seconds) as pause:
+                    async for part in request.stream():
+                        pause.reschedule(asyncio.get_running_loop().time() + limits.request_seconds)
+                        parts.append(part)
+                        size += len(part)
+                        self._waiting_bytes += len(part)
+                        if size > limits.body_bytes:
+                            raise too_large
+                        if self._waiting_bytes > limits.waiting_bytes:
+                            message = "more tuples wait for the engine than may; send these again"
+                            raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
+            except TimeoutError:
+                seconds = f"{BODY_SECONDS:.0f} seconds, or no part of it came in {limits.request_seconds:g}"
+                message = f"the body was not there after {seconds}"
+                raise Problem(408, "BodyTooSlow", message, None, {"Connection": "close"}) from None
+            yield b"".join(parts)
+        finally:
+            self._waiting_bytes -= size
 
     async def _json(self, request: Request) -> Any:
         type_ = _content_type(request)
         if type_ != "application/json":
             raise Problem(415, "TypeRefused", f"expected application/json, not {type_ or 'no content type'}")
-        body = await self._body(request)
-        try:
-            return json.loads(body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise Problem(400, "NoJson", f"the body is no JSON: {error}") from error
+        async with self._body(request) as body:
+            try:
+                return json.loads(body, parse_constant=_refuse_constant)
+            except (ValueError, RecursionError) as error:
+                raise Problem(400, "NoJson", f"the body is no JSON: {error}") from error
 
     # --- queries ---------------------------------------------------------------------------------------------
 
