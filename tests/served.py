@@ -25,6 +25,7 @@ import rpq
 from rpq.serve.application import Application
 from rpq.serve.asked_queries import QueryDefaults, query_asked
 from rpq.serve.guards import Admission
+from rpq.serve.query_checks import QueryChecks
 from rpq.serve.running_server import Tls, address_of, listening, run_server
 from rpq.serve.serve_limits import ServeLimits
 from rpq.serve.service import EngineOptions, Service
@@ -33,6 +34,9 @@ ROOT = Path(__file__).parents[1]
 SECONDS = 600.0
 READ_SECONDS = 900.0
 """So long a response may take: the first query of a kind waits for its kernels."""
+CHECKS = QueryChecks()
+"""Of all servers in this process: starting one takes most of a second."""
+
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
@@ -153,7 +157,7 @@ class Served(Talk):
             if query.name not in running:
                 self.service.register(fields, query)
         self.service.settle()
-        self.application = Application(self.service, admission=admission or Admission())
+        self.application = Application(self.service, admission=admission or Admission(), checks=CHECKS)
         self._listener = listening("127.0.0.1", 0)
         # What the system holds back for a follower that does not read is no lag: it should not be much.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
