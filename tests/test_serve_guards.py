@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -83,6 +85,52 @@ def test_the_token_is_asked_for():
             assert anybody.get(path).status_code == 200
         assert anybody.get("/page/nothing.js").status_code == 404
         assert served.answers("a+") == {("x", "y")}
+
+
+@pytest.mark.parametrize("token", ["s3cret", "à", "clé-\N{SNOWMAN}", "Schlüssel", "a b", "caf\udce9"])
+def test_tokens_are_bytes(token):
+    written = token.encode(errors="surrogateescape")
+    with Served(PATH, admission=Admission(token=token), headers={"authorization": b"Bearer " + written}) as served:
+        assert served.client.get("/queries").status_code == 200
+        others = [written + b"x", written[:-1], b"\xff\xfe", written * 1000]
+        if all(ord(letter) < 256 for letter in token):  # as fetch() of a browser sends it
+            assert served.client.get("/queries", headers={"authorization": b"Bearer " + token.encode("latin-1")}).is_success
+        for other in others:
+            assert served.client.get("/queries", headers={"authorization": b"Bearer " + other}).status_code == 401
+
+
+@pytest.mark.parametrize("origin", [b"http://[", b"http://]", b"http://[::1", b"http://[v9]", b"https://[x]:1", b"//[\xff"])
+def test_an_origin_that_is_none_is_the_fault_of_the_client(origin):
+    with Served(PATH) as served:
+        refused = served.client.get("/queries", headers={"origin": origin})
+        assert refused.status_code == 400 and refused.json()["error"]["type"] == "BadOrigin"
+        asked = served.client.options("/tuples", headers={"origin": origin, "access-control-request-method": "POST"})
+        assert asked.status_code == 400
+
+
+def test_no_header_is_the_fault_of_the_server():
+    names = ("host", "origin", "last-event-id", "authorization", "content-length", "content-type", "content-encoding",
+             "transfer-encoding", "expect", "range", "if-modified-since", "connection")  # fmt: skip
+    pieces = [
+        b"[", b"]", b"://", b"http", b":", b"/", b"//", b"@", b"\xff", b"\xc2\xb2", b"\xb2", b"%", b"\\", b"-", b"1",
+        b"99999", b"9" * 30, b".", b",", b";", b"=", b" ", b"\t", b"Bearer ", b"localhost", b"chunked", b"\x00", b"\x0b",
+        b"100-continue", b"bytes", b"x" * 5000,
+    ]  # fmt: skip
+    draw = random.Random(7)
+    with Served(PATH, admission=Admission(token="t")) as served:
+        url = httpx.URL(served.url)
+        for number in range(300):
+            name = names[number % len(names)]
+            value = b"".join(draw.choices(pieces, k=draw.randint(0, 5)))
+            line = draw.choice([b"GET /changes", b"GET /queries", b"POST /tuples", b"POST /check", b"GET /", b"GET /page/x"])
+            headers = {"host": b"localhost", "authorization": b"Bearer t", "connection": b"close", name: value}
+            head = b"".join(key.encode() + b": " + text + b"\r\n" for key, text in headers.items())
+            with socket.create_connection((url.host, url.port), timeout=10) as connection:
+                connection.sendall(line + b" HTTP/1.1\r\n" + head + b"\r\n")
+                connection.shutdown(socket.SHUT_WR)
+                found = connection.recv(64)
+            assert found == b"" or 200 <= int(found.split()[1]) < 500, (line, name, value, found)
+        assert served.client.get("/healthz").status_code == 200
 
 
 def test_every_response_is_careful():
