@@ -12,6 +12,7 @@ import json
 import os
 import random
 import signal
+import stat
 import sys
 from pathlib import Path
 
@@ -201,6 +202,17 @@ def test_every_single_moment_to_die_at(tmp_path, capfd, small_steps, name):
         assert call(args) == 0
         assert read_rows(tmp_path / name) == wanted, event
     assert event > 20
+
+
+def test_a_checkpoint_is_for_its_owner_alone_and_outputs_follow_the_umask(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=3)
+    before = os.umask(0o022)
+    try:
+        assert call(command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")) == 0
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("state", "rows.csv", "stats.json")}
+    assert modes == {"state": 0o600, "rows.csv": 0o644, "stats.json": 0o644}
 
 
 @pytest.mark.parametrize("name", KINDS)

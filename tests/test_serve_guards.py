@@ -92,7 +92,7 @@ def test_tokens_are_bytes(token):
     written = token.encode(errors="surrogateescape")
     with Served(PATH, admission=Admission(token=token), headers={"authorization": b"Bearer " + written}) as served:
         assert served.client.get("/queries").status_code == 200
-        others = [written + b"x", written[:-1], b"\xff\xfe", written * 1000]
+        others = [written + b"x", written[:-1].strip() or b"x", b"\xff\xfe", written * 1000]
         if all(ord(letter) < 256 for letter in token):  # as fetch() of a browser sends it
             assert served.client.get("/queries", headers={"authorization": b"Bearer " + token.encode("latin-1")}).is_success
         for other in others:
