@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rpq.cli import execution, group
 from rpq.serve import serving
 from rpq.serve.playback import Playback
 from tests.served import Command
@@ -206,6 +207,37 @@ def test_a_port_that_is_taken_is_no_usage_error(rpq, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, _, told = rpq("serve", "--port", taken.getsockname()[1])
     assert code == 1 and "cannot be served at" in told
+
+
+def test_a_checkpoint_that_cannot_be_gone_on_from_is_no_usage_error(rpq, tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "_tell_on_stderr", lambda quiet: None)
+    (tmp_path / "state").write_text("something precious")
+    code, _, told = rpq("serve", "--checkpoint", tmp_path / "state", "--port", 0)
+    assert code == 1 and "state" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "name"),
+    [
+        ("serve", serving, "compile_kernels"),
+        ("serve", serving, "run_server"),
+        ("run", group, "import_module"),
+        ("run", execution, "compile_kernels"),
+        ("explain", group, "import_module"),
+    ],
+)
+def test_ctrl_c_ends_with_130_at_any_time(rpq, tmp_path, monkeypatch, command, module, name):
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    Path("edges").write_text("x y a 1\n")
+    monkeypatch.setattr(serving, "_tell_on_stderr", lambda quiet: None)
+    monkeypatch.setattr(module, name, interrupted)
+    windows = ["--window", 10, "--slide", 1]
+    options = {"serve": [*windows, "--port", 0], "run": [*windows, "--input", "edges"], "explain": []}
+    code, _, told = rpq(command, "a", *options[command])
+    assert code == 130 and "Traceback" not in told
 
 
 def test_another_query_of_the_same_name_is_no_silent_change(tmp_path):

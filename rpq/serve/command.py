@@ -23,7 +23,8 @@ What the server takes and gives is told at /openapi.json; / is a page to look at
 --checkpoint FILE what is acknowledged is in FILE or FILE.journal, and the server goes on from there when it is started anew.
 
 \b
-Exit status: 0 at SIGTERM, 1 an error, 2 an error in the options, 130 ended by Ctrl-C.
+Exit status: 0 at SIGTERM, 1 an error, such as an address that is taken or a damaged checkpoint, 2 an error in the
+options, 130 ended by Ctrl-C.
 """
 
 

@@ -21,13 +21,14 @@ from rpq.cli.named_inputs import named_inputs
 from rpq.cli.opened_input import opened_input
 from rpq.cli.settings import RunSettings
 from rpq.cli.static_input import load_static
-from rpq.errors import InputError, QueryError, RpqError, SparqlError
+from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query_file import AskedQuery
 from rpq.serve.application import Application
 from rpq.serve.asked_queries import FIELDS, QueryDefaults, query_asked
 from rpq.serve.connections import Repetitions, room_for
+from rpq.serve.engine_jobs import NameTaken
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.guards import Admission
 from rpq.serve.playback import Playback
@@ -235,10 +236,8 @@ def _service(settings: RunSettings, defaults: QueryDefaults, limits: ServeLimits
             checkpoint=settings.checkpoint,
             checkpoint_seconds=seconds,
         )
-    except InputError as error:
+    except (RpqError, OSError) as error:  # of the checkpoint, the journal, or --static
         raise click.ClickException(str(error)) from error
-    except (RpqError, OSError) as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _kept(settings: RunSettings) -> rpq.Window | None:
@@ -269,7 +268,8 @@ def _register(service: Service, asked: Sequence[dict[str, Any]], queries: Sequen
                 )
         service.settle()
     except RpqError as error:
-        raise click.UsageError(str(error)) from error
+        kind = click.UsageError if isinstance(error, (QueryError, NameTaken)) else click.ClickException
+        raise kind(str(error)) from error
 
 
 def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tuple[Playback | None, list[Feed]]:
