@@ -700,7 +700,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @alone
     def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
-        """Write the state to a file that is there as a whole or not at all.
+        """Write the state to a file that is there as a whole or not at all; a new one is for its owner alone (0600).
 
         `extra` texts come back as `engine.extra` of the restored engine. Raises `InputError` for others, and `OSError`.
 

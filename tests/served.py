@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -24,7 +25,8 @@ import rpq
 from rpq.serve.application import Application
 from rpq.serve.asked_queries import QueryDefaults, query_asked
 from rpq.serve.guards import Admission
-from rpq.serve.running_server import address_of, listening, run_server
+from rpq.serve.query_checks import QueryChecks
+from rpq.serve.running_server import Tls, address_of, listening, run_server
 from rpq.serve.serve_limits import ServeLimits
 from rpq.serve.service import EngineOptions, Service
 
@@ -32,6 +34,9 @@ ROOT = Path(__file__).parents[1]
 SECONDS = 600.0
 READ_SECONDS = 900.0
 """So long a response may take: the first query of a kind waits for its kernels."""
+CHECKS = QueryChecks()
+"""Of all servers in this process: starting one takes most of a second."""
+
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
@@ -44,9 +49,9 @@ def lines(*tuples: tuple[Any, ...]) -> bytes:
 class Talk:
     """Requests to a server."""
 
-    def __init__(self, url: str, **headers: str) -> None:
+    def __init__(self, url: str, verify: ssl.SSLContext | bool = True, **headers: str) -> None:
         self.url = url.rstrip("/")
-        self.client = httpx.Client(base_url=url, timeout=READ_SECONDS, headers=headers)
+        self.client = httpx.Client(base_url=url, timeout=READ_SECONDS, headers=headers, verify=verify)
 
     def post(self, *tuples: tuple[Any, ...], **parameters: str) -> httpx.Response:
         return self.client.post("/tuples", content=lines(*tuples), headers=NDJSON, params=parameters)
@@ -130,8 +135,10 @@ class Served(Talk):
         time_unit: str | None = None,
         admission: Admission | None = None,
         headers: dict[str, str] | None = None,
+        tls: Tls | None = None,
         **of_engine: Any,
     ) -> None:
+        self._tls = tls
         defaults = QueryDefaults(fields={}, time_unit=time_unit)
         keep = of_engine.pop("keep", None)
         self.service = Service(
@@ -150,7 +157,7 @@ class Served(Talk):
             if query.name not in running:
                 self.service.register(fields, query)
         self.service.settle()
-        self.application = Application(self.service, admission=admission or Admission())
+        self.application = Application(self.service, admission=admission or Admission(), checks=CHECKS)
         self._listener = listening("127.0.0.1", 0)
         # What the system holds back for a follower that does not read is no lag: it should not be much.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
@@ -158,20 +165,26 @@ class Served(Talk):
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         assert self._ready.wait(SECONDS)
-        super().__init__(address_of(self._listener), **(headers or {}))
+        verify = True if tls is None else ssl.create_default_context(cafile=tls.certificate)
+        super().__init__(address_of(self._listener, tls), verify=verify, **(headers or {}))
 
     def _run(self) -> None:
         def ready(end: Any) -> None:
             self._loop, self._end = asyncio.get_running_loop(), end
             self._ready.set()
 
-        asyncio.run(run_server(self.service, self.application, [self._listener], ready=ready))
+        asyncio.run(run_server(self.service, self.application, [self._listener], tls=self._tls, ready=ready))
 
     def __enter__(self) -> Served:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+
+    def connections(self) -> int:
+        """How many are open, beside those that are told to go."""
+        assert self.application.figures.connections is not None
+        return self.application.figures.connections.open
 
     def stop(self) -> None:
         """Ask for the end, as SIGTERM does, and wait for it."""

@@ -12,6 +12,7 @@ import json
 import os
 import random
 import signal
+import stat
 import sys
 from pathlib import Path
 
@@ -205,6 +206,17 @@ def test_every_single_moment_to_die_at(tmp_path, capfd, small_steps, name):
     assert event > 20
 
 
+def test_a_checkpoint_is_for_its_owner_alone_and_outputs_follow_the_umask(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=3)
+    before = os.umask(0o022)
+    try:
+        assert call(command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")) == 0
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("state", "rows.csv", "stats.json")}
+    assert modes == {"state": 0o600, "rows.csv": 0o644, "stats.json": 0o644}
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_finished_run_goes_on_when_there_is_more_input(tmp_path, capfd, name):
     make_stream(tmp_path / "edges.txt", 400, seed=4)
@@ -265,7 +277,7 @@ def test_another_input_is_refused(tmp_path, capfd):
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, capfd):
     make_stream(tmp_path / "edges.txt", 10, seed=8)
     (tmp_path / "state").write_text("something precious\n")
-    assert call(command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")) == 2
+    assert call(command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")) == 1
     assert (tmp_path / "state").read_text() == "something precious\n"
     assert "state" in capfd.readouterr().err
 
@@ -275,7 +287,7 @@ def test_an_output_that_was_changed_is_refused(tmp_path, capfd):
     args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
     assert call(args) == 0
     (tmp_path / "rows.csv").write_text("source,target,timestamp,op\n")
-    assert call(args) == 2
+    assert call(args) == 1
     assert "it was changed" in capfd.readouterr().err
 
 

@@ -70,6 +70,17 @@ def test_a_replaced_file_keeps_its_mode_and_a_new_one_follows_the_umask(tmp_path
         os.umask(before)
 
 
+def test_a_new_private_file_is_for_its_owner_alone_and_one_that_was_opened_stays(tmp_path):
+    path = tmp_path / "state"
+    with destinations.replacing(path, is_private=True) as file:
+        file.write(b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o640)
+    with destinations.replacing(path, is_private=True) as file:
+        file.write(b"newer")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
 def test_a_replaced_file_keeps_its_owner_where_that_can_be(tmp_path):
     path = tmp_path / "a.txt"

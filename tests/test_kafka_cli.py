@@ -75,7 +75,7 @@ def test_who_signs_in_stands_in_the_file_of_settings_and_nowhere_else(kafka, tmp
     ]
     sign_in = "security.protocol=SASL_PLAINTEXT\nsasl.mechanisms=PLAIN\nsasl.username=rpq\nsasl.password="
     config.write_text(f"{sign_in}open-sesamy\n")
-    assert ended(started(*arguments, log=log)) == 2
+    assert ended(started(*arguments, log=log)) == 1
     assert "the broker refuses: " in log.read_text() and "uthentication failed" in log.read_text()
     config.write_text(f"{sign_in}open-sesame\n")
     assert ended(started(*arguments, log=log)) == 0
@@ -96,7 +96,7 @@ def test_a_broker_is_believed_by_its_certificate_and_signed_in_to_over_tls(kafka
     ]
     sign_in = "security.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=rpq\nsasl.password=open-sesame\n"
     config.write_text(sign_in)
-    assert ended(started(*arguments, log=log)) == 2
+    assert ended(started(*arguments, log=log)) == 1
     assert "the broker refuses: " in log.read_text() and "certificate verify failed" in log.read_text()
     assert not state.exists() and not kafka.rows(written)
     config.write_text(f"{sign_in}ssl.ca.location={kafka.broker.authority}\n")
@@ -125,7 +125,7 @@ def test_tls_without_a_login_lets_anybody_in_or_those_with_a_certificate(kafka, 
     assert unordered(kafka.rows(written)) == unordered(expected(edges(100)))
     written = kafka.new()
     status, said = run(kafka.broker.certified_address, believed)
-    assert status == 2 and "the broker refuses: " in said and not kafka.rows(written)
+    assert status == 1 and "the broker refuses: " in said and not kafka.rows(written)
     status, said = run(kafka.broker.certified_address, believed + of_client.replace("of-the", "of-no"))
     assert status == 2 and "--kafka-config: " in said and "of-no-store" not in said
     assert run(kafka.broker.certified_address, believed + of_client)[0] == 0
@@ -140,7 +140,7 @@ def test_a_checkpoint_is_for_one_run_at_a_time(kafka, tmp_path) -> None:
     try:
         waited(lambda: log.exists() and "begins" in log.read_text())
         second = tmp_path / "second"
-        assert ended(started(*arguments, log=second)) == 2
+        assert ended(started(*arguments, log=second)) == 1
         assert "another run goes on from this checkpoint" in second.read_text()
     finally:
         assert ended(process, signal.SIGTERM) == 0
@@ -244,5 +244,5 @@ def test_without_the_extra_it_is_named_and_nothing_imports_it_unasked(tmp_path) 
     )
     base = [sys.executable, "-c", script, "run", "a", "--window", "10", "--slide", "1", "--input"]
     done = subprocess.run([*base, "kafka://localhost/a"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "pip install 'confluent-kafka>=2.8' 'prometheus-client>=0.20'" in done.stderr
+    assert done.returncode == 1 and "pip install 'confluent-kafka>=2.8' 'prometheus-client>=0.20'" in done.stderr
     assert subprocess.run([*base, str(tmp_path / "edges.csv")], cwd=ROOT, capture_output=True, check=False).returncode == 0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import socket
 import threading
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from rpq.serve.guards import Admission
 from rpq.serve.serve_limits import ServeLimits
-from tests.served import NDJSON, Served, lines
+from tests.served import CHECKS, NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
 
@@ -82,6 +85,52 @@ def test_the_token_is_asked_for():
             assert anybody.get(path).status_code == 200
         assert anybody.get("/page/nothing.js").status_code == 404
         assert served.answers("a+") == {("x", "y")}
+
+
+@pytest.mark.parametrize("token", ["s3cret", "à", "clé-\N{SNOWMAN}", "Schlüssel", "a b", "caf\udce9"])
+def test_tokens_are_bytes(token):
+    written = token.encode(errors="surrogateescape")
+    with Served(PATH, admission=Admission(token=token), headers={"authorization": b"Bearer " + written}) as served:
+        assert served.client.get("/queries").status_code == 200
+        others = [written + b"x", written[:-1].strip() or b"x", b"\xff\xfe", written * 1000]
+        if all(ord(letter) < 256 for letter in token):  # as fetch() of a browser sends it
+            assert served.client.get("/queries", headers={"authorization": b"Bearer " + token.encode("latin-1")}).is_success
+        for other in others:
+            assert served.client.get("/queries", headers={"authorization": b"Bearer " + other}).status_code == 401
+
+
+@pytest.mark.parametrize("origin", [b"http://[", b"http://]", b"http://[::1", b"http://[v9]", b"https://[x]:1", b"//[\xff"])
+def test_an_origin_that_is_none_is_the_fault_of_the_client(origin):
+    with Served(PATH) as served:
+        refused = served.client.get("/queries", headers={"origin": origin})
+        assert refused.status_code == 400 and refused.json()["error"]["type"] == "BadOrigin"
+        asked = served.client.options("/tuples", headers={"origin": origin, "access-control-request-method": "POST"})
+        assert asked.status_code == 400
+
+
+def test_no_header_is_the_fault_of_the_server():
+    names = ("host", "origin", "last-event-id", "authorization", "content-length", "content-type", "content-encoding",
+             "transfer-encoding", "expect", "range", "if-modified-since", "connection")  # fmt: skip
+    pieces = [
+        b"[", b"]", b"://", b"http", b":", b"/", b"//", b"@", b"\xff", b"\xc2\xb2", b"\xb2", b"%", b"\\", b"-", b"1",
+        b"99999", b"9" * 30, b".", b",", b";", b"=", b" ", b"\t", b"Bearer ", b"localhost", b"chunked", b"\x00", b"\x0b",
+        b"100-continue", b"bytes", b"x" * 5000,
+    ]  # fmt: skip
+    draw = random.Random(7)
+    with Served(PATH, admission=Admission(token="t")) as served:
+        url = httpx.URL(served.url)
+        for number in range(300):
+            name = names[number % len(names)]
+            value = b"".join(draw.choices(pieces, k=draw.randint(0, 5)))
+            line = draw.choice([b"GET /changes", b"GET /queries", b"POST /tuples", b"POST /check", b"GET /", b"GET /page/x"])
+            headers = {"host": b"localhost", "authorization": b"Bearer t", "connection": b"close", name: value}
+            head = b"".join(key.encode() + b": " + text + b"\r\n" for key, text in headers.items())
+            with socket.create_connection((url.host, url.port), timeout=10) as connection:
+                connection.sendall(line + b" HTTP/1.1\r\n" + head + b"\r\n")
+                connection.shutdown(socket.SHUT_WR)
+                found = connection.recv(64)
+            assert found == b"" or 200 <= int(found.split()[1]) < 500, (line, name, value, found)
+        assert served.client.get("/healthz").status_code == 200
 
 
 def test_every_response_is_careful():
@@ -206,3 +255,74 @@ def test_a_search_that_takes_more_than_its_budget_is_told_and_applied():
         response = served.post(*edges)
         assert response.status_code == 200 and response.json()["tuples"] == len(edges)
         assert any("set aside" in warning for warning in response.json().get("warnings", [])), response.json()
+
+
+# --- queries that take long ------------------------------------------------------------------------------------------
+
+HARD = "/".join(f"l{number}" for number in range(1900))
+"""Takes a quarter of a minute to be compiled."""
+
+
+@pytest.fixture(scope="module")
+def short_of_time() -> Iterator[Served]:
+    with Served(PATH, limits=ServeLimits(check_seconds=0.5, expression_bytes=20_000)) as served:
+        assert served.client.post("/check", json={"expression": "a", "window": 10}).status_code == 200  # it has started
+        yield served
+
+
+@pytest.mark.parametrize("path", ["/check", "/queries"])
+def test_a_query_that_takes_too_long_is_refused_and_others_go_on(short_of_time, path):
+    served = short_of_time
+    hard = threading.Thread(target=lambda: found.append(httpx.post(f"{served.url}{path}", json=fields, timeout=60)))
+    found: list[httpx.Response] = []
+    fields = {"expression": HARD, "window": 10, "slide": 1}
+    began = time.monotonic()
+    hard.start()
+    while hard.is_alive():
+        asked = time.monotonic()
+        assert served.of("a+", "answers").status_code == 200
+        assert time.monotonic() - asked < 0.4
+        time.sleep(0.05)
+    assert 0.5 <= time.monotonic() - began < 10
+    error = found[0].json()["error"]
+    assert found[0].status_code == 422 and error["type"] == "QueryTooLarge" and "0.5 seconds" in error["message"], error
+    again = served.client.post("/check", json={"expression": "a/b", "window": 10})  # it starts another process
+    assert again.status_code == 200 and "<svg" in again.json()["svg"]
+
+
+@pytest.mark.parametrize("path", ["/check", "/queries"])
+def test_a_query_that_is_too_long_is_refused(short_of_time, path):
+    expression = "|".join(f"l{number}" for number in range(4000))
+    refused = short_of_time.client.post(path, json={"expression": expression, "window": 10, "slide": 1})
+    error = refused.json()["error"]
+    assert refused.status_code == 422 and error["type"] == "QueryTooLarge" and error["field"] == "expression"
+    assert "20,000 bytes" in error["message"]
+
+
+def test_the_work_of_a_check_ends_when_its_client_goes():
+    limits = ServeLimits(check_seconds=300.0)
+    with Served(PATH, limits=limits) as served:
+        for _ in range(3):
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(f"{served.url}/check", json={"expression": HARD, "window": 10}, timeout=0.3)
+        found = served.client.post("/check", json={"expression": "a", "window": 10}, timeout=30)
+        assert found.status_code == 200 and found.json()["columns"] == ["source", "target"]
+
+
+def test_more_checks_than_may_wait_are_refused(monkeypatch):
+    monkeypatch.setattr("rpq.serve.query_checks.MOST_WAITING", 0)
+    with Served(PATH, limits=ServeLimits(check_seconds=1.0)) as served:
+        first = threading.Thread(target=lambda: served.client.post("/check", json={"expression": HARD, "window": 10}))
+        first.start()
+        end = time.monotonic() + 10
+        while not CHECKS._waiting and time.monotonic() < end:
+            time.sleep(0.01)
+        refused = httpx.post(f"{served.url}/check", json={"expression": "a", "window": 10}, timeout=60)
+        assert refused.status_code == 503 and refused.json()["error"]["type"] == "TooManyChecks"
+        first.join()
+
+
+def test_a_long_query_has_no_picture_and_is_explained_soon():
+    with Served(PATH) as served:
+        found = served.client.post("/check", json={"expression": "/".join("ab" * 150), "window": 10}, timeout=60)
+        assert found.status_code == 200 and found.json()["svg"] is None and "301 states" in found.json()["text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rpq.cli import execution, group
 from rpq.serve import serving
 from rpq.serve.playback import Playback
 from tests.served import Command
@@ -171,6 +173,8 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
         (["--playback-speed", "0"], "no speed"),
         (["--queries", "nothing.toml"], "nothing.toml"),
         (["a", "--queries", "nothing.toml"], "--queries"),
+        (["--most-connections", "0"], "--most-connections"),
+        (["--idle-timeout", "soon"], "--idle-timeout"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
@@ -178,6 +182,67 @@ def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
     code, _, told = rpq("serve", *options, *(() if "--port" in options else ("--port", 0)))
     assert code in (1, 2), told
     assert said in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "said"),
+    [
+        (["--host", "0.0.0.0"], 2, "--open"),
+        (["--host", "::"], 2, "--open"),
+        (["--host", ""], 2, "--open"),
+        (["--host", "0"], 2, "--open"),
+        (["--host", "192.0.2.1"], 2, "no token"),
+        (["--host", "192.0.2.1", "--token", "t"], 1, "cannot be served at"),  # a token is enough; the address is no one's
+        (["--host", "192.0.2.1", "--open"], 1, "cannot be served at"),
+        (["--host", "0.0.0.0", "--token", "t", "--open"], 2, "leave out one"),
+        (["--host", "999.1.2.3"], 1, "cannot be served at"),
+        (["--tls-cert", "cert.pem"], 2, "--tls-cert needs --tls-key"),
+        (["--tls-key", "key.pem"], 2, "--tls-key needs --tls-cert"),
+        (["--tls-cert", "no.pem", "--tls-key", "key.pem"], 1, "no.pem: cannot be read"),
+    ],
+)
+def test_who_is_let_in_from_outside_is_said(options, expected, said, rpq, monkeypatch):
+    monkeypatch.delenv("RPQ_TOKEN", raising=False)
+    monkeypatch.setattr(serving, "_tell_on_stderr", lambda quiet: None)
+    code, _, told = rpq("serve", *options, "--port", 0)
+    assert code == expected and said in told, told
+
+
+def test_a_port_that_is_taken_is_no_usage_error(rpq, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, told = rpq("serve", "--port", taken.getsockname()[1])
+    assert code == 1 and "cannot be served at" in told
+
+
+def test_a_checkpoint_that_cannot_be_gone_on_from_is_no_usage_error(rpq, tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "_tell_on_stderr", lambda quiet: None)
+    (tmp_path / "state").write_text("something precious")
+    code, _, told = rpq("serve", "--checkpoint", tmp_path / "state", "--port", 0)
+    assert code == 1 and "state" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "name"),
+    [
+        ("serve", serving, "compile_kernels"),
+        ("serve", serving, "run_server"),
+        ("run", group, "import_module"),
+        ("run", execution, "compile_kernels"),
+        ("explain", group, "import_module"),
+    ],
+)
+def test_ctrl_c_ends_with_130_at_any_time(rpq, tmp_path, monkeypatch, command, module, name):
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    Path("edges").write_text("x y a 1\n")
+    monkeypatch.setattr(serving, "_tell_on_stderr", lambda quiet: None)
+    monkeypatch.setattr(module, name, interrupted)
+    windows = ["--window", 10, "--slide", 1]
+    options = {"serve": [*windows, "--port", 0], "run": [*windows, "--input", "edges"], "explain": []}
+    code, _, told = rpq(command, "a", *options[command])
+    assert code == 130 and "Traceback" not in told
 
 
 @pytest.mark.ci

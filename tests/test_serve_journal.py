@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import stat
 import threading
 import time
 from pathlib import Path
@@ -198,6 +199,20 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     (tmp_path / "other.journal").write_bytes(b"")
     with pytest.raises(rpq.RpqError, match="but not the checkpoint"):
         Served(checkpoint=tmp_path / "other")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of another kind")
+def test_what_is_saved_is_for_its_owner_alone(tmp_path):
+    state = tmp_path / "state"
+    with Served(checkpoint=state) as served:
+        served.register("a", window=100, slide=10)
+        served.post(("x", "y", "a", 1))
+        files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert files == {"state": 0o600, "state.journal": 0o600, "state.lock": 0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    state.chmod(0o640)  # what an owner decides stays
+    with Served(checkpoint=state):
+        assert stat.S_IMODE(state.stat().st_mode) == 0o640
 
 
 # --- the command, killed ---------------------------------------------------------------------------------------------

@@ -27,6 +27,10 @@ class CheckpointError(RpqError):
     """A checkpoint that a run cannot go on from."""
 
 
+class AnotherRunError(CheckpointError):
+    """A checkpoint of a run with other options, or over another input."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Position:
     """How far a run has come: `tuples` of the input are consumed, of which `last` was the last one.
@@ -67,7 +71,7 @@ def read_checkpoint(
     witness: bool,
     max_rows: int | None = MOST_ROWS,
 ) -> Resumed | None:
-    """Return what stands in the file, None if there is no file; `CheckpointError` if it is another run's.
+    """Return what stands in the file, None if there is no file; `AnotherRunError` if it is another run's.
 
     Raises `StateFormatError` for a file that is damaged, truncated, or something else.
     """
@@ -91,7 +95,7 @@ def read_checkpoint(
         raise CheckpointError(f"{path}: is a damaged checkpoint: {problem}; remove it to start anew") from problem
     found = differences(before, identity)
     if found:
-        raise CheckpointError(
+        raise AnotherRunError(
             f"{path}: is the checkpoint of another run: {'; '.join(found)}.  Remove it to start anew."
         )
     return Resumed(position, engine)

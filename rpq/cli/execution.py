@@ -13,7 +13,7 @@ import click
 
 import rpq
 from rpq.cli.asked import Asked, asked_of
-from rpq.cli.checkpoint import Position, Resumed, read_checkpoint
+from rpq.cli.checkpoint import AnotherRunError, Position, Resumed, read_checkpoint
 from rpq.cli.compiling import compile_kernels
 from rpq.cli.identity import identity_of
 from rpq.cli.interrupts import Interrupts
@@ -78,8 +78,10 @@ def execute(settings: RunSettings) -> int:
     with interrupts:
         try:
             session.run(interrupts, _progress(asked))
-        except RpqError as error:  # an output or a checkpoint that cannot be gone on with
+        except AnotherRunError as error:
             raise click.UsageError(str(error)) from error
+        except RpqError as error:  # an output or a checkpoint that cannot be gone on with
+            raise click.ClickException(str(error)) from error
     if session.is_output_gone or session.error is not None:
         _let_go_of_standard_output()
 
@@ -110,8 +112,10 @@ def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
             max_rows=settings.max_rows,
             witness=settings.witness,
         )
-    except RpqError as error:
+    except AnotherRunError as error:
         raise click.UsageError(str(error)) from error
+    except RpqError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query], *, unit: str | None) -> rpq.Engine:

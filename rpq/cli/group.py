@@ -23,6 +23,13 @@ OWN = {"run": "rpq.cli.run:run", "explain": "rpq.cli.explain:explain", "warm-up"
 class CommandGroup(click.Group):
     """A group whose commands are loaded by name, as late as possible."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command; Ctrl-C ends it with 130 at any time, also while it is imported or kernels are compiled."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            ctx.exit(130)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*OWN, *sorted({*entry_points(group=ENTRY_POINTS).names} - {*OWN})]
 

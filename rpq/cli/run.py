@@ -69,8 +69,8 @@ takes what stands beside them (@topic, @partition, @offset too).  The key of a r
       --checkpoint run.state
 
 \b
-Exit status: 0 fine, 1 an error in the input, 2 an error in the options, 130 ended by Ctrl-C; a run over topics ends
-with 0 at SIGTERM.
+Exit status: 0 fine, 1 an error in the input, or in what else is read or written, 2 an error in the options, 130 ended by
+Ctrl-C; a run over topics ends with 0 at SIGTERM.
 """
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq import __version__
-from rpq.cli.checkpoint import CheckpointError, Position, write_checkpoint
+from rpq.cli.checkpoint import AnotherRunError, Position, write_checkpoint
 from rpq.cli.interrupts import Interrupted, Interrupts
 from rpq.cli.progress import ProgressLine, Reading
 from rpq.cli.query_options import has_default_window
@@ -277,7 +277,7 @@ class Session:
         while left:
             batch = next(self._batches, None)
             if batch is None:
-                raise CheckpointError(
+                raise AnotherRunError(
                     f"{self._settings.checkpoint}: has consumed {self._resumed.tuples:,} tuples, but the input has "
                     f"only {self._resumed.tuples - left:,}; it is another input, or --limit is smaller"
                 )
@@ -289,7 +289,7 @@ class Session:
             if columns.num_rows < batch.columns.num_rows:
                 self._batches = _with_first(batch, columns.num_rows, self._batches)
         if last != self._resumed.last:
-            raise CheckpointError(
+            raise AnotherRunError(
                 f"{self._settings.checkpoint}: the last tuple that it has consumed was {self._resumed.last}, "
                 f"but tuple {self._resumed.tuples:,} of the input is {last}; it is another input"
             )

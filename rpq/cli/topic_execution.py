@@ -29,7 +29,7 @@ from rpq.cli.settings import RunSettings
 from rpq.cli.static_input import load_static
 from rpq.cli.told import tell, warnings_of
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
-from rpq.kafka.client_settings import ClientSettings, KafkaError, client, read_settings
+from rpq.kafka.client_settings import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
 from rpq.kafka.from_topics import UPSERT_NEEDS_EXPLICIT
 from rpq.kafka.message_columns import MessageColumns
 from rpq.kafka.row_messages import Destination, RowMessages
@@ -96,6 +96,9 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
     started = time.perf_counter()
     try:
         client()
+    except KafkaError as error:
+        raise click.ClickException(str(error)) from error
+    try:
         given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
         source = topic_input_of(settings)
         clients = ClientSettings(source.brokers, given)
@@ -147,8 +150,10 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
         )
         with _told_on_stderr(settings):
             ended = _run(run, interrupts, files)
-    except KafkaError as error:
+    except KafkaUsageError as error:
         raise click.UsageError(str(error)) from error
+    except RpqError as error:  # a broker, a checkpoint, or an output that cannot be gone on with
+        raise click.ClickException(str(error)) from error
     finally:
         if metrics is not None:
             metrics.close()

@@ -42,6 +42,9 @@ STANDARD_OUTPUT = "/dev/stdout"
 
 BUFFER_BYTES = 1 << 17
 
+PRIVATE = 0o600
+"""The mode of new files that hold what a stream says and are no output: states, journals and their like."""
+
 _DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _MOST_LINKS = 40
@@ -58,8 +61,10 @@ class WriteError(RpqError, OSError):
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str], *, is_private: bool = False) -> Iterator[IO[bytes]]:
     """Yield a binary file whose content is at `path` once the block ends; an exception leaves there what was there.
+
+    A new file has the mode that the umask leaves, a private one 0600; one that is replaced hands its mode on.
 
     Raises `WriteError` if it cannot be opened, written or put in place.
 
@@ -69,12 +74,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     ...     open(folder + "/a.txt").read()
     'whole'
     """
-    replacement = Replacement(path)
+    replacement = Replacement(path, is_private=is_private)
     try:
         yield replacement.file
         replacement.put_in_place()
     finally:
         replacement.discard()
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file, a new one for its owner alone; an opener for `open`."""
+    return os.open(path, flags, PRIVATE)
 
 
 class Destination(Protocol):
@@ -102,8 +112,9 @@ class Replacement:
 
     begins_at_once = True
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, is_private: bool = False) -> None:
         self.path = os.fspath(path)
+        self._new_mode = PRIVATE if is_private else 0o666
         self._temporary: str | None = None
         self._is_copied = False
         check_writable(self.path)
@@ -145,7 +156,7 @@ class Replacement:
             before = os.stat(self._target)
         except FileNotFoundError:
             before = None
-        mode = 0o666 if before is None else stat.S_IMODE(before.st_mode) & 0o777
+        mode = self._new_mode if before is None else stat.S_IMODE(before.st_mode) & 0o777
         try:
             descriptor, self._temporary = _open_new(folder, mode)
         except PermissionError:

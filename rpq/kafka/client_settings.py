@@ -49,6 +49,10 @@ class KafkaError(RpqError):
     """Topics that cannot be read or written: says why, and never a secret."""
 
 
+class KafkaUsageError(KafkaError):
+    """What was asked for cannot be: settings that no client takes, or a checkpoint of a run with other options."""
+
+
 def client() -> Any:
     """The package confluent_kafka; `KafkaError` where it is not installed."""
     try:
@@ -61,7 +65,9 @@ def client() -> Any:
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read lines `name=value`; a line that is blank or begins with # is none.  Raises `KafkaError`, which tells no value.
+    """Read lines `name=value`; a line that is blank or begins with # is none.
+
+    Raises `KafkaUsageError`, which tells no value.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -74,18 +80,18 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
         with open(path, encoding="utf-8-sig") as file:
             lines = file.read().splitlines()
     except OSError as error:
-        raise KafkaError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
+        raise KafkaUsageError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise KafkaError(f"{os.fspath(path)}: is no text in UTF-8") from error
+        raise KafkaUsageError(f"{os.fspath(path)}: is no text in UTF-8") from error
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
         if not equals or not name or " " in name:
-            raise KafkaError(f"{os.fspath(path)}:{number}: is no name=value, such as security.protocol=SASL_SSL")
+            raise KafkaUsageError(f"{os.fspath(path)}:{number}: is no name=value, such as security.protocol=SASL_SSL")
         if name in found:
-            raise KafkaError(f"{os.fspath(path)}:{number}: {name} is given twice")
+            raise KafkaUsageError(f"{os.fspath(path)}:{number}: {name} is given twice")
         found[name] = value
     return found
 
@@ -97,7 +103,7 @@ class ClientSettings:
         self._given = dict(given or {})
         for name in self._given:
             if name in _OURS:
-                raise KafkaError(f"--kafka-config: {name} is not to be set: {_OURS[name]}")
+                raise KafkaUsageError(f"--kafka-config: {name} is not to be set: {_OURS[name]}")
         self._common = {"bootstrap.servers": brokers, "client.id": "rpq", "reconnect.backoff.max.ms": 1000}
         self.brokers = brokers
 
@@ -147,7 +153,7 @@ class ClientSettings:
         return text
 
     def made(self, kind: Any, settings: dict[str, Any]) -> Any:
-        """A client of a kind; `KafkaError` for settings that it does not take."""
+        """A client of a kind; `KafkaUsageError` for settings that it does not take."""
         confluent_kafka = client()
         try:
             return kind(settings)
@@ -157,7 +163,7 @@ class ClientSettings:
             if unknown := re.search(r'No such configuration property: "([^"]+)"', told):
                 close = difflib.get_close_matches(unknown[1], [*KNOWN, *self._common], n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else "; expected librdkafka's names"
-            raise KafkaError(f"--kafka-config: {told}{hint}") from None
+            raise KafkaUsageError(f"--kafka-config: {told}{hint}") from None
 
 
 KNOWN = (

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rpq.files.destinations import replacing
+from rpq.files.destinations import private, replacing
 from rpq.kafka.client_settings import KafkaError
 from rpq.kafka.partition_merge import Place
 
@@ -30,7 +30,7 @@ class Journal:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file = open(path, "ab")  # noqa: SIM115 - open as long as the run is
+        self._file = open(path, "ab", opener=private)  # noqa: SIM115 - open as long as the run is
         self._is_synchronised = True
 
     def write(self, number: int, ends: Mapping[Place, int]) -> None:
@@ -49,11 +49,11 @@ class Journal:
     def restart(self, rounds: list[Round] | None = None) -> None:
         """Forget all rounds but these."""
         self._file.close()
-        with replacing(self.path) as file:
+        with replacing(self.path, is_private=True) as file:
             for number, ends in rounds or ():
                 entry = [number, [[*place, end] for place, end in ends.items()]]
                 file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
-        self._file = open(self.path, "ab")  # noqa: SIM115
+        self._file = open(self.path, "ab", opener=private)  # noqa: SIM115
         self._is_synchronised = True
 
     def close(self) -> None:

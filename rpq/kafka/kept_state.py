@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rpq.kafka.client_settings import KafkaError
+from rpq.kafka.client_settings import KafkaError, KafkaUsageError
 from rpq.kafka.journal import Journal, Round, read_journal
 from rpq.kafka.partition_merge import Place
 from rpq.kafka.run_lock import RunLock
@@ -64,14 +64,15 @@ class KeptState:
     def resume(self) -> Engine | None:
         """The engine of the checkpoint, if there is one and it has had a tuple; before, it is not known what vertices are.
 
-        Raises `KafkaError` where the checkpoint is damaged, or another run's.
+        Raises `KafkaError` where the checkpoint is damaged, `KafkaUsageError` where it is another run's.
         """
         if self.path is None or not os.path.exists(self.path) or self._restore is None:
             return None
         engine = self._restore(self.path)
         position, identity = position_in(engine.extra.get(KEY), self.path)
         if found := self._differences(identity, self._identity):
-            raise KafkaError(f"{self.path}: is the checkpoint of another run: {'; '.join(found)}.  Remove it to start anew.")
+            differing = "; ".join(found)
+            raise KafkaUsageError(f"{self.path}: is the checkpoint of another run: {differing}.  Remove it to start anew.")
         self.position, self.resumed = position, True
         return engine if position.counts.get("tuples", 0) else None
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
@@ -23,21 +24,23 @@ from starlette.types import ASGIApp, Scope
 from rpq.errors import RpqError
 from rpq.queries.query import Query
 from rpq.serve import answer_formats
-from rpq.serve.asked_queries import language_told, query_asked, query_told
+from rpq.serve.asked_queries import language_told, query_told
 from rpq.serve.change_hub import Follower, Place
 from rpq.serve.engine_jobs import NoSuchQuery, ServiceFailed
-from rpq.serve.followed_changes import FollowedChanges, event_text
+from rpq.serve.followed_changes import FollowedChanges, event_text, left
 from rpq.serve.guards import Admission, Guarded
 from rpq.serve.json_values import json_text, json_value
 from rpq.serve.openapi_text import openapi
 from rpq.serve.playback import Playback
 from rpq.serve.posted_tuples import TYPES, read_posted
 from rpq.serve.problems import Problem, problem_of
-from rpq.serve.query_pictures import explained
+from rpq.serve.query_checks import QueryChecks
 from rpq.serve.ready_kernels import ReadyKernels
 from rpq.serve.service import Service
 from rpq.serve.serving_figures import ServingFigures
 from rpq.serve.told_witness import vertex_of, witness_told
+
+Result = TypeVar("Result")
 
 SMALL_BODY = 1 << 12
 """Bytes of a body that is read right away; larger ones in another thread."""
@@ -69,8 +72,11 @@ class Application:
         admission: Admission,
         playback: Playback | None = None,
         kernels: ReadyKernels | None = None,
+        checks: QueryChecks | None = None,
     ) -> None:
         self.service = service
+        self._checks = QueryChecks() if checks is None else checks
+        self._has_own_checks = checks is None
         self._kernels = ReadyKernels() if kernels is None else kernels
         self.playback = playback
         self.figures = ServingFigures(service)
@@ -107,6 +113,8 @@ class Application:
         self._readers.shutdown(wait=False)
         self._encoder.shutdown(wait=False)
         self._compiler.shutdown(wait=False, cancel_futures=True)
+        if self._has_own_checks:
+            self._checks.close()
 
     def _answering(self, handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -132,12 +140,7 @@ class Application:
             raise Problem(415, "TypeRefused", f"tuples are not read from {type_ or 'no content type'}; expected {expected}")
         stream = request.query_params.get("stream")
         _known_parameters(request, "stream")
-        body = await self._body(request)
-        try:
-            self._waiting_bytes += len(body)
-            if self._waiting_bytes > self.service.limits.waiting_bytes:
-                message = "more tuples wait for the engine than may; send these again"
-                raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
+        async with self._body(request) as body:
             unit = self.service.defaults.time_unit
             if len(body) <= SMALL_BODY:
                 columns = read_posted(body, type_, stream=stream, time_unit=unit)
@@ -150,8 +153,6 @@ class Application:
                 time_now, position = await self.service.call(lambda: (self.service.engine.time, self.service.position))
                 return told({"tuples": 0, "late": 0, "time": json_value(time_now), "position": position})
             applied = await self.service.push(columns, arrived=arrived)
-        finally:
-            self._waiting_bytes -= len(body)
         content: dict[str, Any] = {
             "tuples": applied.tuples,
             "late": applied.late,
@@ -168,37 +169,49 @@ class Application:
         if self.service.is_stopping:
             raise Problem(503, "Stopping", "the server is stopping", None, {"Retry-After": "5"})
 
-    async def _body(self, request: Request) -> bytes:
-        """The body of a request, which must not be too large, nor compressed."""
+    @contextlib.asynccontextmanager
+    async def _body(self, request: Request) -> AsyncIterator[bytes]:
+        """The body of a request, which must not be too large, nor compressed; it counts as waiting as long as it is held."""
         coding = request.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity"):
             raise Problem(415, "CodingRefused", f"bodies are not read in the coding {coding}; send them as they are")
-        most = self.service.limits.body_bytes
-        too_large = Problem(413, "BodyTooLarge", f"the body has more than {most:,} bytes; send it in parts")
+        limits = self.service.limits
+        too_large = Problem(413, "BodyTooLarge", f"the body has more than {limits.body_bytes:,} bytes; send it in parts")
         length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > most:
+        if length.isdecimal() and int(length) > limits.body_bytes:
             raise too_large
-        parts, size = [], 0
+        parts: list[bytes] = []
+        size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > most:
-                        raise too_large
-                    parts.append(part)
-        except TimeoutError:
-            raise Problem(408, "BodyTooSlow", f"the body was not there after {BODY_SECONDS:.0f} seconds") from None
-        return b"".join(parts)
+            try:
+                async with asyncio.timeout(BODY_SECONDS), asyncio.timeout(limits.request_seconds) as pause:
+                    async for part in request.stream():
+                        pause.reschedule(asyncio.get_running_loop().time() + limits.request_seconds)
+                        parts.append(part)
+                        size += len(part)
+                        self._waiting_bytes += len(part)
+                        if size > limits.body_bytes:
+                            raise too_large
+                        if self._waiting_bytes > limits.waiting_bytes:
+                            message = "more tuples wait for the engine than may; send these again"
+                            raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
+            except TimeoutError:
+                seconds = f"{BODY_SECONDS:.0f} seconds, or no part of it came in {limits.request_seconds:g}"
+                message = f"the body was not there after {seconds}"
+                raise Problem(408, "BodyTooSlow", message, None, {"Connection": "close"}) from None
+            yield b"".join(parts)
+        finally:
+            self._waiting_bytes -= size
 
     async def _json(self, request: Request) -> Any:
         type_ = _content_type(request)
         if type_ != "application/json":
             raise Problem(415, "TypeRefused", f"expected application/json, not {type_ or 'no content type'}")
-        body = await self._body(request)
-        try:
-            return json.loads(body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise Problem(400, "NoJson", f"the body is no JSON: {error}") from error
+        async with self._body(request) as body:
+            try:
+                return json.loads(body, parse_constant=_refuse_constant)
+            except (ValueError, RecursionError) as error:
+                raise Problem(400, "NoJson", f"the body is no JSON: {error}") from error
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -208,7 +221,8 @@ class Application:
             return told({"queries": await self.figures.queries()})
         self._see_that_it_works()
         fields = await self._json(request)
-        query = await self._asked(fields)
+        service = self.service
+        query = await unless_gone(request, self._checks.compiled(fields, service.defaults, service.limits))
         start = fields.get("start") or "window"
         try:
             await self._see_to_kernels(query)
@@ -224,17 +238,6 @@ class Application:
         await loop.run_in_executor(
             self._compiler, lambda: self._kernels.see_to(query, integers=integers, witness=witness)
         )
-
-    async def _asked(self, fields: Any) -> Query:
-        """The query that fields ask for."""
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._readers, query_asked, fields, self.service.defaults)
-        except RecursionError:
-            raise Problem(422, "QueryError", "the query is nested too deeply", {"field": "expression"}) from None
-        except (RpqError, ValueError) as error:
-            text = fields.get("expression") if isinstance(fields, dict) else None
-            raise problem_of(error, text if isinstance(text, str) else None) from error
 
     async def of_query(self, request: Request) -> Response:
         """What stands below `/queries/`: a name, in which a slash is written as %2F, and what is asked of it."""
@@ -314,24 +317,20 @@ class Application:
     async def explain(self, request: Request, name: str) -> Response:
         _known_parameters(request)
 
-        def find() -> tuple[Any, Any]:
+        def find() -> tuple[Any, str | None]:
             query = self.service.see_that_there_is(name)
-            running = None if language_told(query) == "path" else self.service.engine.explain(name)
+            running = None if language_told(query) == "path" else str(self.service.engine.explain(name))
             return query, running
 
         query, running = await self.service.call(find)
-        loop = asyncio.get_running_loop()
-        return told((await loop.run_in_executor(self._readers, explained, query, running))._asdict())
+        about = await unless_gone(request, self._checks.explained(query, running, self.service.limits))
+        return told(about._asdict())
 
     async def check(self, request: Request) -> Response:
         _known_parameters(request)
         fields = await self._json(request)
-        query = await self._asked(fields)
-        loop = asyncio.get_running_loop()
-        about = await loop.run_in_executor(self._readers, explained, query)
-        content = {"language": language_told(query), "columns": list(query.columns), **about._asdict()}
-        warnings = list(getattr(query, "warnings", ()))
-        return told({**content, **({"warnings": warnings} if warnings else {})})
+        service = self.service
+        return told(await unless_gone(request, self._checks.checked(fields, service.defaults, service.limits)))
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -415,6 +414,21 @@ class Application:
                 status_code=200,
             )
         return HTMLResponse(page.read_text(encoding="utf-8"), headers={"Cache-Control": "no-cache"})
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return what work gives; cancel it, and raise `ClientDisconnect`, when the client goes away."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(left(request.receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
+    finally:
+        for one in (task, gone):
+            one.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
 
 
 def told(content: Any, status: int = 200) -> Response:

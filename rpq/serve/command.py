@@ -17,13 +17,15 @@ EPILOG = """\b
   rpq serve 'a2q/c2a*' --window 30d --slide 1d --time-unit s --keep 30d --checkpoint run.state
   rpq serve --queries queries.toml --input edges.csv --playback-speed 3600 --time-unit s
   rpq serve '?x knows ?y' --window 1h --time-unit s --input kafka://localhost/edges --token secret
+  rpq serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem    (with RPQ_TOKEN set)
 
 \b
 What the server takes and gives is told at /openapi.json; / is a page to look at it.  QUERIES come first, or after --.  With
 --checkpoint FILE what is acknowledged is in FILE or FILE.journal, and the server goes on from there when it is started anew.
 
 \b
-Exit status: 0 at SIGTERM, 1 an error, 2 an error in the options, 130 ended by Ctrl-C.
+Exit status: 0 at SIGTERM, 1 an error, such as an address that is taken or a damaged checkpoint, 2 an error in the
+options, 130 ended by Ctrl-C.
 """
 
 
@@ -53,6 +55,9 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve at.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Its port; 0 for any.")
 @click.option("--token", envvar="RPQ_TOKEN", show_envvar=True, help="What all must say who ask for anything but the page.")
+@click.option("--open", "is_open", is_flag=True, help="Serve without a token at an address that other machines reach.")
+@click.option("--tls-cert", metavar="FILE", help="Serve over TLS: the certificate, and those it depends on, in PEM.")
+@click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, in PEM, without a pass phrase.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the server is called by.")
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Pages of it may ask: https://example.org.")
 @shared.language
@@ -97,6 +102,37 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @click.option("--most-body", type=ByteSize(), default="16M", show_default=True, help="Bytes of one request.")
 @click.option("--most-queries", type=click.IntRange(min=0), default=1000, show_default=True, help="Queries at a time.")
+@click.option(
+    "--most-expression", type=ByteSize(), default="64K", show_default=True, help="Bytes of the text of a posted query."
+)
+@click.option(
+    "--check-timeout",
+    type=Seconds(),
+    default="5s",
+    show_default=True,
+    help="So long a query that is posted may take to be compiled and explained.",
+)
+@click.option(
+    "--most-connections",
+    type=click.IntRange(min=1),
+    default=2000,
+    show_default=True,
+    help="Connections at a time, followers among them; others are told to come back.",
+)
+@click.option(
+    "--request-timeout",
+    type=Seconds(),
+    default="20s",
+    show_default=True,
+    help="So long the head of a request, or the next part of its body, may take to come.",
+)
+@click.option(
+    "--idle-timeout",
+    type=Seconds(),
+    default="75s",
+    show_default=True,
+    help="So long a connection may be without a request, or its client read nothing; followers may wait.",
+)
 @click.option("--most-followers", type=click.IntRange(min=0), default=1000, show_default=True, help="Followers at a time.")
 @click.option(
     "--most-lag",

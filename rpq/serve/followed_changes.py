@@ -47,7 +47,7 @@ class FollowedChanges:
         follower = self._follow()
         try:
             streaming = asyncio.ensure_future(self._stream(follower, send))
-            leaving = asyncio.ensure_future(_left(receive))
+            leaving = asyncio.ensure_future(left(receive))
             dropped = asyncio.ensure_future(self._dropped(follower))
             await asyncio.wait((streaming, leaving, dropped), return_when=asyncio.FIRST_COMPLETED)
             if not streaming.done() and not leaving.done():  # it is too slow: why, it may read for a while
@@ -120,7 +120,7 @@ class FollowedChanges:
         return parts
 
 
-async def _left(receive: Receive) -> None:
+async def left(receive: Receive) -> None:
     """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

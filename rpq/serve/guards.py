@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 from collections.abc import Collection
@@ -16,6 +17,9 @@ from rpq.serve.problems import Problem
 
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
 """What may be read without a token: it says nothing of the stream."""
+
+BLANKS = b" \t"
+"""What may stand around the value of a header."""
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
@@ -50,16 +54,19 @@ class Admission:
                 "--allow-host NAME",
             )
         origin = headers.get("origin")
-        if origin is not None and not self._is_origin(origin, hosts[0]):
+        try:
+            is_admitted = origin is None or self._is_origin(origin, hosts[0])
+        except ValueError:
+            return Problem(400, "BadOrigin", f"Origin: {origin!r} is no origin; expected one such as https://example.org")
+        if not is_admitted:
             return Problem(
                 403,
                 "OriginRefused",
                 f"pages of {origin} may not ask this server; start it with --allow-origin {origin} if they are to",
             )
         if self.token is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
-            scheme, _, given = headers.get("authorization", "").partition(" ")
-            is_right = hmac.compare_digest(given.strip().encode(), self.token.encode())
-            if scheme.lower() != "bearer" or not is_right:
+            scheme, _, given = headers.get("authorization", "").encode("latin-1").partition(b" ")
+            if scheme.lower() != b"bearer" or not self._is_token(given):
                 return Problem(
                     401,
                     "TokenMissing",
@@ -81,6 +88,14 @@ class Admission:
         except ValueError:
             return name == "localhost" or name in {one.lower() for one in self.hosts}
         return True
+
+    def _is_token(self, given: bytes) -> bool:
+        """Whether bytes of a header are the token: in UTF-8, as programs send it, or as browsers do, in Latin-1."""
+        assert self.token is not None
+        wanted = [self.token.encode(errors="surrogateescape")]
+        with contextlib.suppress(UnicodeEncodeError):
+            wanted.append(self.token.encode("latin-1"))
+        return any(hmac.compare_digest(given.strip(BLANKS), one.strip(BLANKS)) for one in wanted)
 
     def _is_origin(self, origin: str, host: str) -> bool:
         if origin in self.origins:

@@ -13,6 +13,9 @@ from rpq.sparql.sparql_query import SparqlQuery
 if TYPE_CHECKING:
     from rpq.patterns.explained import Explanation
 
+MOST_ARROWS = 200
+"""Arrows of a picture, at most: it takes the square of their number, and shows nothing."""
+
 
 class Explained(NamedTuple):
     """A query in words, and drawn, where there is something to draw."""
@@ -37,23 +40,27 @@ def explained(query: Query, running: object | None = None) -> Explained:
     return Explained(describe(automata.parse(query.expression), query.dfa), automaton_picture(query.dfa))
 
 
-def automaton_picture(dfa: automata.DFA) -> str:
-    """The states of an automaton, from the first to the right, and its steps."""
+def automaton_picture(dfa: automata.DFA) -> str | None:
+    """The states of an automaton, from the first to the right, and its steps; None where nobody could read it."""
     from rpq.cli.drawing import edges, layers
 
+    arrows = [Arrow(start, end, label) for (start, end), label in edges(dfa).items()]
+    if len(arrows) > MOST_ARROWS:
+        return None
     places = layers(dfa)
     nodes = [
         Node(str(state), 1.5 * x, 1.2 * y, "double" if dfa.accepting[state] else "circle", is_start=state == 0)
         for state, (x, y) in enumerate(places)
     ]
-    arrows = [Arrow(start, end, label) for (start, end), label in edges(dfa).items()]
     return drawn(nodes, arrows, title="automaton")
 
 
-def pattern_picture(explanation: Explanation) -> str:
-    """The terms of a pattern on a circle, in the order of the text, and its atoms, dashed for paths."""
+def pattern_picture(explanation: Explanation) -> str | None:
+    """The terms of a pattern on a circle, in the order of the text, and its atoms, dashed for paths; None for too many."""
     from rpq.cli.pattern_drawing import circle_of
 
+    if len(explanation.atoms) > MOST_ARROWS:
+        return None
     places = circle_of(explanation.nodes)
     numbers = {name: number for number, name in enumerate(explanation.nodes)}
     nodes = [

@@ -21,17 +21,19 @@ from rpq.cli.named_inputs import named_inputs
 from rpq.cli.opened_input import opened_input
 from rpq.cli.settings import RunSettings
 from rpq.cli.static_input import load_static
-from rpq.errors import InputError, QueryError, RpqError, SparqlError
+from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query_file import AskedQuery
 from rpq.serve.application import Application
 from rpq.serve.asked_queries import FIELDS, QueryDefaults, query_asked
+from rpq.serve.connections import Repetitions, room_for
+from rpq.serve.engine_jobs import NameTaken
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.guards import Admission
 from rpq.serve.playback import Playback
 from rpq.serve.ready_kernels import ReadyKernels
-from rpq.serve.running_server import Feed, address_of, listening, run_server
+from rpq.serve.running_server import Feed, Tls, TlsError, address_of, is_of_this_machine, listening, run_server
 from rpq.serve.serve_limits import ServeLimits
 from rpq.serve.service import EngineOptions, Service
 from rpq.stream.window_text import WindowTextError, window_of
@@ -48,6 +50,9 @@ def serve_with(
     host: str,
     port: int,
     token: str | None,
+    is_open: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
     hosts: Sequence[str],
     origins: Sequence[str],
     inputs: Sequence[str],
@@ -59,16 +64,30 @@ def serve_with(
     most_followers: int,
     most_lag: int,
     kept_changes: int,
+    most_connections: int,
+    request_timeout: float,
+    idle_timeout: float,
+    most_expression: int,
+    check_timeout: float,
     **options: Any,
 ) -> int:
     """Serve until a signal asks for the end; the exit status.  Usage errors are click's exceptions."""
     paths, streams = named_inputs(inputs)
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     limits = ServeLimits(
-        body_bytes=most_body, queries=most_queries, followers=most_followers, lag_rows=most_lag, kept_rows=kept_changes
+        body_bytes=most_body,
+        queries=most_queries,
+        followers=most_followers,
+        lag_rows=most_lag,
+        kept_rows=kept_changes,
+        connections=room_for(most_connections),
+        request_seconds=request_timeout,
+        idle_seconds=idle_timeout,
+        expression_bytes=most_expression,
+        check_seconds=check_timeout,
     )
-    if token is not None and not token.strip():
-        raise click.UsageError("--token: is empty; expected what nobody guesses")
+    _refuse_strangers(host, port, token, is_open=is_open)
+    tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
     asked = _asked(expressions, settings, defaults)
     listener = _listening(host, port)
@@ -95,13 +114,15 @@ def serve_with(
         gc.freeze()
 
         def ready(end: object) -> None:
-            if token is None and listener.getsockname()[0] not in ("127.0.0.1", "::1"):
-                warning = "whoever reaches this address may ask for everything; --token keeps others out"
-                click.echo(f"warning: {warning}", err=True)
+            if is_open:
+                click.echo("warning: whoever reaches this address may ask for everything (--open)", err=True)
+            if limits.connections < most_connections:
+                fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
+                click.echo(f"warning: {fewer}, not {most_connections:,} (--most-connections)", err=True)
             resumed = f", goes on at position {service.position:,}" if service.resumed else ""
-            click.echo(f"serving at {address_of(listener)}{resumed}", err=True)
+            click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)
 
-        ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, ready=ready))
+        ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))
     if service.failure is not None:
         click.echo(f"Error: {service.failure}", err=True)
         return 1
@@ -139,18 +160,56 @@ def _fields_of(entry: AskedQuery) -> dict[str, Any]:
     return {"expression": entry.expression, **{name: value for name, value in fields.items() if value is not None}}
 
 
+def _refuse_strangers(host: str, port: int, token: str | None, *, is_open: bool) -> None:
+    """Refuse to serve others than the programs of this machine without a token, unless that is what is wanted."""
+    if token is not None and not token.strip():
+        raise click.UsageError("--token: is empty; expected what nobody guesses")
+    if token is not None and is_open:
+        raise click.UsageError("--open: lets everybody in, and there is a token (--token, RPQ_TOKEN); leave out one")
+    try:
+        is_reached = not is_of_this_machine(host)
+    except (OSError, UnicodeError) as error:
+        raise _not_served_at(host, port, error) from error
+    if is_reached and token is None and not is_open:
+        raise click.UsageError(
+            f"--host {host}: other machines reach it, and there is no token: give one (--token, or better RPQ_TOKEN), or "
+            "say --open to let everybody in who reaches it"
+        )
+
+
+def _tls(certificate: str | None, key: str | None) -> Tls | None:
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        given, missing = ("--tls-cert", "--tls-key") if key is None else ("--tls-key", "--tls-cert")
+        raise click.UsageError(f"{given} needs {missing}: TLS takes a certificate and its key")
+    tls = Tls(certificate=certificate, key=key)
+    try:
+        _ = tls.context
+    except TlsError as error:
+        raise click.ClickException(f"--tls-cert, --tls-key: {error}") from error
+    return tls
+
+
 def _listening(host: str, port: int) -> Any:
     try:
         return listening(host, port)
-    except OSError as error:
-        raise click.UsageError(f"--host {host} --port {port}: cannot be served at: {error.strerror or error}") from error
+    except (OSError, OverflowError) as error:
+        raise _not_served_at(host, port, error) from error
+
+
+def _not_served_at(host: str, port: int, error: Exception) -> click.ClickException:
+    reason = getattr(error, "strerror", None) or error
+    return click.ClickException(f"--host {host} --port {port}: cannot be served at: {reason}")
 
 
 def _tell_on_stderr(quiet: bool) -> None:
-    for name in ("rpq.serve", "rpq.kafka", "uvicorn.error"):
+    for name in ("rpq.serve", "rpq.kafka", "uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
-        logger.setLevel(logging.WARNING if quiet or name == "uvicorn.error" else logging.INFO)
+        logger.setLevel(logging.WARNING if quiet or not name.startswith("rpq.") else logging.INFO)
         handler = logging.StreamHandler(sys.stderr)
+        if not name.startswith("rpq."):  # what these say is said of every request of a client that sends nonsense
+            handler.addFilter(Repetitions())
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
         logger.addHandler(handler)
         logger.propagate = False
@@ -177,10 +236,8 @@ def _service(settings: RunSettings, defaults: QueryDefaults, limits: ServeLimits
             checkpoint=settings.checkpoint,
             checkpoint_seconds=seconds,
         )
-    except InputError as error:
+    except (RpqError, OSError) as error:  # of the checkpoint, the journal, or --static
         raise click.ClickException(str(error)) from error
-    except (RpqError, OSError) as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _kept(settings: RunSettings) -> rpq.Window | None:
@@ -211,7 +268,8 @@ def _register(service: Service, asked: Sequence[dict[str, Any]], queries: Sequen
                 )
         service.settle()
     except RpqError as error:
-        raise click.UsageError(str(error)) from error
+        kind = click.UsageError if isinstance(error, (QueryError, NameTaken)) else click.ClickException
+        raise kind(str(error)) from error
 
 
 def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tuple[Playback | None, list[Feed]]:

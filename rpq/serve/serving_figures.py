@@ -17,6 +17,7 @@ from rpq.serve.asked_queries import query_told
 from rpq.serve.json_values import json_value
 
 if TYPE_CHECKING:
+    from rpq.serve.connections import Connections
     from rpq.serve.service import Service
 
 FRESH_SECONDS = 0.5
@@ -31,6 +32,7 @@ class ServingFigures:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self.connections: Connections | None = None
         self._taken = -math.inf
         self._of_engine: dict[str, Any] = {}
         self._of_queries: dict[str, dict[str, Any]] = {}
@@ -138,6 +140,10 @@ class ServingFigures:
         yield CounterMetricFamily("rpq_pushes", "pushes so far: the position", value=service.position)
         yield GaugeMetricFamily("rpq_followers", "followers of changes now", value=len(service.hub.followers))
         yield CounterMetricFamily("rpq_followers_dropped", "followers that were too slow", value=service.hub.dropped)
+        if self.connections is not None:
+            yield GaugeMetricFamily("rpq_connections", "connections that are open", value=self.connections.open)
+            about = "connections that were turned away: there were as many as may be"
+            yield CounterMetricFamily("rpq_connections_refused", about, value=self.connections.refused)
         has_failed = service.failure is not None
         yield GaugeMetricFamily("rpq_failed", "whether the engine takes nothing more", value=int(has_failed))
         if service.checkpoint_age is not None:

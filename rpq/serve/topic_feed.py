@@ -20,7 +20,7 @@ import click
 from rpq.cli.settings import RunSettings
 from rpq.cli.topic_execution import topic_input_of
 from rpq.errors import InputError, RpqError
-from rpq.kafka.client_settings import ClientSettings, KafkaError, client, read_settings
+from rpq.kafka.client_settings import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
 from rpq.kafka.message_tuples import MessageReader
 from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place, Released
 from rpq.kafka.topic_input import TopicInput
@@ -50,6 +50,9 @@ def topic_feed(service: Service, settings: RunSettings) -> TopicFeed:
     """The topics that options name; an error of click's where they cannot be read."""
     try:
         client()
+    except RpqError as error:
+        raise click.ClickException(str(error)) from error
+    try:
         given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
         source = topic_input_of(settings)
         clients = ClientSettings(source.brokers, given)
@@ -57,6 +60,8 @@ def topic_feed(service: Service, settings: RunSettings) -> TopicFeed:
         raise click.UsageError(str(error)) from error
     try:
         return TopicFeed(service, source, clients)
+    except KafkaUsageError as error:
+        raise click.UsageError(str(error)) from error
     except RpqError as error:
         raise click.ClickException(str(error)) from error
 

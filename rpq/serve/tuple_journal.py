@@ -53,7 +53,7 @@ class TupleJournal:
 
     def _start(self, run: str, after: int) -> None:
         head = json.dumps({"format": "rpq serve journal", "version": VERSION, "run": run, "after": after}).encode() + b"\n"
-        with replacing(self.path) as file:
+        with replacing(self.path, is_private=True) as file:
             file.write(head)
         synchronise_folder(os.path.dirname(self.path))
         self._file = open(self.path, "ab")  # noqa: SIM115 - open as long as the server is

@@ -58,7 +58,7 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         queries=[_state_of(running, evaluation) for running in evaluation.running],
         **about,
     )
-    with replacing(path) as file:
+    with replacing(path, is_private=True) as file:
         write_file(file, content.described(), _edges_of(evaluation, held))
 
 

@@ -1,0 +1,338 @@
+"""The connections of a server: how many there may be, and how long one may wait for what comes next.
+
+uvicorn has a limit on idle connections alone, which a single byte of a request lifts, and asyncio logs a traceback for each
+attempt to accept where descriptors are used up. So connections are accepted here, and looked at each second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from rpq.serve.serve_limits import ServeLimits
+
+LOG = logging.getLogger("rpq.serve")
+
+LOOK_SECONDS = 1.0
+"""So often connections are looked at, where limits are not shorter."""
+
+PAUSE_SECONDS = 0.5
+"""So long nothing is accepted when descriptors are used up."""
+
+LOG_SECONDS = 60.0
+"""What goes on for long is logged so often."""
+
+GOODBYE_SECONDS = 2.0
+"""So long a connection that is one too many may take to read why."""
+
+MOST_GOODBYES = 64
+"""Connections that are told so at a time; further ones are closed without a word."""
+
+SPARE_DESCRIPTORS = 64
+"""Descriptors for all but connections: files, topics, processes."""
+
+FOLLOWED = "/changes"
+
+_USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+def _refusal(status: str, type_: str, message: str, *headers: str) -> bytes:
+    body = f'{{"error":{{"type":"{type_}","message":"{message}"}}}}'
+    head = [
+        f"HTTP/1.1 {status}", "content-type: application/json", f"content-length: {len(body)}", *headers,
+        "cache-control: no-store", "connection: close", "", body,
+    ]  # fmt: skip
+    return "\r\n".join(head).encode()
+
+
+TOO_MANY = _refusal(
+    "503 Service Unavailable", "TooManyConnections", "there are as many connections as may be", "retry-after: 5"
+)
+TOO_SLOW = _refusal("408 Request Timeout", "RequestTooSlow", "the request did not come in time")
+
+
+class Connection(H11Protocol):
+    """A connection that knows since when it waits for a request, and for its client to read."""
+
+    def __init__(self, config: Config, state: ServerState, limits: ServeLimits) -> None:
+        super().__init__(config=config, server_state=state, app_state={})
+        self._limits = limits
+        self._since = time.monotonic()
+        self._has_begun = True  # whoever connects has something to say
+        self._unread = 0
+        self.closed = asyncio.get_running_loop().create_future()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._has_begun and not self._is_answering:
+            self._has_begun, self._since = True, time.monotonic()
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        self._has_begun, self._since = False, time.monotonic()
+        super().on_response_complete()
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a request is under way: then the application sees to it that its body comes in time."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _is_followed(self) -> bool:
+        return self._is_answering and self.scope["path"] == FOLLOWED
+
+    def look(self, now: float) -> None:
+        """End what has lasted too long: half of a request, nothing at all, or a response that nobody reads."""
+        unread = self.transport.get_write_buffer_size()
+        if unread:
+            is_same, self._unread = unread == self._unread, unread
+            if not is_same or self._is_followed:  # followers that do not read are dropped for their lag
+                self._since = now
+            elif now - self._since > self._limits.idle_seconds:
+                self.transport.abort()
+            return
+        if self._unread:
+            self._unread, self._since = 0, now
+        if self._is_answering or self.transport.is_closing():
+            return
+        if self._has_begun:
+            if now - self._since > self._limits.request_seconds:
+                self.transport.write(TOO_SLOW)
+                self.transport.close()
+        elif now - self._since > self._limits.idle_seconds:
+            self.transport.close()
+
+
+class _Goodbye(asyncio.Protocol):
+    """A connection that is one too many: it is told so, and then closed."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        transport.write(TOO_MANY)
+        if transport.can_write_eof():
+            transport.write_eof()  # to close at once would take back what was said, where a request is on its way
+        else:
+            transport.close()
+        asyncio.get_running_loop().call_later(GOODBYE_SECONDS, transport.abort)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+class Connections:
+    """Accepts connections, as many as may be, and ends those that wait for too long.
+
+    `open` are there now, `refused` is how many were turned away.
+    """
+
+    def __init__(self, config: Config, state: ServerState, limits: ServeLimits, tls: ssl.SSLContext | None) -> None:
+        self._config, self._state, self._limits, self._tls = config, state, limits, tls
+        self.open = self.refused = 0
+        self._leaving = self._refused_before = 0
+        self._last_log = -LOG_SECONDS
+        self._reserve: int | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting: list[asyncio.Task[None]] = []
+
+    def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept what comes."""
+        self._take_reserve()
+        for listener in sockets:
+            listener.setblocking(False)
+            self._accepting.append(self._begin(self._accept(listener)))
+        self._begin(self._look())
+
+    async def stop_accepting(self) -> None:
+        """Accept nothing more; connections that are made stay, and are looked at."""
+        await _cancelled(self._accepting)
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
+
+    async def stop(self) -> None:
+        """End what is left."""
+        await _cancelled(list(self._tasks))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                if error.errno in _USED_UP:
+                    self._see_that_descriptors_are_used_up(listener, error)
+                    await asyncio.sleep(PAUSE_SECONDS)
+                else:  # of that connection: it has gone already
+                    await asyncio.sleep(0)
+                continue
+            self._begin(self._serve(connection))
+            await asyncio.sleep(0)  # what is there already should not wait for all that come
+
+    async def _serve(self, connection: socket.socket) -> None:
+        """Talk over a connection until it is closed."""
+        loop = asyncio.get_running_loop()
+        protocol: Connection | _Goodbye
+        if self.open < self._limits.connections:
+            protocol = Connection(self._config, self._state, self._limits)
+        else:
+            self._log(f"there are {self.open:,} connections, as many as may be (--most-connections); others are turned away")
+            self.refused += 1
+            if self._leaving >= MOST_GOODBYES:
+                connection.close()
+                return
+            protocol = _Goodbye()
+        with self._counting(protocol):
+            try:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                await loop.connect_accepted_socket(
+                    lambda: protocol,
+                    connection,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=None if self._tls is None else self._limits.request_seconds,
+                )
+            except (OSError, ssl.SSLError):
+                connection.close()  # it has gone, or speaks no TLS
+                return
+            await protocol.closed
+
+    @contextlib.contextmanager
+    def _counting(self, protocol: Connection | _Goodbye) -> Iterator[None]:
+        change = (1, 0) if isinstance(protocol, Connection) else (0, 1)
+        self.open, self._leaving = self.open + change[0], self._leaving + change[1]
+        try:
+            yield
+        finally:
+            self.open, self._leaving = self.open - change[0], self._leaving - change[1]
+
+    async def _look(self) -> None:
+        shortest = min(self._limits.request_seconds, self._limits.idle_seconds)
+        while True:
+            await asyncio.sleep(min(LOOK_SECONDS, max(shortest / 4, 0.01)))
+            now = time.monotonic()
+            for connection in list(self._state.connections):
+                if isinstance(connection, Connection):
+                    connection.look(now)
+
+    # --- descriptors that are used up ------------------------------------------------------------------------
+
+    def _take_reserve(self) -> None:
+        """Hold a descriptor, to give it up for telling a client that there is none."""
+        with contextlib.suppress(OSError):
+            self._reserve = os.open(os.devnull, os.O_RDONLY)
+
+    def _see_that_descriptors_are_used_up(self, listener: socket.socket, error: OSError) -> None:
+        """Turn away those who wait: they would not know why."""
+        self._log(
+            f"no connection can be accepted: {error.strerror}; {self.open:,} are open, and whoever comes is turned "
+            "away until descriptors are free"
+        )
+        if self._reserve is None:
+            self._take_reserve()
+        for _ in range(MOST_GOODBYES):
+            if self._reserve is None:
+                return
+            os.close(self._reserve)
+            self._reserve = None
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                self._take_reserve()
+                return
+            self.refused += 1
+            with connection, contextlib.suppress(OSError):
+                connection.setblocking(False)
+                if self._tls is None:
+                    connection.send(TOO_MANY)
+                    connection.shutdown(socket.SHUT_WR)
+                    connection.recv(1 << 16)
+            self._take_reserve()
+
+    def _log(self, message: str) -> None:
+        now = time.monotonic()
+        if now - self._last_log >= LOG_SECONDS:
+            refused = self.refused - self._refused_before
+            more = f"; {refused:,} were turned away since this was last said" if refused else ""
+            LOG.warning("%s%s", message, more)
+            self._last_log, self._refused_before = now, self.refused
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Repetitions(logging.Filter):
+    """Lets one message through a few times in a while: whoever sends nonsense should not fill the disk.
+
+    What is left out is counted in the next one that is let through.
+    """
+
+    def __init__(self, most: int = 10, seconds: float = LOG_SECONDS) -> None:
+        super().__init__()
+        self._most, self._seconds = most, seconds
+        self._began = 0.0
+        self._seen: dict[tuple[str, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = time.monotonic()
+        if now - self._began > self._seconds:
+            left_out = sum(max(0, count - self._most) for count in self._seen.values())
+            self._began, self._seen = now, {}
+            if left_out:
+                record.msg, record.args = f"{record.getMessage()} ({left_out:,} repeated messages were left out)", ()
+        key = (record.name, str(record.msg).partition("\n")[0])  # what asyncio says goes on with what differs
+        self._seen[key] = self._seen.get(key, 0) + 1
+        return self._seen[key] <= self._most
+
+
+def room_for(connections: int) -> int:
+    """Raise the limit on open files as far as may be; return how many connections it lets there be.
+
+    >>> room_for(1)
+    1
+    """
+    if sys.platform == "win32":
+        return connections
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        others = len(os.listdir("/dev/fd"))
+    except OSError:
+        others = 32
+    wanted = connections + others + SPARE_DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    return max(1, min(connections, soft - others - min(SPARE_DESCRIPTORS, soft // 4)))
