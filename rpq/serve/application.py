@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,8 @@ from rpq.serve.ready_kernels import ReadyKernels
 from rpq.serve.service import Service
 from rpq.serve.serving_figures import ServingFigures
 from rpq.serve.told_witness import vertex_of, witness_told
+
+LOG = logging.getLogger("rpq.serve")
 
 SMALL_BODY = 1 << 12
 """Bytes of a body that is read right away; larger ones in another thread."""
@@ -116,7 +119,11 @@ class Application:
                 return refused(problem)
             except ClientDisconnect:
                 return Response(status_code=400)
-            except (RpqError, ValueError, OSError) as error:
+            except HTTPException:
+                raise
+            except Exception as error:
+                if not isinstance(error, (RpqError, ValueError, OSError)):
+                    LOG.exception("%s %s failed", request.method, request.url.path)
                 return refused(problem_of(error))
 
         return answer
@@ -167,6 +174,8 @@ class Application:
             raise problem_of(ServiceFailed(self.service.failure))
         if self.service.is_stopping:
             raise Problem(503, "Stopping", "the server is stopping", None, {"Retry-After": "5"})
+        if not self.service.is_alive:
+            raise problem_of(ServiceFailed("the engine's thread has ended; the server has to be started anew"))
 
     async def _body(self, request: Request) -> bytes:
         """The body of a request, which must not be too large, nor compressed."""
@@ -212,7 +221,9 @@ class Application:
         start = fields.get("start") or "window"
         try:
             await self._see_to_kernels(query)
-            answers = await self.service.call(lambda: self.service.register(fields, query, start=start))
+            answers = await self.service.call(
+                lambda: self.service.register(fields, query, start=start), writes=True
+            )
         except RpqError as error:
             raise problem_of(error, query.expression) from error
         return told(query_told(query, answers=answers), 201)
@@ -251,7 +262,7 @@ class Application:
             if request.method == "DELETE":
                 self._see_that_it_works()
                 _known_parameters(request)
-                await self.service.call(lambda: self.service.drop(name))
+                await self.service.call(lambda: self.service.drop(name), writes=True)
                 return Response(status_code=204)
             _known_parameters(request)
             return told(await self.service.call(lambda: self._told(name)))
@@ -392,10 +403,16 @@ class Application:
         return told(self.playback.told())
 
     async def healthz(self, request: Request) -> Response:
+        if not self.service.is_alive and not self.service.is_stopping:
+            raise Problem(503, "ServiceFailed", self.service.failure or "the engine's thread has ended")
         return told({"status": "alive"})
 
     async def readyz(self, request: Request) -> Response:
         self._see_that_it_works()
+        for outage in (self.service.outage, self.service.checkpoint_outage):
+            if outage is not None:
+                headers = {"Retry-After": str(outage.retry_after)}
+                raise Problem(503, "StorageUnavailable", outage.reason, None, headers)
         return told({"status": "ready"})
 
     async def metrics(self, request: Request) -> Response:

@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -33,7 +33,8 @@ from rpq.serve.playback import Playback
 from rpq.serve.ready_kernels import ReadyKernels
 from rpq.serve.running_server import Feed, address_of, listening, run_server
 from rpq.serve.serve_limits import ServeLimits
-from rpq.serve.service import EngineOptions, Service
+from rpq.serve.service import Service
+from rpq.serve.storage import EngineOptions
 from rpq.stream.window_text import WindowTextError, window_of
 
 SWITCH_SECONDS = 0.001
@@ -54,6 +55,7 @@ def serve_with(
     playback_speed: float | None,
     checkpoint: str | None,
     checkpoint_every: float,
+    damaged_journal: Literal["refuse", "set-aside"],
     most_body: int,
     most_queries: int,
     most_followers: int,
@@ -82,7 +84,7 @@ def serve_with(
             state=checkpoint is not None,
             quiet=settings.quiet,
         )
-        service = _service(settings, defaults, limits, checkpoint_every)
+        service = _service(settings, defaults, limits, checkpoint_every, damaged_journal)
         _register(service, asked, queries)
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
@@ -102,8 +104,12 @@ def serve_with(
             click.echo(f"serving at {address_of(listener)}{resumed}", err=True)
 
         ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, ready=ready))
+    for outage in (service.outage, service.checkpoint_outage):
+        if outage is not None:
+            click.echo(f"Error: {outage.reason}; what was acknowledged is in {service.checkpoint} and its journal", err=True)
     if service.failure is not None:
         click.echo(f"Error: {service.failure}", err=True)
+    if (service.failure, service.outage, service.checkpoint_outage) != (None, None, None):
         return 1
     return 130 if ended == signal.SIGINT else 0
 
@@ -156,7 +162,13 @@ def _tell_on_stderr(quiet: bool) -> None:
         logger.propagate = False
 
 
-def _service(settings: RunSettings, defaults: QueryDefaults, limits: ServeLimits, seconds: float) -> Service:
+def _service(
+    settings: RunSettings,
+    defaults: QueryDefaults,
+    limits: ServeLimits,
+    seconds: float,
+    damaged_journal: Literal["refuse", "set-aside"],
+) -> Service:
     of_engine: dict[str, Any] = {
         "threads": settings.threads,
         "memory_limit": settings.memory_limit,
@@ -176,6 +188,7 @@ def _service(settings: RunSettings, defaults: QueryDefaults, limits: ServeLimits
             limits=limits,
             checkpoint=settings.checkpoint,
             checkpoint_seconds=seconds,
+            damaged_journal=damaged_journal,
         )
     except InputError as error:
         raise click.ClickException(str(error)) from error
