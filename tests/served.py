@@ -28,7 +28,8 @@ from rpq.serve.guards import Admission
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.running_server import Tls, address_of, listening, run_server
 from rpq.serve.serve_limits import ServeLimits
-from rpq.serve.service import EngineOptions, Service
+from rpq.serve.service import Service
+from rpq.serve.storage import EngineOptions
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 600.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import json
 import os
 import random
@@ -9,14 +12,31 @@ import signal
 import stat
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.serve.tuple_journal import JournalError, TupleJournal, read_tuple_journal
+from rpq.files import record_log
+from rpq.files.record_log import LogError, log_in
+from rpq.serve import storage as saving
+from rpq.serve.asked_queries import QueryDefaults
+from rpq.serve.engine_jobs import Call, Push, StorageUnavailable
+from rpq.serve.served_state import ServedState
+from rpq.serve.storage import EngineOptions, Loaded, Storage
+from rpq.serve.tuple_journal import (
+    KIND,
+    JournalContent,
+    JournalError,
+    JournalName,
+    TupleJournal,
+    journal_in,
+    read_tuple_journal,
+)
 from tests.served import Command, Served, lines
 
 PATH = {"expression": "a+", "window": 100_000, "slide": 10, "semantics": "explicit"}
@@ -42,63 +62,306 @@ def crash(served: Served) -> None:
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
+def named(**fields: object) -> JournalName:
+    return JournalName(**{"generation": 1, "after": 0, "run": "aa", **fields})
+
+
 def test_records_are_read_as_they_were_written(tmp_path):
     path = str(tmp_path / "journal")
-    journal = TupleJournal(path, run="aa", after=3)
+    name = named(after=3)
+    journal = TupleJournal.create(path, name)
     first, second = batch(("x", "ü", "a", 1)), batch((1, 2, "b", 5), (3, 4, "b", 6))
     journal.write_tuples(4, first, {"files": ["x"], "tuples": 1})
+    journal.synchronise()
     journal.write_done(5, {"registered": {"expression": "a"}, "start": "window"})
     journal.write_tuples(6, second)
+    assert read_tuple_journal(path).position == 4
     journal.synchronise()
-    found = list(read_tuple_journal(path, run="aa", after=3))
-    assert [one.position for one in found] == [4, 5, 6]
+    content = read_tuple_journal(path)
+    found = content.records
+    assert [one.position for one in found] == [4, 5, 6] and content.position == 6
     assert found[0].tuples.to_pylist() == first.to_pylist() and found[0].done["progress"] == {"files": ["x"], "tuples": 1}
     assert found[1].done["registered"] == {"expression": "a"} and found[1].tuples is None
     assert found[2].tuples.to_pylist() == second.to_pylist()
-    assert [one.position for one in read_tuple_journal(path, run="aa", after=5)] == [6]
-    assert journal.bytes == os.path.getsize(path)
-    journal.restart(run="aa", after=6)
-    assert list(read_tuple_journal(path, run="aa", after=6)) == []
+    assert content.name == name and content.damage is None and content.dropped == 0
+    assert journal.size == os.path.getsize(path)
     journal.close()
+    again = TupleJournal.append(path, content)
+    again.write_tuples(7, second)
+    again.synchronise()
+    again.close()
+    assert [one.position for one in read_tuple_journal(path).records] == [4, 5, 6, 7]
 
 
-def test_a_record_that_was_not_written_to_its_end_is_not_there(tmp_path):
-    path = tmp_path / "journal"
-    journal = TupleJournal(str(path), run="aa", after=0)
-    ends = []
-    for position in (1, 2, 3):
-        journal.write_tuples(position, batch((str(position), "y", "a", position)))
+def test_positions_are_continuous(tmp_path):
+    path = str(tmp_path / "journal")
+    journal = TupleJournal.create(path, named())
+    for position in (1, 2, 4):
+        journal.write_tuples(position, batch(("x", "y", "a", position)))
         journal.synchronise()
-        ends.append(path.stat().st_size)
     journal.close()
-    whole = path.read_bytes()
-    for length in range(ends[0], len(whole)):
-        path.write_bytes(whole[:length])
-        found = [one.position for one in read_tuple_journal(str(path), run="aa", after=0)]
-        assert found == [position for position, end in zip((1, 2, 3), ends) if end <= length]
-    damaged = bytearray(whole)
-    damaged[ends[1] - 5] ^= 0xFF
-    path.write_bytes(damaged)
-    assert [one.position for one in read_tuple_journal(str(path), run="aa", after=0)] == [1]
+    content = read_tuple_journal(path)
+    assert content.position == 2 and "position 4, and not 3" in str(content.damage)
+
+
+# --- a journal that is damaged ---------------------------------------------------------------------------------------
+
+
+class Saved:
+    """A state that was saved, with a journal of five groups behind it, and what comes of it once it is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state, self.journal = folder / "state", folder / "state.journal"
+        opened = self.storage()
+        loaded = opened.load()
+        self.ends = [self.journal.stat().st_size]
+        for position in range(1, 6):
+            if position == 1:
+                asked = {"expression": "a", "window": 100, "semantics": "explicit"}
+                opened.note_done(position, {"registered": asked, "start": "window"})
+            else:
+                opened.note_tuples(position, batch((f"v{position}", "w", "a", position)), None)
+            opened.synchronise()
+            self.ends.append(self.journal.stat().st_size)
+        opened.close()
+        opened.release()
+        assert loaded.state.position == 0
+        self.content, self.checkpoint = self.journal.read_bytes(), self.state.read_bytes()
+        self.groups = [self.content[first:last] for first, last in itertools.pairwise([0, *self.ends])]
+
+    def storage(self, **options: object) -> Storage:
+        made = EngineOptions(make=rpq.Engine, restore=rpq.Engine.restore)
+        return Storage(str(self.state), made, defaults=QueryDefaults(fields={}, time_unit=None), **options)
+
+    def whole_up_to(self, length: int) -> int:
+        """The position up to which the first bytes of the journal go."""
+        return sum(end <= length for end in self.ends) - 1
+
+    def read(self, content: bytes) -> JournalContent:
+        """What the reader says of another journal."""
+        return journal_in(log_in(bytes(content), KIND, path="FILE"), path="FILE")
+
+    def load(self, content: bytes | None, **options: object) -> Loaded:
+        """Load with another journal, or none; an error has not touched it."""
+        self.state.write_bytes(self.checkpoint)
+        if content is None:
+            self.journal.unlink(missing_ok=True)
+        else:
+            self.journal.write_bytes(content)
+        storage = self.storage(**options)
+        try:
+            return storage.load()
+        except JournalError:
+            assert (self.journal.read_bytes() if self.journal.exists() else None) == content
+            assert self.state.read_bytes() == self.checkpoint
+            raise
+        finally:
+            storage.close()
+            storage.release()
+
+    def refused(self, content: bytes | None, *said: str) -> None:
+        with pytest.raises(JournalError) as refused:
+            self.load(content)
+        for part in (str(self.journal), "set-aside", *said):
+            assert part in str(refused.value)
+
+    def loaded(self, content: bytes, position: int) -> None:
+        """It loads, with what was saved up to a position, and nothing else."""
+        loaded = self.load(content)
+        assert loaded.state.position == position and loaded.state.tuples == max(0, position - 1)
+        if position:
+            answers = {source for source, _ in loaded.engine.answers("a").pairs()}
+            assert answers == {f"v{number}" for number in range(2, position + 1)}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return Saved(tmp_path_factory.mktemp("saved"))
+
+
+def test_a_journal_that_breaks_off_is_read_up_to_there(saved):
+    """At every byte; the reader alone is asked, but for some."""
+    for length in range(saved.ends[0]):
+        with pytest.raises(LogError, match="byte "):
+            saved.read(saved.content[:length])
+    for length in range(saved.ends[0], saved.ends[-1] + 1):
+        found = saved.read(saved.content[:length])
+        position = saved.whole_up_to(length)
+        assert (found.position, found.dropped, found.damage) == (position, length - saved.ends[position], None)
+
+
+def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):
+    told = []
+    monkeypatch.setattr("rpq.serve.storage.LOG.warning", lambda text, *values: told.append(text % values))
+    saved.loaded(saved.content[: saved.ends[4]], 4)
+    assert told == []
+    saved.loaded(saved.content[: saved.ends[3] + 77], 3)
+    said = f"{saved.journal} ends at position 3: a crash left 77 bytes behind it"
+    assert [one.partition(",")[0] for one in told] == [said]
+    saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is not whole")
+
+
+def test_zeros_behind_a_place_are_what_a_loss_of_power_leaves(saved):
+    for length in range(saved.ends[0], saved.ends[-1] + 1):
+        found = saved.read(saved.content[:length] + bytes(1 + length % 600))
+        assert found.damage is None and found.position == saved.whole_up_to(length)
+    saved.loaded(saved.content[: saved.ends[3] + 90] + bytes(4096), 3)
+    middle = saved.ends[2] + 10
+    saved.refused(saved.content[:middle] + bytes(64) + saved.content[middle + 64 :], f"at byte {saved.ends[2]:,}")
+    saved.refused(saved.content + bytes(30) + b"\1", f"at byte {saved.ends[-1]:,}")
+
+
+def test_a_bit_that_is_flipped_is_seen(saved):
+    """In every byte; the reader alone is asked, but for some."""
+    for place in range(len(saved.content)):
+        content = bytearray(saved.content)
+        content[place] ^= 1 << place % 8
+        if place < saved.ends[0]:
+            with pytest.raises(LogError, match="byte "):
+                saved.read(content)
+        else:
+            position = saved.whole_up_to(place)
+            found = saved.read(content)
+            assert found.position == position and f"at byte {saved.ends[position]:,} of" in str(found.damage)
+    saved.refused(bytes(content), "byte ")
+
+
+def test_records_that_are_missing_twice_there_or_moved_are_seen(saved):
+    groups = saved.groups
+    for number in range(1, len(groups)):
+        before, one, behind = groups[:number], groups[number], groups[number + 1 :]
+        changed = [[*before, one, one, *behind]]
+        if behind:
+            changed += [
+                [*before, *behind],
+                [*before, behind[0], one, *behind[1:]],
+                [*before, one[: len(one) // 2], *behind],
+                [*before, one[:-400], *behind],
+                [*before, one[:20], one[-20:], *behind],
+            ]
+        else:  # this alone cannot be seen: it looks as if it was never there
+            assert saved.read(b"".join(before)).damage is None
+        for parts in changed:
+            position = number if parts is changed[0] else number - 1
+            found = saved.read(b"".join(parts))
+            assert found.position == position and f"at byte {saved.ends[position]:,} of" in str(found.damage)
+    said = "record 3 stands in the place of record 2"
+    saved.refused(b"".join([*groups[:2], *groups[3:]]), f"at byte {saved.ends[1]:,}", said)
+    saved.refused(saved.content + saved.content, f"at byte {saved.ends[-1]:,}")
+
+
+def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
+    saved.refused(None, "is missing")
+    other = Saved(tmp_path)
+    saved.refused(other.content, "does not belong to the checkpoint")
+    saved.refused(saved.groups[0] + b"".join(other.groups[1:]), f"at byte {saved.ends[0]:,}")  # its records, under our head
+    loaded = saved.load(saved.content)  # writes a checkpoint, whose journal is the next one
+    assert loaded.state.position == 5 and loaded.state.generation == 2
+    storage = saved.storage()
+    storage.load()
+    storage.note_tuples(6, batch(("v6", "w", "a", 6)), None)
+    storage.synchronise()
+    storage.close()
+    storage.release()
+    later, checkpoint = saved.journal.read_bytes(), saved.state.read_bytes()
+    saved.refused(later, "number 2, from position 5")  # an older checkpoint
+    saved.journal.write_bytes(saved.content)
+    saved.state.write_bytes(checkpoint)
+    storage = saved.storage()
+    with pytest.raises(JournalError, match="goes on with journal number 2, from position 5 on; this is number 1"):
+        storage.load()
+    storage.release()
+
+
+@pytest.mark.parametrize("how", ["damaged", "missing", "foreign"])
+def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
+    saved = Saved(tmp_path)
+    content = bytearray(saved.content)
+    content[saved.ends[3] + 40] ^= 1
+    given = {"damaged": bytes(content), "missing": None, "foreign": b"nonsense"}[how]
+    run = saved.load(saved.content).state.run
+    loaded = saved.load(given, sets_aside=True)
+    assert loaded.state.position == (3 if how == "damaged" else 0)
+    assert loaded.state.run != run  # positions come again: whoever followed is told of a gap
+    aside = list(tmp_path.glob("state.journal.damaged-*"))
+    assert [one.read_bytes() for one in aside] == ([] if given is None else [given])
+    storage = saved.storage()  # and the checkpoint has a journal again
+    assert storage.load().state.position == loaded.state.position
+    storage.close()
+    storage.release()
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "no journal"), (b"x\n", "no journal"), (b'{"version": 99, "run": "aa", "after": 0}\n', "another version")],
+    [
+        (b"", "it is empty"),
+        (bytes(4096), "it begins with"),
+        (b"x\n", "is no journal of `rpq serve`"),
+        (b'{"format": "rpq serve journal", "version": 1, "run": "aa", "after": 0}\nxx', "of version 1"),
+        (KIND.magic + b"\x63\0\0\0", "of version 99"),
+    ],
 )
-def test_what_is_no_journal_is_refused(tmp_path, content, said):
-    path = tmp_path / "journal"
-    path.write_bytes(content)
-    with pytest.raises(JournalError, match=said):
-        list(read_tuple_journal(str(path), run="aa", after=0))
+def test_what_is_no_journal_is_refused(saved, content, said):
+    saved.refused(content, said)
 
 
-def test_a_journal_of_another_run_is_refused(tmp_path):
-    path = str(tmp_path / "journal")
-    TupleJournal(path, run="aa", after=7).close()
-    for run, after in (("bb", 7), ("aa", 6)):
-        with pytest.raises(JournalError, match="does not belong"):
-            list(read_tuple_journal(path, run=run, after=after))
+def test_the_state_of_a_server_of_the_release_before_that_ended_well_is_gone_on_with(tmp_path):
+    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=100, slide=1)))
+    engine.insert("x", "y", "a", 1)
+    about = {"version": 1, "run": "aa", "position": 7, "progress": None, "tuples": 1, "late": 0}
+    state, journal = tmp_path / "state", tmp_path / "state.journal"
+    engine.save(state, extra={"rpq serve": json.dumps(about)})
+    head = json.dumps({"format": "rpq serve journal", "version": 1, "run": "aa", "after": 7}).encode() + b"\n"
+    journal.write_bytes(head + b"records")
+    with pytest.raises(JournalError, match="start the release that wrote it once more and stop it with SIGTERM"):
+        Served(checkpoint=state)
+    journal.write_bytes(head)
+    with Served(checkpoint=state) as served:
+        assert served.answers("a") == {("x", "y")} and served.service.position == 7 and served.service.run == "aa"
+
+
+@pytest.mark.parametrize("step", ["the journal is made", "the checkpoint is written", "the journal gets its name"])
+def test_ended_at_any_step_of_a_checkpoint_nothing_is_lost(tmp_path, monkeypatch, step):
+    class Killed(BaseException):
+        pass
+
+    def killed(*args: object) -> None:
+        raise Killed
+
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        served.post(*tuples(5))
+        storage = served.service._storage
+        kept = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        if step == "the journal is made":
+            monkeypatch.setattr("os.unlink", killed)  # it stays
+            monkeypatch.setattr("rpq.serve.storage.write_served_state", killed)
+        elif step == "the checkpoint is written":
+            monkeypatch.setattr(TupleJournal, "rename", killed)
+        with pytest.raises(Killed) if step != "the journal gets its name" else contextlib.nullcontext():
+            storage.save(served.service.engine, ServedState(run=served.service.run, position=2, tuples=5))
+        monkeypatch.undo()
+        left = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        crash(served)
+    assert left != kept
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for path, content in left.items():
+        path.write_bytes(content)
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        assert len(served.answers("a+")) == 5 and served.service.position == 2
+        assert not (tmp_path / "state.journal.new").exists() or step == "the journal is made"
+        served.post(*tuples(1, first=5))
+        crash(served)
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        assert len(served.answers("a+")) == 6
+
+
+def test_two_servers_do_not_have_one_state(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "state")
+    with Served(PATH, checkpoint=tmp_path / "state"):
+        for name in ("state", "link"):
+            with pytest.raises(rpq.RpqError, match="another run goes on from this checkpoint"):
+                Served(PATH, checkpoint=tmp_path / name)
 
 
 # --- a server of this process ----------------------------------------------------------------------------------------
@@ -157,38 +420,332 @@ def test_a_checkpoint_is_written_now_and_then_and_shortens_the_journal(tmp_path)
         assert len(served.answers("a+")) == 501
 
 
-@pytest.mark.parametrize("when", ["after the checkpoint", "before it"])
-def test_killed_between_checkpoint_and_journal(tmp_path, when):
-    state, journal = tmp_path / "state", tmp_path / "state.journal"
-    with Served(PATH, checkpoint=state) as served:
-        served.post(*tuples(10), ("v1", "w1", "a", 20, "-"))
-        kept = journal.read_bytes()
-        if when == "before it":
-            crash(served)
-    if when == "after the checkpoint":  # it is there, and the journal still has what it has
-        journal.write_bytes(kept)
-    with Served(PATH, checkpoint=state) as served:
-        assert len(served.answers("a+")) == 9 and served.client.get("/statistics").json()["tuples"] == 11
+# --- a disk that cannot be written ------------------------------------------------------------------------------------
 
 
-def test_a_journal_that_cannot_be_written_acknowledges_nothing(tmp_path, monkeypatch):
+class Disk:
+    """Lets writes of the journal, and of checkpoints, fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.journal = self.checkpoint = self.reading = 0
+        """The number of the error; 0 for none."""
+        self.written = b""
+        write, save, read = record_log.write_through, saving.write_served_state, record_log.read_log
+
+        def write_through(descriptor: int, offset: int, data: bytes) -> None:
+            if self.journal:
+                write(descriptor, offset, data[: len(data) // 2])
+                self._fail(self.journal)
+            write(descriptor, offset, data)
+
+        def write_served_state(*given: object) -> None:
+            self._fail(self.checkpoint)
+            save(*given)
+
+        def read_log(*given: object, **options: object) -> object:
+            self._fail(self.reading)
+            return read(*given, **options)
+
+        monkeypatch.setattr(record_log, "write_through", write_through)
+        monkeypatch.setattr(saving, "write_served_state", write_served_state)
+        monkeypatch.setattr("rpq.serve.tuple_journal.read_log", read_log)
+        monkeypatch.setattr(saving, "FIRST_RETRY", 0.05)
+        monkeypatch.setattr(saving, "WRITE_RETRY", 0.0)
+        self.told: list[str] = []
+        for level in ("error", "warning"):
+            monkeypatch.setattr(saving.LOG, level, lambda text, *values, **_: self.told.append(text % values))
+
+    @staticmethod
+    def _fail(number: int) -> None:
+        if number:
+            raise OSError(number, os.strerror(number))
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    return Disk(monkeypatch)
+
+
+def until_ready(served: Served) -> None:
+    end = time.monotonic() + 60
+    while served.client.get("/readyz").status_code != 200:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(errno.ENOSPC, 507), (errno.EDQUOT, 507), (errno.EIO, 503), (errno.EROFS, 503)]
+)
+def test_a_full_disk_refuses_what_must_be_saved_and_nothing_else(tmp_path, disk, number, status):
     with Served(PATH, checkpoint=tmp_path / "state") as served, served.follow() as events:
         events.next("start")
-        assert served.post(*tuples(1)).status_code == 200
+        assert served.post(*tuples(3)).status_code == 200
         events.next("changes")
+        before = served.client.get("/statistics").json()
+        disk.journal = number
+        for attempt in range(3):
+            refused = served.post(*tuples(2, first=10))
+            assert refused.status_code == status and int(refused.headers["retry-after"]) >= 1
+            assert refused.json()["error"]["type"] == "StorageUnavailable"
+            assert os.strerror(number) in refused.json()["error"]["message"], attempt
+        for refused in (served.register("a", window=10), served.client.delete("/queries/a+")):
+            assert refused.status_code == status and os.strerror(number) in refused.json()["error"]["message"]
+        ready = served.client.get("/readyz")
+        assert ready.status_code == 503 and os.strerror(number) in ready.json()["error"]["message"]
+        assert served.client.get("/healthz").status_code == 200
+        assert len(served.answers("a+")) == 3  # and nothing that was refused
+        assert served.of("a+", "witness", value=["v1", "w1"]).status_code == 200
+        now = served.client.get("/statistics").json()
+        assert now["tuples"] == 3 and now["position"] == before["position"] and os.strerror(number) in now["storage"]
+        assert now["failure"] is None and b"rpq_storage_unavailable 1.0" in served.client.get("/metrics").content
+        disk.journal = 0
+        until_ready(served)  # by itself
+        assert served.post(*tuples(2, first=10)).json()["tuples"] == 2
+        assert len(events.rows(2)) == 2  # those of the refused ones were not told
+        assert served.client.get("/statistics").json()["storage"] is None
+        assert len(disk.told) == 2 and "cannot be written" in disk.told[0] and "can be written again" in disk.told[1]
+        crash(served)
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        assert len(served.answers("a+")) == 5 and served.service.tuples == 5
 
-        def full(*args: object) -> None:
-            raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(served.service._journal, "synchronise", full)
-        refused = served.post(*tuples(1, first=1))
-        assert refused.status_code == 503 and "No space left" in refused.json()["error"]["message"]
-        assert served.post(*tuples(1, first=2)).status_code == 503
+def test_the_next_write_finds_out_that_there_is_room(tmp_path, disk, monkeypatch):
+    monkeypatch.setattr(saving, "FIRST_RETRY", 3600.0)
+    monkeypatch.setattr(saving, "LAST_RETRY", 3600.0)
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        disk.journal = errno.ENOSPC
+        assert served.post(*tuples(1)).status_code == 507
+        disk.journal = 0
         assert served.client.get("/readyz").status_code == 503
-        assert served.client.get("/statistics").json()["failure"]
+        assert served.post(*tuples(1)).status_code == 200
+        assert served.client.get("/readyz").status_code == 200
+
+
+def test_ended_while_the_disk_is_full_nothing_refused_is_there(tmp_path, disk):
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        served.post(*tuples(3))
+        disk.journal = disk.checkpoint = errno.ENOSPC
+        assert served.post(*tuples(2, first=10)).status_code == 507
+        served.stop()
+        assert "No space" in served.service.outage.reason and "No space" in served.service.checkpoint_outage.reason
+    disk.journal = 0
+    with Served(PATH, checkpoint=tmp_path / "state") as served:  # goes on, though there is no room for a checkpoint
+        assert len(served.answers("a+")) == 3 and served.post(*tuples(1, first=20)).status_code == 200
+        assert served.client.get("/readyz").status_code == 503
+        disk.checkpoint = 0
+        until_ready(served)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_tried_again(tmp_path, disk):
+    with Served(PATH, checkpoint=tmp_path / "state", checkpoint_seconds=0.05) as served:
+        disk.checkpoint = errno.ENOSPC
+        assert served.post(*tuples(3)).status_code == 200
+        end = time.monotonic() + 60
+        while served.client.get("/readyz").status_code == 200 and time.monotonic() < end:
+            time.sleep(0.02)
+        assert "No space" in served.client.get("/readyz").json()["error"]["message"]
+        assert served.post(*tuples(3, first=5)).status_code == 200  # the journal has it
+        assert not (tmp_path / "state.journal.new").exists()
+        disk.checkpoint = 0
+        until_ready(served)
+        assert read_tuple_journal(str(tmp_path / "state.journal")).position == served.service.position
+        assert len(disk.told) == 2, disk.told
+        crash(served)
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        assert len(served.answers("a+")) == 6
+
+
+def test_a_disk_that_cannot_even_be_read_answers_once_it_can(tmp_path, disk):
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        served.post(*tuples(3))
+        disk.journal = disk.reading = errno.EIO
+        disk.reading = errno.EIO
+        assert served.post(*tuples(2, first=10)).status_code == 503
+        refused = served.of("a+", "answers")  # it would tell what was refused
+        assert refused.status_code == 503 and refused.json()["error"]["type"] == "StorageUnavailable"
+        assert served.client.get("/statistics").status_code == 200
+        disk.journal = disk.reading = 0
+        until_ready(served)
+        assert len(served.answers("a+")) == 3
+
+
+def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        disk.journal = errno.ENOSPC
+        waiters = [Future() for _ in range(3)]
+        for number, waiter in enumerate(waiters):
+            progress = {"files": ["x"], "tuples": number + 1}
+            given = batch((f"v{number}", "w", "a", number))
+            served.service.submit(Push(given, waiter, lambda rows, progress=progress: progress, waits_for_storage=True))
+        assert served.post(*tuples(1, first=10)).status_code == 507
+        assert not any(waiter.done() for waiter in waiters) and len(served.answers("a+")) == 0
+        disk.journal = 0
+        assert [waiter.result(60).tuples for waiter in waiters] == [1, 1, 1]
+        assert len(served.answers("a+")) == 3 and served.service.progress == {"files": ["x"], "tuples": 3}
+        disk.journal = errno.ENOSPC
+        late = Future()
+        served.service.submit(Push(batch(("q", "w", "a", 9)), late, waits_for_storage=True))
+        served.stop()
+        with pytest.raises(StorageUnavailable):
+            late.result(60)
+
+
+def test_posts_and_reads_at_the_same_moment(tmp_path, disk):
+    """What comes together is refused or answered together, and what a limit saved on its way is not refused."""
+    with Served(PATH, checkpoint=tmp_path / "state", max_rows=50) as served:
+        disk.journal = errno.ENOSPC
+        jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(3)]
+        read = Call(lambda: len(served.service.engine.answers("a+")), Future())
+        served.service._loop.call_soon_threadsafe(lambda: [served.service.submit(job) for job in (*jobs[:2], read, jobs[2])])
+        assert read.waiter.result(60) == 0
+        for job in jobs:
+            with pytest.raises(StorageUnavailable):
+                job.waiter.result(60)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="files have no limit of size here")
+def test_a_file_that_may_not_grow_is_a_disk_without_room(tmp_path):
+    """Not injected: the system refuses to write."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        assert served.post(*tuples(100)).status_code == 200
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 17, before[1]))
+            refused = served.post(*tuples(5000, first=1000))
+            assert refused.status_code == 503 and "File too large" in refused.json()["error"]["message"]
+            assert len(served.answers("a+")) == 100 and served.client.get("/readyz").status_code == 503
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        end = time.monotonic() + 60
+        while served.post(*tuples(5000, first=1000)).status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        crash(served)
+    with Served(PATH, checkpoint=tmp_path / "state") as served:
+        assert len(served.answers("a+")) == 5100 and served.service.tuples == 5100
+
+
+# --- the engine's thread ---------------------------------------------------------------------------------------------
+
+
+class Bang(BaseException):
+    """No exception that anybody expects."""
+
+
+def bang(*given: object, **options: object) -> None:
+    raise Bang("bang")
+
+
+FAULTS = {
+    "in a push": lambda served: ("rpq.engine.Engine.push", bang),
+    "in a push, an exception": lambda served: ("rpq.engine.Engine.push", raising(ZeroDivisionError("bang"))),
+    "in a call": lambda served: ("rpq.engine.Engine.register", bang),
+    "in the journal": lambda served: ("rpq.serve.tuple_journal.TupleJournal.write_tuples", bang),
+    "in the journal, an exception": lambda served: (
+        "rpq.serve.tuple_journal.TupleJournal.write_tuples",
+        raising(pa.ArrowInvalid("bang")),
+    ),
+    "as a query is written down": lambda served: ("rpq.serve.tuple_journal.TupleJournal.write_done", bang),
+    "on disk": lambda served: ("rpq.serve.tuple_journal.TupleJournal.synchronise", bang),
+    "as changes are published": lambda served: ("rpq.serve.service.Published", bang),
+    "as changes are told": lambda served: ("rpq.serve.change_hub.ChangeHub.publish", raising(KeyError("bang"))),
+    "as it is acknowledged": lambda served: ("rpq.serve.service.Service._acknowledge", bang),
+    "as the size of pushes is adapted": lambda served: ("rpq.serve.service.Service._adapt", bang),
+    "between jobs": lambda served: ("rpq.serve.service.Service._is_time_to_save", bang),
+    "as jobs are taken": lambda served: ("rpq.serve.service.Service._next", bang),
+    "in a checkpoint": lambda served: ("rpq.serve.storage.Storage.save", bang),
+}
+
+
+def raising(error: BaseException) -> Any:
+    def call(*given: object, **options: object) -> None:
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize("where", FAULTS)
+def test_whatever_is_raised_in_the_engines_thread_nobody_waits_in_vain(tmp_path, monkeypatch, where):
+    seconds = 0.05 if "between" in where or "checkpoint" in where else 3600
+    with Served(PATH, checkpoint=tmp_path / "state", checkpoint_seconds=seconds) as served:
+        served.client.timeout = 60
+        assert served.post(*tuples(3)).status_code == 200
+        name, fault = FAULTS[where](served)
+        monkeypatch.setattr(name, fault)
+        found: list[int] = []
+        requests = [
+            lambda: served.post(*tuples(1, first=5)),
+            lambda: served.post(*tuples(1, first=6)),
+            lambda: served.register("a", window=10, semantics="explicit"),
+        ]
+        threads = [threading.Thread(target=lambda ask=ask: found.append(ask().status_code)) for ask in requests]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert (len(found) == 3 and any(status >= 500 for status in found)) or seconds < 1
+        end = time.monotonic() + 60
+        while served.client.get("/readyz").status_code == 200:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        ready = served.client.get("/readyz").json()["error"]
+        assert ready["type"] == "ServiceFailed" and "bang" in ready["message"]
+        assert served.post(*tuples(1, first=7)).status_code == 503
+        assert served.of("a+", "answers").status_code == 503
+        assert served.client.get("/metrics").status_code in (200, 500, 503)
+        acknowledged = 3 + found.count(200)
         monkeypatch.undo()
     with Served(PATH, checkpoint=tmp_path / "state") as served:
-        assert ("v0", "w0") in served.answers("a+") and ("v2", "w2") not in served.answers("a+")
+        assert acknowledged <= len(served.answers("a+")) <= 5
+        if where != "as changes are told":  # which is behind the journal
+            assert len(served.answers("a+")) == acknowledged
+
+
+def test_a_thread_that_has_ended_is_told_and_refuses(monkeypatch):
+    with Served(PATH) as served:
+        served.client.timeout = 60
+        monkeypatch.setattr("rpq.serve.service.Service._fail", bang)  # nothing can be done about it any more
+        monkeypatch.setattr("rpq.engine.Engine.push", bang)
+        monkeypatch.setattr("threading.excepthook", lambda arguments: None)
+        assert served.post(*tuples(1)).status_code >= 500
+        served.service._thread.join(60)
+        for path in ("/healthz", "/readyz", "/queries/a+/answers", "/statistics"):
+            assert served.client.get(path).status_code == 503, path
+        assert served.post(*tuples(1)).status_code == 503
+        monkeypatch.undo()
+
+
+def test_posts_that_cannot_be_joined_are_pushed_one_by_one(monkeypatch):
+    def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        if len(batches) > 1:
+            raise pa.ArrowInvalid("they cannot")
+        return batches[0]
+
+    monkeypatch.setattr("rpq.serve.service.joined", joined)
+    with Served(PATH) as served:
+        jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(5)]
+        gate = threading.Event()
+        served.service.submit(Call(lambda: gate.wait(60), Future()))
+        for job in jobs:
+            served.service.submit(job)
+        gate.set()
+        assert [job.waiter.result(60).tuples for job in jobs] == [1] * 5 and len(served.answers("a+")) == 5
+
+
+@pytest.mark.parametrize("error", [StopIteration("bang"), StopAsyncIteration("bang"), MemoryError("bang")])
+def test_whatever_a_call_raises_its_request_is_answered(monkeypatch, error):
+    with Served(PATH) as served:
+        served.client.timeout = 60
+        with monkeypatch.context() as patched:
+            patched.setattr("rpq.engine.Engine.answers", raising(error))
+            refused = served.of("a+", "answers")
+            assert refused.status_code == 500 and refused.json()["error"]["type"] == "InternalError"
+        assert served.of("a+", "answers").status_code == 200 and served.client.get("/readyz").status_code == 200
+
+
+# --- other states ----------------------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
@@ -280,8 +837,8 @@ def test_sigterm_ends_it_well(tmp_path: Path):
         served.process.send_signal(signal.SIGTERM)
         assert events.next("end") == {"reason": "the server is stopping"}
         assert served.process.wait(60) == 0 and time.monotonic() - began < 30
-    head = json.loads((tmp_path / "state.journal").read_bytes().split(b"\n")[0])
-    assert head["after"] == 2 and (tmp_path / "state.journal").read_bytes().count(b"\n") == 1
+    content = read_tuple_journal(str(tmp_path / "state.journal"))
+    assert content.name.after == 2 and not content.records
     with Command(*options, log=tmp_path / "log") as served:
         assert served.answers("a/b*") == {("x", "y")}
         assert "goes on at position 2" in (tmp_path / "log").read_text()

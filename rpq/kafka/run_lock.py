@@ -16,7 +16,7 @@ class RunLock:
             import fcntl
         except ImportError:  # the broker fences the older one
             return
-        self._file = os.open(f"{checkpoint}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = os.open(f"{os.path.realpath(checkpoint)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +42,7 @@ from rpq.serve.serving_figures import ServingFigures
 from rpq.serve.told_witness import vertex_of, witness_told
 
 Result = TypeVar("Result")
+LOG = logging.getLogger("rpq.serve")
 
 SMALL_BODY = 1 << 12
 """Bytes of a body that is read right away; larger ones in another thread."""
@@ -124,7 +126,11 @@ class Application:
                 return refused(problem)
             except ClientDisconnect:
                 return Response(status_code=400)
-            except (RpqError, ValueError, OSError) as error:
+            except HTTPException:
+                raise
+            except Exception as error:
+                if not isinstance(error, (RpqError, ValueError, OSError)):
+                    LOG.exception("%s %s failed", request.method, request.url.path)
                 return refused(problem_of(error))
 
         return answer
@@ -168,6 +174,8 @@ class Application:
             raise problem_of(ServiceFailed(self.service.failure))
         if self.service.is_stopping:
             raise Problem(503, "Stopping", "the server is stopping", None, {"Retry-After": "5"})
+        if not self.service.is_alive:
+            raise problem_of(ServiceFailed("the engine's thread has ended; the server has to be started anew"))
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
@@ -226,7 +234,9 @@ class Application:
         start = fields.get("start") or "window"
         try:
             await self._see_to_kernels(query)
-            answers = await self.service.call(lambda: self.service.register(fields, query, start=start))
+            answers = await self.service.call(
+                lambda: self.service.register(fields, query, start=start), writes=True
+            )
         except RpqError as error:
             raise problem_of(error, query.expression) from error
         return told(query_told(query, answers=answers), 201)
@@ -254,7 +264,7 @@ class Application:
             if request.method == "DELETE":
                 self._see_that_it_works()
                 _known_parameters(request)
-                await self.service.call(lambda: self.service.drop(name))
+                await self.service.call(lambda: self.service.drop(name), writes=True)
                 return Response(status_code=204)
             _known_parameters(request)
             return told(await self.service.call(lambda: self._told(name)))
@@ -391,10 +401,16 @@ class Application:
         return told(self.playback.told())
 
     async def healthz(self, request: Request) -> Response:
+        if not self.service.is_alive and not self.service.is_stopping:
+            raise Problem(503, "ServiceFailed", self.service.failure or "the engine's thread has ended")
         return told({"status": "alive"})
 
     async def readyz(self, request: Request) -> Response:
         self._see_that_it_works()
+        for outage in (self.service.outage, self.service.checkpoint_outage):
+            if outage is not None:
+                headers = {"Retry-After": str(outage.retry_after)}
+                raise Problem(503, "StorageUnavailable", outage.reason, None, headers)
         return told({"status": "ready"})
 
     async def metrics(self, request: Request) -> Response:

@@ -31,6 +31,10 @@ class EngineClosed(RpqError):
     """The engine was closed, and takes no more calls."""
 
 
+class EngineFailed(RpqError):
+    """A call ended the engine as no error of its own does (`SystemExit`, say); it takes no more calls."""
+
+
 class AsyncEngine:
     """An engine in a thread of its own: the event loop goes on while it works, and its calls come one after the other.
 
@@ -70,6 +74,7 @@ class AsyncEngine:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpq-engine")
         self._followers: set[Waiting[Changes]] = set()
         self._is_closed = False
+        self._failure: str | None = None
 
     async def __aenter__(self) -> AsyncEngine:
         return self
@@ -88,14 +93,34 @@ class AsyncEngine:
             return
         self._is_closed = True
         await asyncio.get_running_loop().run_in_executor(None, functools.partial(self._thread.shutdown, wait=True))
-        for follower in self._followers:
-            follower.end(StopAsyncIteration())
+        self._end_followers(StopAsyncIteration())
 
     async def _call(self, call: Callable[[], Result]) -> Result:
         """Call in the engine's thread.  A caller who is cancelled does not take the call back."""
         if self._is_closed:
             raise EngineClosed("this engine was closed; it takes no more calls")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        loop = asyncio.get_running_loop()
+
+        def called() -> Result:
+            if self._failure is not None:
+                raise EngineFailed(self._failure)
+            try:
+                return call()
+            except StopIteration as error:  # a future does not take it, and who waits would wait for ever
+                raise RuntimeError(f"the call raised {error!r}") from error
+            except Exception:
+                raise
+            except BaseException as error:  # it would end the event loop of whoever waits
+                self._failure = f"the engine failed in a call: {error!r}; it takes no more calls"
+                failed = EngineFailed(self._failure)
+                loop.call_soon_threadsafe(self._end_followers, failed)
+                raise failed from error
+
+        return await loop.run_in_executor(self._thread, called)
+
+    def _end_followers(self, reason: Exception) -> None:
+        for follower in self._followers:
+            follower.end(reason)
 
     async def _change(self, call: Callable[[], Changes]) -> Changes:
         """Call, and let followers have what comes of it, before an error too, and though the caller is cancelled."""
@@ -276,7 +301,9 @@ class AsyncEngine:
         """
         waiting: Waiting[Changes] = Waiting(limit=most_waiting)
         self._followers.add(waiting)
-        if self._is_closed:
+        if self._failure is not None:
+            waiting.end(EngineFailed(self._failure))
+        elif self._is_closed:
             waiting.end(StopAsyncIteration())
         return _Following(waiting, self._followers)
 

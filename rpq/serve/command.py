@@ -100,6 +100,13 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @click.option(
     "--checkpoint-every", type=Seconds(), default="30s", show_default=True, help="So often the --checkpoint is written."
 )
+@click.option(
+    "--damaged-journal",
+    type=click.Choice(["refuse", "set-aside"]),
+    default="refuse",
+    show_default=True,
+    help="FILE.journal damaged, missing or another one: start not, or keep it aside and go on with what can be read.",
+)
 @click.option("--most-body", type=ByteSize(), default="16M", show_default=True, help="Bytes of one request.")
 @click.option("--most-queries", type=click.IntRange(min=0), default=1000, show_default=True, help="Queries at a time.")
 @click.option(

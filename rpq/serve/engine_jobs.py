@@ -18,6 +18,18 @@ class ServiceFailed(RpqError):
     """The engine takes nothing more; the message says why."""
 
 
+class StorageUnavailable(RpqError):
+    """What was asked for cannot be saved now, and was not done; the message says why.
+
+    `is_full` tells a disk without room from one that fails otherwise; it is worth asking again after `retry_after` seconds.
+    """
+
+    def __init__(self, message: str, *, is_full: bool, retry_after: int) -> None:
+        super().__init__(message)
+        self.is_full = is_full
+        self.retry_after = retry_after
+
+
 class NameTaken(RpqError):
     """There is a query of that name already."""
 
@@ -56,17 +68,31 @@ Waiter = asyncio.Future[Any] | Future[Any]
 
 @dataclass(eq=False)
 class Push:
-    """Tuples that wait to be pushed; `progress` tells how far an input is behind so many of them."""
+    """Tuples that wait to be pushed; `progress` tells how far an input is behind so many of them.
+
+    Those of an input wait (`waits_for_storage`) while they cannot be saved; others are refused.
+    """
 
     columns: pa.RecordBatch
     waiter: Waiter
     progress: Callable[[int], Any] | None = None
+    waits_for_storage: bool = False
     arrived: float = field(default_factory=time.monotonic)
     done: int = 0
     late: int = 0
     position: int = 0
     error: Exception | None = None
     warnings: list[str] = field(default_factory=list)
+    _saved: tuple[int, int, int] = (0, 0, 0)
+
+    def note_saved(self) -> None:
+        """What was done is on disk."""
+        self._saved = self.done, self.late, self.position
+
+    def take_back(self) -> None:
+        """What was done and is not on disk was not done."""
+        self.done, self.late, self.position = self._saved
+        self.error = None
 
     @property
     def rows(self) -> int:
@@ -80,17 +106,21 @@ class Call:
     call: Callable[[], Any]
     waiter: Waiter
     even_if_failed: bool = False
+    writes: bool = False
+    """Whether it does what must be saved."""
 
 
 class Stop:
     """The last job."""
 
 
-def settle(waiter: Waiter, result: Any, error: Exception | None) -> None:
+def settle(waiter: Waiter, result: Any, error: BaseException | None) -> None:
     """Tell who waits, unless it was told or went away."""
     if waiter.done():
         return
     if error is not None:
-        waiter.set_exception(error)
+        # An asyncio future refuses StopIteration, and an event loop ends at what is no Exception.
+        is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+        waiter.set_exception(error if is_plain else RuntimeError(f"the call raised {error!r}"))
     else:
         waiter.set_result(result)

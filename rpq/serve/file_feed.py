@@ -38,7 +38,7 @@ def push_without_bad(service: Service, columns: pa.RecordBatch, progress: Progre
     while start < columns.num_rows:
         waiter: Future[Any] = Future()
         of_rest = None if progress is None else partial(_behind, progress, start)
-        service.submit(Push(columns.slice(start), waiter, of_rest))
+        service.submit(Push(columns.slice(start), waiter, of_rest, waits_for_storage=True))
         try:
             waiter.result()
             break
@@ -97,6 +97,9 @@ class FileFeed:
         except RpqError as error:
             self.error = str(error)
             LOG.error("the input is not taken any more: %s", error)
+        except BaseException as error:  # nothing ends a thread without a word
+            self.error = repr(error)
+            LOG.exception("the input ended")
         finally:
             self._playback.end()
             self.has_ended.set()
@@ -116,7 +119,7 @@ class FileFeed:
                     self.rejected += push_without_bad(self._service, part, self._progress(done))
                 else:
                     waiter: Future[Any] = Future()
-                    self._service.submit(Push(part, waiter, self._progress(done)))
+                    self._service.submit(Push(part, waiter, self._progress(done), waits_for_storage=True))
                     waiting.append(waiter)
                     while len(waiting) > AHEAD:
                         waiting.pop(0).result()

@@ -8,13 +8,14 @@ from typing import Any
 from rpq.automata.errors import ExpressionError
 from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RpqError, SparqlError
 from rpq.serve.asked_queries import FieldsError
-from rpq.serve.engine_jobs import NameTaken, NoSuchQuery, NotApplied, ServiceFailed, TooManyQueries
+from rpq.serve.engine_jobs import NameTaken, NoSuchQuery, NotApplied, ServiceFailed, StorageUnavailable, TooManyQueries
 from rpq.serve.json_values import json_value
 
 _WORD = re.compile(r"[\w.:#-]+|\S")
 
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ServiceFailed, 503),
+    (StorageUnavailable, 503),
     (NameTaken, 409),
     (NoSuchQuery, 404),
     (TooManyQueries, 429),
@@ -60,6 +61,7 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
             inner.type,
             inner.message,
             {**(inner.more or {}), "applied": error.applied, "position": error.position},
+            inner.headers,
         )
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, (ExpressionError, SparqlError)):
@@ -71,6 +73,8 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
         message = str(error) if isinstance(error, RpqError) else "the server failed; its log says more"
         return Problem(500, type(error).__name__ if isinstance(error, RpqError) else "InternalError", message)
     headers = {"Retry-After": "5"} if status == 503 else None
+    if isinstance(error, StorageUnavailable):
+        status, headers = 507 if error.is_full else 503, {"Retry-After": str(error.retry_after)}
     return Problem(status, type(error).__name__, _of_server(str(error)), _more(error), headers)
 
 

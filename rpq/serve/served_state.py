@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rpq.engine import Engine
 
 KEY = "rpq serve"
-VERSION = 1
+VERSION = 2
 
 
 class ServedStateError(RpqError):
@@ -22,13 +22,19 @@ class ServedStateError(RpqError):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedState:
-    """`run` tells whose the positions are; `progress` is how far an input had come, as the input tells it."""
+    """`run` tells whose the positions are; `progress` is how far an input had come, as the input tells it.
+
+    `journal` is the identity of the journal that goes on from here, and `generation` its number; a checkpoint of version 1
+    does not know it.
+    """
 
     run: str
     position: int
     progress: Any = None
     tuples: int = 0
     late: int = 0
+    journal: str | None = None
+    generation: int = 0
 
 
 def write_served_state(engine: Engine, path: str, state: ServedState) -> None:
@@ -43,7 +49,8 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
         raise ServedStateError(f"{path}: is no checkpoint of `rpq serve`; name another file, or move it away")
     try:
         content = Described.parsed(text, KEY)
-        if content["version"].whole() != VERSION:
+        version = content["version"].whole()
+        if version not in (1, VERSION):
             raise ServedStateError(f"{path}: is no checkpoint of this version of `rpq serve`; move it away to start anew")
         return ServedState(
             run=content["run"].text(),
@@ -51,6 +58,8 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
             progress=content["progress"].value,
             tuples=content["tuples"].whole(0),
             late=content["late"].whole(0),
+            journal=None if version == 1 else content["journal"].text(),
+            generation=0 if version == 1 else content["generation"].whole(0),
         )
     except Damage as problem:
         raise ServedStateError(f"{path}: is a damaged checkpoint: {problem}; move it away to start anew") from problem

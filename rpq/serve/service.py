@@ -7,24 +7,23 @@ once, and only then are they acknowledged and followers told.  While that goes o
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
-import os
 import queue
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
-from rpq.kafka.run_lock import RunLock
 from rpq.running.latency_counts import LatencyCounts
-from rpq.serve.asked_queries import QueryDefaults, query_asked
+from rpq.serve.asked_queries import QueryDefaults
 from rpq.serve.change_hub import ChangeHub
 from rpq.serve.engine_jobs import (
     Applied,
@@ -35,6 +34,7 @@ from rpq.serve.engine_jobs import (
     Push,
     ServiceFailed,
     Stop,
+    StorageUnavailable,
     TooManyQueries,
     Waiter,
     settle,
@@ -42,8 +42,8 @@ from rpq.serve.engine_jobs import (
 from rpq.serve.posted_tuples import can_be_joined, joined
 from rpq.serve.published import Published
 from rpq.serve.serve_limits import ServeLimits
-from rpq.serve.served_state import ServedState, read_served_state, write_served_state
-from rpq.serve.tuple_journal import JournalError, TupleJournal, read_tuple_journal
+from rpq.serve.served_state import ServedState
+from rpq.serve.storage import EngineOptions, Loaded, Outage, Storage
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -67,13 +67,19 @@ CHECKPOINT_SHARE = 0.1
 MOST_JOURNAL = 256 << 20
 """Bytes of a journal after which a checkpoint is written, whatever the time."""
 
+FAILED_SECONDS = 0.05
+"""So long the thread rests after a failure: what fails at once again should not fill the log."""
 
-@dataclass(frozen=True, kw_only=True)
-class EngineOptions:
-    """How engines are made, at the beginning and from a checkpoint."""
+Ack = tuple[Waiter, Any, Exception | None]
 
-    make: Callable[[], Engine]
-    restore: Callable[[str], Engine]
+
+class _Unsaved(Exception):
+    """What was done since the last commit cannot be put on disk."""
+
+
+def _writes(job: Push | Call) -> bool:
+    """Whether a job does what must be saved."""
+    return isinstance(job, Push) or job.writes
 
 
 class Service:
@@ -94,44 +100,56 @@ class Service:
         limits: ServeLimits,
         checkpoint: str | None = None,
         checkpoint_seconds: float = 30.0,
+        damaged_journal: Literal["refuse", "set-aside"] = "refuse",
     ) -> None:
-        self._options = options
         self.defaults = defaults
         self.limits = limits
-        self.checkpoint = checkpoint
         self._checkpoint_seconds = checkpoint_seconds
-        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Push | Call | Stop] = queue.SimpleQueue()
+        self._batch: list[Push | Call | Stop] = []
+        self._deferred: list[Push] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._journal: TupleJournal | None = None
         self._slice = FIRST_SLICE
         self._published: list[Published] = []
-        self._acks: list[tuple[Waiter, Any, Exception | None]] = []
-        self._last_save = time.monotonic()
-        self._save_seconds = 0.0
-        self._saved_position = 0
+        self._dropped: list[str] = []
+        self._acks: list[Ack] = []
+        self._is_engine_ahead = False
+        self._has_ended = False
         self.failure: str | None = None
-        self._is_cut_off = self._has_unsaved = False
         self.is_stopping = False
-        self.progress: Any = None
-        self.run = uuid.uuid4().hex[:8]
-        self.position = 0
-        self.tuples = 0
-        self.late = 0
-        self.resumed = False
-        self.replayed = 0
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
         self.began = time.monotonic()
-        self._lock = None if checkpoint is None else RunLock(checkpoint)
+        self._storage = (
+            None
+            if checkpoint is None
+            else Storage(checkpoint, options, defaults=defaults, sets_aside=damaged_journal == "set-aside")
+        )
         try:
-            self.engine: Engine = self._load()
+            if self._storage is None:
+                loaded = Loaded(engine=options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
+            else:
+                loaded = self._storage.load()
         except BaseException:
-            self._unlock()
+            if self._storage is not None:
+                self._storage.close()
+                self._storage.release()
             raise
+        self._take(loaded)
+        self.run = loaded.state.run
+        self.resumed = loaded.resumed
         self.hub = ChangeHub(run=self.run, position=self.position, kept_rows=limits.kept_rows, lag_rows=limits.lag_rows)
 
     # --- state and journal -----------------------------------------------------------------------------------
+
+    def _take(self, loaded: Loaded) -> None:
+        """Stand where a checkpoint and its journal do."""
+        state = loaded.state
+        self.engine: Engine = loaded.engine
+        self.position, self.progress = state.position, state.progress
+        self.tuples, self.late = state.tuples, state.late
+        self.replayed = loaded.replayed
 
     @property
     def has_integers(self) -> bool:
@@ -139,89 +157,58 @@ class Service:
         return self.engine._evaluation.vertices.kind == "int64"
 
     @property
-    def journal_path(self) -> str:
-        return f"{self.checkpoint}.journal"
-
-    def _load(self) -> Engine:
-        """The engine of the checkpoint with what the journal tells, or a new one.  Raises `JournalError` and others."""
-        if self.checkpoint is None:
-            return self._options.make()
-        if not os.path.exists(self.checkpoint):
-            if os.path.exists(self.journal_path):
-                raise JournalError(
-                    f"{self.journal_path}: is there, but not the checkpoint {self.checkpoint} that it belongs to; move it "
-                    "away to start anew"
-                )
-            engine = self._options.make()
-            self._write_state(engine)
-        else:
-            engine = self._options.restore(self.checkpoint)
-            state = read_served_state(engine, self.checkpoint)
-            self.run, self.position, self.progress = state.run, state.position, state.progress
-            self.tuples, self.late = state.tuples, state.late
-            self._saved_position = state.position
-            self.resumed = True
-            self._replay(engine)
-            self._write_state(engine)
-        if self._journal is None:
-            self._journal = TupleJournal(self.journal_path, run=self.run, after=self.position)
-        else:
-            self._journal.restart(run=self.run, after=self.position)
-        return engine
-
-    def _replay(self, engine: Engine) -> None:
-        """Do again what was done behind the checkpoint."""
-        for record in read_tuple_journal(self.journal_path, run=self.run, after=self.position):
-            if record.tuples is not None:
-                try:
-                    changes = engine.push(record.tuples, collect=False)
-                except ConflictBudgetError as error:
-                    changes = error.changes
-                self.tuples += record.tuples.num_rows
-                self.late += len(changes.late_rows)
-                self.replayed += record.tuples.num_rows
-                if record.done.get("progress") is not None:
-                    self.progress = record.done["progress"]
-            elif "registered" in record.done:
-                query = query_asked(record.done["registered"], self.defaults)
-                engine.register(query, start=record.done["start"])
-            else:
-                engine.unregister(record.done["dropped"])
-            self.position = record.position
-
-    def _write_state(self, engine: Engine) -> None:
-        assert self.checkpoint is not None
-        began = time.monotonic()
-        state = ServedState(
-            run=self.run, position=self.position, progress=self.progress, tuples=self.tuples, late=self.late
-        )
-        write_served_state(engine, self.checkpoint, state)
-        self._saved_position = self.position
-        self._last_save = time.monotonic()
-        self._save_seconds = self._last_save - began
-
-    def _save(self) -> None:
-        """Write the checkpoint, and forget the journal."""
-        self._write_state(self.engine)
-        assert self._journal is not None
-        self._journal.restart(run=self.run, after=self.position)
-
-    def _is_time_to_save(self) -> bool:
-        if self._journal is None or self.position == self._saved_position or self.failure is not None:
-            return False
-        passed = time.monotonic() - self._last_save
-        if self._journal.bytes > MOST_JOURNAL:
-            return passed > self._save_seconds
-        return passed > max(self._checkpoint_seconds, self._save_seconds / CHECKPOINT_SHARE)
+    def checkpoint(self) -> str | None:
+        """The path of the checkpoint."""
+        return None if self._storage is None else self._storage.path
 
     @property
     def checkpoint_age(self) -> float | None:
         """Seconds since the checkpoint was written; None without one."""
-        return None if self.checkpoint is None else time.monotonic() - self._last_save
+        return None if self._storage is None else self._storage.age
 
     @property
     def journal_bytes(self) -> int | None:
-        return None if self._journal is None else self._journal.bytes
+        return None if self._storage is None else self._storage.journal_bytes
+
+    @property
+    def outage(self) -> Outage | None:
+        """Why nothing can be saved now, and what must be is refused."""
+        return None if self._storage is None else self._storage.outage
+
+    @property
+    def checkpoint_outage(self) -> Outage | None:
+        """Why no checkpoint can be written now; the journal goes on."""
+        return None if self._storage is None else self._storage.checkpoint_outage
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the engine's thread works, or was not started yet."""
+        return not self._has_ended and (self._thread is None or self._thread.is_alive())
+
+    def _keep_checkpoint(self, *, is_last: bool) -> None:
+        """Write the checkpoint, where it is time to."""
+        storage = self._storage
+        if storage is None or self.failure is not None or self._is_engine_ahead:
+            return
+        if not is_last and not self._is_time_to_save(storage):
+            return
+        state = ServedState(
+            run=self.run, position=self.position, progress=self.progress, tuples=self.tuples, late=self.late
+        )
+        began = time.monotonic()
+        try:
+            storage.save(self.engine, state)
+        except OSError as error:
+            storage.note_checkpoint_outage(error, least_wait=(time.monotonic() - began) / CHECKPOINT_SHARE)
+
+    def _is_time_to_save(self, storage: Storage) -> bool:
+        if storage.checkpoint_outage is not None:
+            return storage.checkpoint_outage.is_due()
+        if self.position == storage.saved_position:
+            return False
+        if storage.journal.size > MOST_JOURNAL:
+            return storage.age > storage.save_seconds
+        return storage.age > max(self._checkpoint_seconds, storage.save_seconds / CHECKPOINT_SHARE)
 
     # --- the thread ------------------------------------------------------------------------------------------
 
@@ -232,8 +219,11 @@ class Service:
         self._thread.start()
 
     def settle(self) -> None:
-        """Put on disk what was done before it was started."""
-        self._commit()
+        """Put on disk what was done before it was started.  Raises `StorageUnavailable`."""
+        try:
+            self._commit()
+        except _Unsaved as problem:
+            raise self._unavailable() from problem
 
     def stop(self) -> None:
         """Do what waits, write the checkpoint and end; blocks."""
@@ -241,46 +231,101 @@ class Service:
         self._jobs.put(Stop())
         if self._thread is not None:
             self._thread.join()
-        self._unlock()
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
+        if self._storage is not None:
+            self._storage.close()
+            self._storage.release()
 
     def _work(self) -> None:
-        while True:
-            jobs = self._next()
-            is_last = any(isinstance(job, Stop) for job in jobs)
-            self._do([job for job in jobs if not isinstance(job, Stop)])
-            try:
-                if (is_last and self._journal is not None and self.failure is None) or self._is_time_to_save():
-                    self._save()
-            except (OSError, RpqError) as error:
-                self._fail(f"the checkpoint cannot be written: {error}")
-            if is_last:
-                if self._journal is not None:
-                    self._journal.close()
-                return
-
-    def _next(self) -> list[Any]:
-        """All jobs that wait, not too many; none after a while in which none came."""
+        """Do jobs until the last; whatever is raised, nobody waits in vain."""
         try:
-            jobs = [self._jobs.get(timeout=min(1.0, self._checkpoint_seconds))]
-        except queue.Empty:
-            return []
-        rows = 0
-        while len(jobs) < MOST_TOGETHER and rows < self._slice:
+            while not self._has_ended:
+                try:
+                    self._do_all()
+                except BaseException as error:
+                    self._fail(f"the engine's thread failed: {error!r}; the server has to be started anew", error)
+                    self._refuse_begun()
+                    self._refuse_waiting()
+                    time.sleep(FAILED_SECONDS)
+        finally:
+            self._has_ended = True
+            self._refuse_waiting()
+
+    def _do_all(self) -> None:
+        while not self._has_ended:
+            self._next()
+            jobs = [job for job in self._batch if not isinstance(job, Stop)]
+            self._has_ended = len(jobs) < len(self._batch)
+            self._try_storage(for_write=any(map(_writes, jobs)))
+            self._do(jobs)
+            self._batch = []
+            if self.is_stopping or self._has_ended:
+                self._refuse_deferred()
+            self._keep_checkpoint(is_last=self._has_ended)
+
+    def _refuse_begun(self) -> None:
+        """Refuse what was not done to its end when the service failed; nothing of it is saved."""
+        if self._storage is not None:
+            self._storage.discard()
+        jobs, acks = [*self._deferred, *self._batch], self._acks
+        self._has_ended |= any(isinstance(job, Stop) for job in jobs)
+        self._deferred, self._batch, self._acks, self._published, self._dropped = [], [], [], [], []
+        waiters = [waiter for waiter, _, _ in acks] + [job.waiter for job in jobs if not isinstance(job, Stop)]
+        self._refuse(waiters)
+
+    def _refuse_waiting(self) -> None:
+        """Refuse what nobody does any more, after a failure or once the thread has ended; then from any thread."""
+        waiters: list[Waiter] = []
+        while True:
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 break
-            jobs.append(job)
+            if isinstance(job, Stop):
+                self._has_ended = True
+            else:
+                waiters.append(job.waiter)
+        self._refuse(waiters)
+
+    def _refuse(self, waiters: Iterable[Waiter]) -> None:
+        reason = self.failure or "the server is stopping"
+        self._tell([], [(waiter, None, ServiceFailed(reason)) for waiter in waiters], [])
+
+    def _next(self) -> None:
+        """Take all jobs that wait, not too many; none after a while in which none came."""
+        self._batch = []
+        seconds = min(1.0, self._checkpoint_seconds)
+        if self.outage is not None and self.failure is None:
+            seconds = min(seconds, max(0.01, self.outage.seconds_left))
+        try:
+            self._batch.append(self._jobs.get(timeout=seconds))
+        except queue.Empty:
+            return
+        rows = 0
+        while len(self._batch) < MOST_TOGETHER and rows < self._slice:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            self._batch.append(job)
             rows += job.rows if isinstance(job, Push) else 0
-        return jobs
 
     def _do(self, jobs: Sequence[Push | Call]) -> None:
+        """Do jobs, save what they did, and tell; where it cannot be saved it was not done."""
+        try:
+            self._do_in_order(jobs)
+            self._commit()
+        except _Unsaved:
+            self._take_back()
+            # What only reads is done again, without what was taken back.
+            self._do_in_order(jobs)
+            self._commit()
+
+    def _do_in_order(self, jobs: Sequence[Push | Call]) -> None:
         pushes: list[Push] = []
         for job in jobs:
+            if _writes(job) and self.outage is not None:
+                self._put_off(job)
+                continue
             if isinstance(job, Push):
                 if pushes and not can_be_joined(pushes[-1].columns.schema, job.columns.schema):
                     self._push(pushes)
@@ -291,11 +336,39 @@ class Service:
             pushes = []
             self._call(job)
         self._push(pushes)
-        self._commit()
+
+    def _put_off(self, job: Push | Call) -> None:
+        """Let a job wait for the disk, or refuse it."""
+        if isinstance(job, Push):
+            job.take_back()
+            if job.done == job.rows:  # it was saved before the disk failed
+                self._acknowledge(job)
+                return
+            if job.waits_for_storage and not self.is_stopping:
+                self._deferred.append(job)
+                return
+        error: Exception = self._unavailable()
+        if isinstance(job, Push) and job.done:
+            error = NotApplied(error, applied=job.done, position=job.position)
+        self._acks.append((job.waiter, None, error))
+
+    def _unavailable(self) -> StorageUnavailable:
+        """Why nothing can be saved, for those who are refused."""
+        outage = self.outage
+        if outage is None:  # just over
+            return StorageUnavailable("what was not saved was taken back; send it again", is_full=False, retry_after=1)
+        return StorageUnavailable(
+            f"{outage.reason}; nothing of this was done, send it again later",
+            is_full=outage.errno in (errno.ENOSPC, errno.EDQUOT),
+            retry_after=outage.retry_after,
+        )
 
     def _call(self, job: Call) -> None:
         if self.failure is not None and not job.even_if_failed:
             self._acks.append((job.waiter, None, ServiceFailed(self.failure)))
+            return
+        if self._is_engine_ahead and not job.even_if_failed:
+            self._acks.append((job.waiter, None, self._unavailable()))
             return
         try:
             result = job.call()
@@ -307,43 +380,95 @@ class Service:
             self._acks.append((job.waiter, result, None))
 
     def _commit(self) -> None:
-        """Put on disk what was done; then acknowledge it and let followers know."""
-        if self._journal is not None and not self._is_cut_off:
+        """Put on disk what was done; then acknowledge it and let followers know.  Raises `_Unsaved`."""
+        if self._storage is not None:
             try:
-                self._journal.synchronise()
+                self._storage.synchronise()
             except OSError as problem:
-                self._cut_off(problem)
-        if self._has_unsaved:
-            self._has_unsaved = False
-            self._acks = [(waiter, None, ServiceFailed(str(self.failure))) for waiter, _, _ in self._acks]
-            self._published = []
+                raise _Unsaved from problem
+        for job in self._batch:
+            if isinstance(job, Push):
+                job.note_saved()
         self.latency.committed()
         published, self._published = self._published, []
         acks, self._acks = self._acks, []
-        if not published and not acks:
-            return
-        position = self.position
+        dropped, self._dropped = self._dropped, []
+        self._tell(published, acks, dropped)
+
+    def _tell(self, published: Sequence[Published], acks: Sequence[Ack], dropped: Sequence[str]) -> None:
+        of_loop = [ack for ack in acks if not isinstance(ack[0], Future)]
         for waiter, result, error in acks:
             if isinstance(waiter, Future):
                 settle(waiter, result, error)
-        of_loop = [ack for ack in acks if not isinstance(ack[0], Future)]
-        if (of_loop or published) and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._deliver, published, position, of_loop)
+        if (of_loop or published or dropped) and self._loop is not None:
+            try:
+                self._loop.call_soon_threadsafe(self._deliver, published, self.position, of_loop, dropped)
+            except RuntimeError:  # the loop was closed: nobody waits
+                LOG.debug("the loop is closed")
 
-    def _deliver(self, published: Iterable[Published], position: int, acks: Iterable[tuple[Waiter, Any, Any]]) -> None:
+    def _deliver(
+        self, published: Iterable[Published], position: int, acks: Iterable[Ack], dropped: Iterable[str]
+    ) -> None:
         """In the loop's thread."""
-        self.hub.publish(published, position=position)
-        for waiter, result, error in acks:
-            settle(waiter, result, error)
+        try:
+            self.hub.publish(published, position=position)
+            for name in dropped:
+                self.hub.end_query(name)
+        except Exception as problem:
+            self._fail(f"changes cannot be told to followers: {problem!r}; the server has to be started anew", problem)
+        finally:
+            for waiter, result, error in acks:
+                settle(waiter, result, error)
 
-    def _cut_off(self, problem: OSError) -> None:
-        """What was done cannot be saved: it is not acknowledged, and nothing more is done."""
-        self._fail(f"{self.journal_path}: cannot be written: {problem.strerror or problem}")
-        self._is_cut_off = self._has_unsaved = True
+    def _take_back(self) -> None:
+        """Nothing of what was done since the last commit could be saved: let the engine stand where the disk does."""
+        self._published, self._acks, self._dropped = [], [], []
+        for job in self._batch:
+            if isinstance(job, Push):
+                job.take_back()
+        self._is_engine_ahead = True
+        self._restore()
 
-    def _fail(self, reason: str) -> None:
+    def _restore(self) -> None:
+        """Let the engine stand where the disk does; it stays ahead where that cannot be read now."""
+        assert self._storage is not None
+        self._storage.discard()
+        try:
+            self._take(self._storage.reload())
+        except OSError as problem:
+            LOG.error("the engine cannot be restored from %s now: %s", self.checkpoint, problem)
+        except RpqError as problem:
+            self._fail(f"the engine cannot be restored: {problem}")
+        else:
+            self._is_engine_ahead = False
+
+    def _try_storage(self, *, for_write: bool) -> None:
+        """See whether there can be saved again, where it is time to; then do what waits for that."""
+        storage = self._storage
+        if storage is None or self.failure is not None:
+            return
+        if storage.outage is not None and storage.outage.is_due(for_write=for_write):
+            if self._is_engine_ahead:
+                self._restore()
+            if not self._is_engine_ahead:
+                storage.check_room()
+            else:
+                storage.outage.again()
+        if storage.outage is None and self._deferred:
+            jobs, self._deferred = self._deferred, []
+            self._batch = [*jobs, *self._batch]
+            self._do(jobs)
+            self._batch = [job for job in self._batch if job not in jobs]
+
+    def _refuse_deferred(self) -> None:
+        """Nobody waits any more for what the disk did not take."""
+        jobs, self._deferred = self._deferred, []
+        self._tell([], [(job.waiter, None, self._unavailable()) for job in jobs], [])
+
+    def _fail(self, reason: str, error: BaseException | None = None) -> None:
+        """Take nothing more."""
         if self.failure is None:
-            LOG.error("%s", reason)
+            LOG.error("%s", reason, exc_info=error)
             self.failure = reason
 
     # --- tuples ----------------------------------------------------------------------------------------------
@@ -351,6 +476,8 @@ class Service:
     def submit(self, job: Push | Call) -> None:
         """Let a job be done; from any thread."""
         self._jobs.put(job)
+        if self._has_ended and not self.is_alive:
+            self._refuse_waiting()
 
     async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> Applied:
         """Apply tuples; raises `NotApplied` and `ServiceFailed`."""
@@ -358,10 +485,10 @@ class Service:
         self.submit(Push(columns, waiter, arrived=time.monotonic() if arrived is None else arrived))
         return await waiter
 
-    async def call(self, call: Callable[[], Any], *, even_if_failed: bool = False) -> Any:
-        """Do something with the engine."""
+    async def call(self, call: Callable[[], Any], *, even_if_failed: bool = False, writes: bool = False) -> Any:
+        """Do something with the engine; `writes` is said of `register` and `drop`, which must be saved."""
         waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.submit(Call(call, waiter, even_if_failed))
+        self.submit(Call(call, waiter, even_if_failed, writes))
         return await waiter
 
     def _push(self, posts: list[Push]) -> None:
@@ -377,7 +504,11 @@ class Service:
                     break
                 together.append(post)
                 rows += post.rows - post.done
-            tuples = joined([post.columns.slice(post.done) for post in together])
+            try:
+                tuples = joined([post.columns.slice(post.done) for post in together])
+            except Exception:  # what one client sends is no matter of others
+                LOG.exception("tuples of several posts cannot be joined")
+                together, tuples = together[:1], together[0].columns.slice(together[0].done)
             assert tuples is not None
             self._push_slice(together, tuples.slice(0, self._slice))
             while posts and (posts[0].error is not None or posts[0].done == posts[0].rows):
@@ -436,12 +567,9 @@ class Service:
             if post.progress is not None:
                 self.progress = post.progress(post.done)
             start += taken
-        if self._journal is not None:
+        if self._storage is not None:
             has_progress = any(post.progress is not None for post in posts)
-            try:
-                self._journal.write_tuples(self.position, tuples, self.progress if has_progress else None)
-            except OSError as problem:
-                self._cut_off(problem)
+            self._storage.note_tuples(self.position, tuples, self.progress if has_progress else None)
         self._publish(changes)
 
     def _publish(self, changes: Changes) -> None:
@@ -470,13 +598,12 @@ class Service:
 
     def _recover(self, error: Exception | None) -> None:
         """Go on without the tuple at which the engine met a limit, if there is a state to go on from."""
-        if self._journal is None:
+        if self._storage is None:
             self._fail(f"the engine met a limit, and there is no checkpoint to go on from: {error}")
             return
+        self._commit()
         try:
-            self._journal.synchronise()
-            self.tuples = self.late = 0
-            self.engine = self._load()
+            self._take(self._storage.reload())
         except (RpqError, OSError) as problem:
             self._fail(f"the engine met a limit ({error}), and cannot be restored: {problem}")
 
@@ -495,20 +622,27 @@ class Service:
         if len(queries) >= self.limits.queries:
             raise TooManyQueries(f"{len(queries):,} queries are registered, and {self.limits.queries:,} may be; drop one")
         changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
-        self.position += 1
         asked = {**fields, "name": query.name}
         asked.pop("start", None)
-        self._note({"registered": self._complete(asked), "start": start})
-        self._publish(changes)
-        return int(self.engine.statistics(query.name).answers_live)
+        with self._or_fail():
+            self.position += 1
+            self._note({"registered": self._complete(asked), "start": start})
+            self._publish(changes)
+            return int(self.engine.statistics(query.name).answers_live)
+
+    @contextmanager
+    def _or_fail(self) -> Iterator[None]:
+        """Behind what the engine has done: it is written down, or the service fails."""
+        try:
+            yield
+        except BaseException as error:
+            self._fail(f"what the engine did cannot be written down: {error!r}; the server has to be started anew", error)
+            raise
 
     def _note(self, done: dict[str, Any]) -> None:
         """Write down what was done to the queries."""
-        if self._journal is not None:
-            try:
-                self._journal.write_done(self.position, done)
-            except OSError as problem:
-                self._cut_off(problem)
+        if self._storage is not None:
+            self._storage.note_done(self.position, done)
 
     def _complete(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Fields with those that the server's options say now: later they may say something else."""
@@ -518,10 +652,10 @@ class Service:
         """Take a query away.  In the engine's thread.  Raises `NoSuchQuery`."""
         self.see_that_there_is(name)
         self.engine.unregister(name)
-        self.position += 1
-        self._note({"dropped": name})
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self.hub.end_query, name)
+        with self._or_fail():
+            self.position += 1
+            self._note({"dropped": name})
+            self._dropped.append(name)
 
     def see_that_there_is(self, name: str) -> Query:
         """The query of a name.  Raises `NoSuchQuery`."""

@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -35,7 +35,8 @@ from rpq.serve.playback import Playback
 from rpq.serve.ready_kernels import ReadyKernels
 from rpq.serve.running_server import Feed, Tls, TlsError, address_of, is_of_this_machine, listening, run_server
 from rpq.serve.serve_limits import ServeLimits
-from rpq.serve.service import EngineOptions, Service
+from rpq.serve.service import Service
+from rpq.serve.storage import EngineOptions
 from rpq.stream.window_text import WindowTextError, window_of
 
 SWITCH_SECONDS = 0.001
@@ -59,6 +60,7 @@ def serve_with(
     playback_speed: float | None,
     checkpoint: str | None,
     checkpoint_every: float,
+    damaged_journal: Literal["refuse", "set-aside"],
     most_body: int,
     most_queries: int,
     most_followers: int,
@@ -101,7 +103,7 @@ def serve_with(
             state=checkpoint is not None,
             quiet=settings.quiet,
         )
-        service = _service(settings, defaults, limits, checkpoint_every)
+        service = _service(settings, defaults, limits, checkpoint_every, damaged_journal)
         _register(service, asked, queries)
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
@@ -123,8 +125,12 @@ def serve_with(
             click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)
 
         ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))
+    for outage in (service.outage, service.checkpoint_outage):
+        if outage is not None:
+            click.echo(f"Error: {outage.reason}; what was acknowledged is in {service.checkpoint} and its journal", err=True)
     if service.failure is not None:
         click.echo(f"Error: {service.failure}", err=True)
+    if (service.failure, service.outage, service.checkpoint_outage) != (None, None, None):
         return 1
     return 130 if ended == signal.SIGINT else 0
 
@@ -215,7 +221,13 @@ def _tell_on_stderr(quiet: bool) -> None:
         logger.propagate = False
 
 
-def _service(settings: RunSettings, defaults: QueryDefaults, limits: ServeLimits, seconds: float) -> Service:
+def _service(
+    settings: RunSettings,
+    defaults: QueryDefaults,
+    limits: ServeLimits,
+    seconds: float,
+    damaged_journal: Literal["refuse", "set-aside"],
+) -> Service:
     of_engine: dict[str, Any] = {
         "threads": settings.threads,
         "memory_limit": settings.memory_limit,
@@ -235,6 +247,7 @@ def _service(settings: RunSettings, defaults: QueryDefaults, limits: ServeLimits
             limits=limits,
             checkpoint=settings.checkpoint,
             checkpoint_seconds=seconds,
+            damaged_journal=damaged_journal,
         )
     except (RpqError, OSError) as error:  # of the checkpoint, the journal, or --static
         raise click.ClickException(str(error)) from error

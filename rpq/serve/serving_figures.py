@@ -101,6 +101,7 @@ class ServingFigures:
             "followers": len(service.hub.followers),
             "followers_dropped": service.hub.dropped,
             "failure": service.failure,
+            "storage": next((one.reason for one in (service.outage, service.checkpoint_outage) if one is not None), None),
             "queries": [
                 {
                     "name": name,
@@ -149,6 +150,9 @@ class ServingFigures:
         if service.checkpoint_age is not None:
             age = service.checkpoint_age
             yield GaugeMetricFamily("rpq_checkpoint_age_seconds", "time since the last checkpoint", value=age)
+            outages = service.outage, service.checkpoint_outage
+            about = "whether journal or checkpoint cannot be written now"
+            yield GaugeMetricFamily("rpq_storage_unavailable", about, value=int(outages != (None, None)))
             yield GaugeMetricFamily("rpq_journal_bytes", "size of the journal", value=service.journal_bytes or 0)
         about = "seconds from when a post came until it was applied, and saved where there is a checkpoint"
         yield latency_family(service.latency, about)

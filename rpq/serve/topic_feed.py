@@ -109,6 +109,9 @@ class TopicFeed:
         except (KafkaError, InputError, WhereError, RpqError, OSError) as error:
             self.error = str(error)
             LOG.error("the topics are read no more: %s", error)
+        except BaseException as error:  # nothing ends a thread without a word
+            self.error = repr(error)
+            LOG.exception("the topics are read no more")
         finally:
             if self._reader is not None:
                 self._reader.close()
@@ -175,7 +178,7 @@ class TopicFeed:
                 self.rejected += push_without_bad(self._service, released.columns, progress)
             else:
                 waiter: Future[Any] = Future()
-                self._service.submit(Push(released.columns, waiter, progress))
+                self._service.submit(Push(released.columns, waiter, progress, waits_for_storage=True))
                 waiter.result()
         for bad in released.bad:
             if self._source.on_error == "stop":

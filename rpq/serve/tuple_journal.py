@@ -1,7 +1,7 @@
 """What was acknowledged since the last checkpoint, on disk: tuples, and queries that came and went.
 
-The file begins with a line of JSON.  Behind it are records: four bytes with the length of what follows, four with its
-checksum, then a kind (a byte) and its content.  What a crash left half written at the end is not there.
+It is a file of records (`rpq.files.record_log`), whose head tells which journal it is and behind which position it begins.
+A record is a kind (a byte) and its content; the positions follow one another without a gap.
 
     S  the columns of the tuples that follow, as a schema of Arrow
     T  the length of a JSON text, that text (position, progress of an input), tuples as a record batch of Arrow
@@ -12,24 +12,36 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import struct
-import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from rpq.errors import RpqError
-from rpq.files.destinations import replacing, synchronise_folder
+from rpq.files.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, read_log
 
-VERSION = 1
-_HEAD = struct.Struct("<II")
+KIND = LogKind(magic=b"rpqserve", noun="journal of `rpq serve`", version=2)
 _LENGTH = struct.Struct("<I")
+_FIRST_VERSION = b'{"format": "rpq serve journal"'
 
 
 class JournalError(RpqError):
-    """A journal that a server cannot go on from."""
+    """A journal that a server cannot go on from; it stays as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalName:
+    """Which journal it is: `identity` is of this one alone, `generation` counts those of a server.
+
+    It begins behind the position `after` of the run `run`.
+    """
+
+    generation: int
+    after: int
+    run: str
+    identity: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
 @dataclass(frozen=True)
@@ -41,62 +53,93 @@ class Record:
     done: dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class JournalContent:
+    """The records of a journal, up to its end or its `damage`; a crash left `dropped` bytes behind the end."""
+
+    name: JournalName
+    records: tuple[Record, ...]
+    end: LogEnd
+    dropped: int
+    damage: JournalError | None
+
+    @property
+    def position(self) -> int:
+        """The position of the last record."""
+        return self.name.after + len(self.records)
+
+
 class TupleJournal:
-    """Appends to a file; what stands in it is on disk when `synchronise` returns."""
+    """Appends to a journal; what was written is on disk when `synchronise` returns."""
 
-    def __init__(self, path: str, *, run: str, after: int) -> None:
-        self.path = path
-        self.bytes = 0
+    def __init__(self, log: RecordLog, name: JournalName) -> None:
+        self.name = name
+        self._log = log
         self._schema: pa.Schema | None = None
-        self._is_synchronised = True
-        self._start(run, after)
 
-    def _start(self, run: str, after: int) -> None:
-        head = json.dumps({"format": "rpq serve journal", "version": VERSION, "run": run, "after": after}).encode() + b"\n"
-        with replacing(self.path, is_private=True) as file:
-            file.write(head)
-        synchronise_folder(os.path.dirname(self.path))
-        self._file = open(self.path, "ab")  # noqa: SIM115 - open as long as the server is
-        self.bytes = len(head)
-        self._schema = None
-        self._is_synchronised = True
+    @classmethod
+    def create(cls, path: str, name: JournalName) -> TupleJournal:
+        """Make a journal without records, on disk when this returns.  Raises `OSError`."""
+        return cls(RecordLog.create(path, KIND, asdict(name)), name)
+
+    @classmethod
+    def append(cls, path: str, content: JournalContent) -> TupleJournal:
+        """Go on with a journal behind what was read of it.  Raises `OSError`."""
+        return cls(RecordLog(path, content.end), content.name)
+
+    @property
+    def path(self) -> str:
+        return self._log.path
+
+    @property
+    def size(self) -> int:
+        """Its bytes, with those that wait for `synchronise`."""
+        return self._log.size
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits for `synchronise`."""
+        return self._log.size - self._log.end.offset
 
     def write_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any = None) -> None:
         """Add tuples that were applied."""
         plain = _plain(tuples)
         if plain.schema != self._schema:
-            self._write(b"S", plain.schema.serialize().to_pybytes())
+            self._log.add(b"S", plain.schema.serialize().to_pybytes())
             self._schema = plain.schema
         about = json.dumps({"position": position, "progress": progress}).encode()
-        self._write(b"T", _LENGTH.pack(len(about)), about, plain.serialize().to_pybytes())
+        self._log.add(b"T", _LENGTH.pack(len(about)), about, plain.serialize().to_pybytes())
 
     def write_done(self, position: int, done: dict[str, Any]) -> None:
         """Add what was done to the queries."""
-        self._write(b"Q", json.dumps({**done, "position": position}).encode())
-
-    def _write(self, *parts: bytes) -> None:
-        checksum = 0
-        for part in parts:
-            checksum = zlib.crc32(part, checksum)
-        length = sum(map(len, parts))
-        self._file.write(b"".join((_HEAD.pack(length, checksum), *parts)))
-        self.bytes += _HEAD.size + length
-        self._is_synchronised = False
+        self._log.add(b"Q", json.dumps({**done, "position": position}).encode())
 
     def synchronise(self) -> None:
-        """Put on disk what was written."""
-        if not self._is_synchronised:
-            self._file.flush()
-            os.fdatasync(self._file.fileno()) if hasattr(os, "fdatasync") else os.fsync(self._file.fileno())
-            self._is_synchronised = True
+        """Put on disk what was written.  Raises `OSError`; it is not there then, and waits still."""
+        self._log.synchronise()
 
-    def restart(self, *, run: str, after: int) -> None:
-        """Forget all records: a checkpoint has what they say."""
-        self._file.close()
-        self._start(run, after)
+    def discard(self) -> None:
+        """Forget what waits."""
+        self._log.discard()
+        self._schema = None
+
+    def check_room(self, count: int) -> None:
+        """See that so many bytes can be put on disk.  Raises `OSError`."""
+        self._log.check_room(count)
+
+    def read(self) -> JournalContent:
+        """What it has on disk.  Raises `JournalError`."""
+        content = read_tuple_journal(self.path, until=self._log.end.offset)
+        if content.damage is not None or content.end != self._log.end:
+            raise content.damage or JournalError(f"{self.path}: was changed by somebody else while the server ran")
+        return content
+
+    def rename(self, path: str) -> None:
+        """Give it another name in the same folder.  Raises `OSError`."""
+        self._log.rename(path)
 
     def close(self) -> None:
-        self._file.close()
+        self._log.close()
 
 
 def _plain(tuples: pa.RecordBatch) -> pa.RecordBatch:
@@ -105,55 +148,78 @@ def _plain(tuples: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, tuples.schema.names)
 
 
-def read_tuple_journal(path: str, *, run: str, after: int) -> Iterator[Record]:
-    """The records of a file behind a position, in their order; none where there is no file, or it is of another run.
+def read_tuple_journal(path: str, *, until: int | None = None) -> JournalContent:
+    """What a file holds, or its first `until` bytes.
 
-    Raises `JournalError` for what is no journal, or misses records that were in the checkpoint's past.
+    Raises `JournalError` for what is no journal; damage behind its head is told in what it returns.
     """
     try:
+        log = read_log(path, KIND, until=until)
+    except LogError as error:
+        if error.reason == "foreign" and _begins_with(path, _FIRST_VERSION):
+            raise JournalError(
+                f"{path}: is a {KIND.noun} of version 1, and this release reads version 2: start the release that wrote it "
+                "once more and stop it with SIGTERM, which puts everything into the checkpoint; then start this one"
+            ) from error
+        raise JournalError(str(error)) from error
+    return journal_in(log, path=path)
+
+
+def journal_in(log: LogContent, *, path: str) -> JournalContent:
+    """What the records of a log say; `path` is its name in messages."""
+    try:
+        name = JournalName(**log.head)
+    except TypeError as error:
+        raise JournalError(f"{path}: is a damaged {KIND.noun}: its head says {error}") from error
+    records: list[Record] = []
+    damage = None if log.damage is None else JournalError(str(log.damage))
+    schema: pa.Schema | None = None
+    for place, content in log.records:
+        try:
+            if bytes(content[:1]) == b"S":
+                schema = pa.ipc.read_schema(pa.BufferReader(bytes(content[1:])))
+                continue
+            record = _parsed(content, schema)
+            expected = name.after + len(records) + 1
+            if record.position != expected:
+                raise ValueError(f"it has position {record.position}, and not {expected}")
+        except (ValueError, TypeError, KeyError, IndexError, struct.error, pa.ArrowException, OSError) as error:
+            message = f"{path}: is a damaged {KIND.noun}: the record at byte {place:,} is not understood: {error}"
+            damage = JournalError(message)
+            break
+        records.append(record)
+    return JournalContent(name=name, records=tuple(records), end=log.end, dropped=log.dropped, damage=damage)
+
+
+def _parsed(content: memoryview, schema: pa.Schema | None) -> Record:
+    kind, data = bytes(content[:1]), bytes(content[1:])  # a copy: Arrow wants it aligned
+    if kind == b"Q":
+        done = json.loads(data)
+        return Record(done["position"], None, done)
+    if kind != b"T":
+        raise ValueError(f"there are no records of kind {kind!r}")
+    length = _LENGTH.unpack_from(data)[0]
+    about = json.loads(data[_LENGTH.size : _LENGTH.size + length])
+    tuples = pa.ipc.read_record_batch(pa.BufferReader(data[_LENGTH.size + length :]), schema)
+    return Record(about["position"], tuples, about)
+
+
+def _begins_with(path: str, start: bytes) -> bool:
+    try:
         with open(path, "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise JournalError(f"{path}: cannot be read: {error.strerror or error}") from error
-    line, _, rest = content.partition(b"\n")
+            return file.read(len(start)) == start
+    except OSError:
+        return False
+
+
+def is_empty_first_version(path: str, *, run: str) -> bool:
+    """Whether a file is a journal of version 1, of a run, with nothing but its head: that of a server that ended well."""
+    if not _begins_with(path, _FIRST_VERSION) or os.path.getsize(path) > 1 << 12:
+        return False
+    with open(path, "rb") as file:
+        line, _, rest = file.read().partition(b"\n")
     try:
         head = json.loads(line)
-        version, of, begins = head["version"], head["run"], int(head["after"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise JournalError(f"{path}: is no journal of `rpq serve`; move it away to start without it") from error
-    if version != VERSION:
-        raise JournalError(f"{path}: is a journal of another version ({version}) of `rpq serve`")
-    if of != run or begins > after:
-        raise JournalError(
-            f"{path}: does not belong to the checkpoint beside it, which stands at position {after}: one of the two was "
-            "changed or taken from elsewhere.  Move both away to start anew"
-        )
-    schema: pa.Schema | None = None
-    for kind, data in _records(rest):
-        if kind == b"S":
-            schema = pa.ipc.read_schema(pa.BufferReader(data))
-            continue
-        if kind == b"Q":
-            done = json.loads(data)
-            if done["position"] > after:
-                yield Record(done["position"], None, done)
-            continue
-        length = _LENGTH.unpack_from(data)[0]
-        about = json.loads(data[_LENGTH.size : _LENGTH.size + length])
-        if about["position"] > after:
-            tuples = pa.ipc.read_record_batch(pa.BufferReader(data[_LENGTH.size + length :]), schema)
-            yield Record(about["position"], tuples, about)
-
-
-def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Whole records, up to the first that is not."""
-    place = 0
-    while place + _HEAD.size <= len(data):
-        length, checksum = _HEAD.unpack_from(data, place)
-        record = data[place + _HEAD.size : place + _HEAD.size + length]
-        if len(record) < length or not record or zlib.crc32(record) != checksum:
-            return
-        yield record[:1], record[1:]
-        place += _HEAD.size + length
+        return not rest and head["version"] == 1 and head["run"] == run
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,317 @@
+"""A file that records are appended to, and that shows what was done to it.
+
+    bytes   what
+    8       magic: what kind of file this is
+    4       version of its content
+    …       groups of records, one after the other; the first one has the head, an object of JSON
+
+A group is what was put on disk at once:
+
+    4       mark
+    8       number of the group, from 0 on
+    8       length of its records in bytes
+    4       CRC-32 of the 20 bytes before, and of the head of this very file
+    …       records, each behind 8 bytes with its length
+    16      BLAKE2b of the group's bytes so far and of this checksum of the group before
+    4       mark of the end
+
+Numbers are little-endian.  Since every checksum has the one before in it, a group that is changed, missing, twice there,
+moved, or from another file does not fit.  A crash leaves the last group incomplete: the file ends in it, or zeros follow
+from somewhere in it on (after a loss of power).  Such a group was never on disk as a whole, so nobody was told that it was.
+Nothing but that is taken for a crash.  A file that ends exactly behind a group looks like one that was never longer: this
+is the one damage that cannot be seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from rpq.errors import RpqError
+from rpq.files.destinations import replacing, synchronise_folder
+
+_VERSION = struct.Struct("<I")
+_HEAD = struct.Struct("<4sQQ")
+_CHECK = struct.Struct("<I")
+_LENGTH = struct.Struct("<Q")
+_MARK, _END = b"\xf5\xd1\xfc\xa7", b"\xd1\xfa\xf9\x96"  # in no text of UTF-8; the last byte is not zero
+_HEAD_BYTES = _HEAD.size + _CHECK.size
+_DIGEST_BYTES = 16
+_AROUND_BYTES = _HEAD_BYTES + _DIGEST_BYTES + len(_END)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogKind:
+    """A kind of file: its `magic` (8 bytes), what to call it, and the version of its records."""
+
+    magic: bytes
+    noun: str
+    version: int
+
+    @property
+    def beginning(self) -> bytes:
+        """What such a file begins with."""
+        return self.magic + _VERSION.pack(self.version)
+
+
+class LogError(RpqError):
+    """A file of records that cannot be gone on with; `offset` is the byte from which on it is not what was written."""
+
+    def __init__(
+        self, message: str, *, reason: Literal["missing", "foreign", "version", "damaged"], offset: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.offset = offset
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogEnd:
+    """Where the next group begins, its number, and what it is chained to."""
+
+    offset: int
+    number: int
+    digest: bytes
+    salt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogContent:
+    """The head, and the records of all whole groups, each with its offset.
+
+    `dropped` counts bytes behind the end, which a crash left; `damage` says what else is wrong there.
+    """
+
+    head: dict[str, Any]
+    records: tuple[tuple[int, memoryview], ...]
+    end: LogEnd
+    dropped: int
+    damage: LogError | None
+
+
+class RecordLog:
+    """Appends records; they are on disk, in one group, when `synchronise` returns.
+
+    Where that fails the file is as it was, the records wait still, and `synchronise` can be called again, or `discard`.
+    """
+
+    def __init__(self, path: str, end: LogEnd) -> None:
+        self.path = path
+        self.end = end
+        self._records: list[bytes] = []
+        self._waiting_bytes = 0
+        self._has_rest = True
+        self._descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+
+    @classmethod
+    def create(cls, path: str, kind: LogKind, head: dict[str, Any]) -> RecordLog:
+        """Make a file without records, on disk when this returns.  Raises `OSError`; then what was there is there still."""
+        group, end = _group(LogEnd(offset=len(kind.beginning), number=0, digest=_first_digest(kind), salt=0), [_json(head)])
+        with replacing(path, is_private=True) as file:
+            file.write(kind.beginning + group)
+        return cls(path, replace(end, salt=zlib.crc32(end.digest)))
+
+    @property
+    def size(self) -> int:
+        """The size of the file, with what waits."""
+        return self.end.offset + self._waiting_bytes
+
+    def add(self, *parts: bytes) -> None:
+        """Let a record wait for `synchronise`."""
+        length = sum(map(len, parts))
+        self._records.append(b"".join((_LENGTH.pack(length), *parts)))
+        self._waiting_bytes += _LENGTH.size + length
+
+    def discard(self) -> None:
+        """Forget what waits."""
+        self._records, self._waiting_bytes = [], 0
+
+    def synchronise(self) -> None:
+        """Put on disk what waits.  Raises `OSError`."""
+        if not self._records:
+            return
+        group, end = _group(self.end, self._records, has_lengths=True)
+        self._write(group)
+        self.end = end
+        self._has_rest = False
+        self.discard()
+
+    def check_room(self, count: int) -> None:
+        """See that so many bytes can be put on disk: write zeros behind the end, and cut them off.  Raises `OSError`."""
+        self._write(bytes(count))
+        self._cut()
+
+    def _write(self, data: bytes) -> None:
+        """Write behind the end; what a failure leaves there is cut off at once or before the next try."""
+        if self._has_rest:
+            self._cut()
+        self._has_rest = True
+        try:
+            write_through(self._descriptor, self.end.offset, data)
+        except OSError:
+            try:
+                self._cut()
+            except OSError:
+                self._has_rest = True
+            raise
+
+    def _cut(self) -> None:
+        os.ftruncate(self._descriptor, self.end.offset)
+        self._has_rest = False
+
+    def rename(self, path: str) -> None:
+        """Give the file another name, in the same folder; what had that name is gone.  Raises `OSError`."""
+        os.replace(self.path, path)
+        self.path = path
+        synchronise_folder(os.path.dirname(path))
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def write_through(descriptor: int, offset: int, data: bytes) -> None:
+    """Write to an open file; on disk when this returns."""
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    os.fdatasync(descriptor) if hasattr(os, "fdatasync") else os.fsync(descriptor)
+
+
+def read_log(path: str, kind: LogKind, *, until: int | None = None) -> LogContent:
+    """What a file holds, or its first `until` bytes.  Raises `LogError` where it cannot be read, and as `log_in` does."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read() if until is None else file.read(until)
+    except FileNotFoundError:
+        raise LogError(f"{path}: is missing", reason="missing") from None
+    except OSError as error:
+        raise LogError(f"{path}: cannot be read: {error.strerror or error}", reason="missing") from error
+    return log_in(data, kind, path=path)
+
+
+def log_in(data: bytes, kind: LogKind, *, path: str) -> LogContent:
+    """What the content of a file holds; `path` is its name in messages.  O(bytes).
+
+    Raises `LogError` where it is something else, or has no head; other damage is told in what it returns.
+    """
+    start = data[: len(kind.magic)]
+    if start != kind.magic:
+        what = f"it begins with {start!r}" if start else "it is empty"
+        raise LogError(f"{path}: is no {kind.noun}, or a damaged one (byte 0: {what})", reason="foreign")
+    if data[: len(kind.beginning)] != kind.beginning:
+        version = _VERSION.unpack_from(data.ljust(len(kind.beginning), b"\0"), len(kind.magic))[0]
+        message = f"{path}: is a {kind.noun} of version {version}, or damaged at byte {len(kind.magic)}; this release reads"
+        raise LogError(f"{message} version {kind.version}", reason="version", offset=len(kind.magic))
+    end = LogEnd(offset=len(kind.beginning), number=0, digest=_first_digest(kind), salt=0)
+    found: list[tuple[int, memoryview]] = []
+    view = memoryview(data)
+    problem = None
+    while end.offset < len(data) and problem is None:
+        following, problem = _group_at(view, end)
+        if problem is None:
+            first = end.offset + _HEAD_BYTES
+            found += _records(view[: following.offset], first, following.offset - _DIGEST_BYTES - len(_END))
+            end = following if end.number else replace(following, salt=zlib.crc32(following.digest))
+    if end.number == 0:
+        place = len(kind.beginning)
+        message = f"{path}: is a damaged {kind.noun}: its head, at byte {place}, is not whole"
+        raise LogError(message, reason="damaged", offset=place)
+    damage = None
+    if problem is not None and not _is_torn(data, end):
+        damage = LogError(
+            f"{path}: is a damaged {kind.noun}: at byte {end.offset:,} of {len(data):,} {problem}",
+            reason="damaged",
+            offset=end.offset,
+        )
+    return LogContent(
+        head=json.loads(bytes(found[0][1])),
+        records=tuple(found[1:]),
+        end=end,
+        dropped=len(data) - end.offset,
+        damage=damage,
+    )
+
+
+def _json(head: dict[str, Any]) -> bytes:
+    return json.dumps(head, separators=(",", ":")).encode()
+
+
+def _first_digest(kind: LogKind) -> bytes:
+    return hashlib.blake2b(kind.beginning, digest_size=_DIGEST_BYTES).digest()
+
+
+def _group(end: LogEnd, records: list[bytes], *, has_lengths: bool = False) -> tuple[bytes, LogEnd]:
+    """A group behind an end, and the end behind it."""
+    if not has_lengths:
+        records = [_LENGTH.pack(len(record)) + record for record in records]
+    length = sum(map(len, records))
+    fields = _HEAD.pack(_MARK, end.number, length)
+    head = fields + _CHECK.pack(zlib.crc32(fields, end.salt))
+    digest = hashlib.blake2b(end.digest + head, digest_size=_DIGEST_BYTES)
+    for record in records:
+        digest.update(record)
+    group = b"".join((head, *records, digest.digest(), _END))
+    return group, LogEnd(offset=end.offset + len(group), number=end.number + 1, digest=digest.digest(), salt=end.salt)
+
+
+def _length_at(data: bytes | memoryview, place: int, salt: int) -> tuple[int, int] | None:
+    """Number and length of the group whose head is at a place; None where there is no head."""
+    if place + _HEAD_BYTES > len(data):
+        return None
+    mark, number, length = _HEAD.unpack_from(data, place)
+    check = _CHECK.unpack_from(data, place + _HEAD.size)[0]
+    if mark != _MARK or check != zlib.crc32(data[place : place + _HEAD.size], salt):
+        return None
+    return number, length
+
+
+def _group_at(data: memoryview, end: LogEnd) -> tuple[LogEnd, str | None]:
+    """The end behind the group at an end, or what is wrong with that group."""
+    place = end.offset
+    found = _length_at(data, place, end.salt)
+    if found is None:
+        return end, "no record begins"
+    number, length = found
+    if number != end.number:
+        return end, f"record {number} stands in the place of record {end.number}"
+    behind = place + _AROUND_BYTES + length
+    if behind > len(data):
+        return end, f"record {number} is incomplete"
+    content = data[place : behind - _DIGEST_BYTES - len(_END)]
+    digest = hashlib.blake2b(end.digest, digest_size=_DIGEST_BYTES)
+    digest.update(content)
+    if data[behind - _DIGEST_BYTES - len(_END) : behind] != digest.digest() + _END:
+        return end, f"the checksum of record {number} is wrong"
+    return LogEnd(offset=behind, number=number + 1, digest=digest.digest(), salt=end.salt), None
+
+
+def _records(data: memoryview, first: int, last: int) -> Iterator[tuple[int, memoryview]]:
+    """The records of a group that is whole."""
+    while first < last:
+        length = _LENGTH.unpack_from(data, first)[0]
+        yield first, data[first + _LENGTH.size : first + _LENGTH.size + length]
+        first += _LENGTH.size + length
+
+
+def _is_torn(data: bytes, end: LogEnd) -> bool:
+    """Whether what stands behind the end is what a crash leaves: a group that breaks off, or is zeros from a place on."""
+    rest = len(data[end.offset :].rstrip(b"\0"))
+    found = _length_at(data, end.offset, end.salt)
+    if found is None:
+        start = data[end.offset : end.offset + min(rest, len(_MARK))]
+        return rest < _HEAD_BYTES and _MARK.startswith(start)
+    number, length = found
+    if number != end.number or rest >= _AROUND_BYTES + length:
+        return False
+    place = end.offset
+    while (place := data.find(_MARK, place + 1)) >= 0:
+        if _length_at(data, place, end.salt) is not None:  # bytes are missing in between
+            return False
+    return True

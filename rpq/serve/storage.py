@@ -1,0 +1,413 @@
+"""What a server has on disk: the checkpoint, the journal that goes on from it, and the lock that lets one server have them.
+
+A checkpoint says which journal goes on from it, so the next journal is made first, as `FILE.journal.new`; then the
+checkpoint that names it is put in place; then the journal gets its name.  Whatever ends the server in between, one
+checkpoint is there, and its journal.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rpq.errors import ConflictBudgetError, RpqError
+from rpq.kafka.run_lock import RunLock
+from rpq.serve.asked_queries import QueryDefaults, query_asked
+from rpq.serve.served_state import ServedState, read_served_state, write_served_state
+from rpq.serve.tuple_journal import (
+    JournalContent,
+    JournalError,
+    JournalName,
+    Record,
+    TupleJournal,
+    is_empty_first_version,
+    read_tuple_journal,
+)
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+
+LOG = logging.getLogger("rpq.serve")
+
+FIRST_RETRY, LAST_RETRY = 1.0, 30.0
+"""Seconds after which a disk is tried again: after the first failure, and at most."""
+
+WRITE_RETRY = 0.2
+"""Seconds after which somebody who writes makes it be tried again."""
+
+LEAST_ROOM, MOST_ROOM = 1 << 18, 1 << 24
+"""Bytes that must fit on a disk before it is taken to have room again."""
+
+SET_ASIDE_HINT = "`--damaged-journal set-aside` keeps it under another name and goes on without what cannot be read"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """How engines are made, at the beginning and from a checkpoint."""
+
+    make: Callable[[], Engine]
+    restore: Callable[[str], Engine]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """An engine and where it stands; `resumed` where there was a checkpoint, `replayed` counts tuples of the journal."""
+
+    engine: Engine
+    state: ServedState
+    resumed: bool = False
+    replayed: int = 0
+
+
+class Outage:
+    """A file that cannot be written, since when, and when to try again: ever more rarely."""
+
+    def __init__(self, path: str, error: OSError) -> None:
+        # An error of `replacing` names the file itself.
+        text = str(error) if isinstance(error, RpqError) else f"{path}: cannot be written: {error.strerror or error}"
+        self.reason = text
+        self.errno = error.errno
+        self.began = time.monotonic()
+        self._last = self.began
+        self._backoff = self._wait = FIRST_RETRY
+
+    def again(self, *, least_wait: float = 0.0) -> None:
+        """It failed once more."""
+        self._last = time.monotonic()
+        self._backoff = min(LAST_RETRY, 2 * self._backoff)
+        self._wait = max(self._backoff, least_wait)
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasts."""
+        return time.monotonic() - self.began
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until it is time to try again."""
+        return max(0.0, self._last + self._wait - time.monotonic())
+
+    @property
+    def retry_after(self) -> int:
+        """Whole seconds after which it is worth asking again."""
+        return max(1, math.ceil(self.seconds_left))
+
+    def is_due(self, *, for_write: bool = False) -> bool:
+        """Whether it is time to try again, by itself or because somebody wants to write."""
+        return not self.seconds_left or (for_write and time.monotonic() - self._last >= WRITE_RETRY)
+
+
+class Storage:
+    """The checkpoint at a path and its journal; `load` once, then `note_…` and `synchronise`, and `save` now and then.
+
+    With `sets_aside` a journal that is damaged, or not the checkpoint's, is moved to `FILE.journal.damaged-TIME`, and the
+    server goes on with what it can read.  Raises `KafkaError` where another process has the checkpoint.
+    """
+
+    def __init__(self, path: str, options: EngineOptions, *, defaults: QueryDefaults, sets_aside: bool = False) -> None:
+        self.path = path
+        self.journal_path = f"{path}.journal"
+        self.outage: Outage | None = None
+        """Why nothing can be put into the journal now."""
+        self.checkpoint_outage: Outage | None = None
+        self._options = options
+        self._defaults = defaults
+        self._sets_aside = sets_aside
+        self._has_set_aside = False
+        self._journal: TupleJournal | None = None
+        self._failed_bytes = 0
+        self.saved_position = 0
+        self.last_save = time.monotonic()
+        self.save_seconds = 0.0
+        self._lock = RunLock(path)
+
+    def release(self) -> None:
+        """Let another process have it."""
+        self._lock.release()
+
+    def close(self) -> None:
+        """Write nothing more."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    @property
+    def journal(self) -> TupleJournal:
+        """The journal that is written."""
+        assert self._journal is not None
+        return self._journal
+
+    @property
+    def journal_bytes(self) -> int | None:
+        """The size of the journal; None once it is closed."""
+        return None if self._journal is None else self._journal.size
+
+    @property
+    def age(self) -> float:
+        """Seconds since the checkpoint was written."""
+        return time.monotonic() - self.last_save
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def load(self) -> Loaded:
+        """The engine of the checkpoint with what the journal tells, or a new one; from then on it can be written.
+
+        Raises `JournalError`, `ServedStateError`, what the engine raises for a checkpoint, and `OSError`.
+        """
+        if not os.path.exists(self.path):
+            self._refuse_orphan()
+            loaded = Loaded(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
+            return replace(loaded, state=self.save(loaded.engine, loaded.state))
+        engine = self._options.restore(self.path)
+        state = read_served_state(engine, self.path)
+        content = self._journal_of(state)
+        is_whole = content is not None and content.damage is None
+        loaded = self._replayed(engine, state, content)
+        if content is not None and is_whole:
+            self._journal = TupleJournal.append(self.journal_path, content)
+            self.saved_position = state.position
+            if content.dropped:
+                LOG.warning(
+                    "%s ends at position %d: a crash left %s bytes behind it, of a record that was not written to its end; "
+                    "they are dropped",
+                    self.journal_path,
+                    content.position,
+                    f"{content.dropped:,}",
+                )
+            if loaded.state.position != state.position:
+                try:
+                    return replace(loaded, state=self.save(loaded.engine, loaded.state))
+                except OSError as error:  # nothing is lost: the journal has it
+                    self.note_checkpoint_outage(error)
+            return loaded
+        # What was set aside may have had positions that followers know, and that come again now.
+        state = replace(loaded.state, run=uuid.uuid4().hex[:8]) if self._has_set_aside else loaded.state
+        return replace(loaded, state=self.save(loaded.engine, state))
+
+    def reload(self) -> Loaded:
+        """What is on disk, without what was noted since the last `synchronise`; writes nothing.
+
+        Raises what `load` raises.
+        """
+        engine = self._options.restore(self.path)
+        state = read_served_state(engine, self.path)
+        return self._replayed(engine, state, self.journal.read())
+
+    def _refuse_orphan(self) -> None:
+        """There is no checkpoint: a journal must not be there either, but for one without records, of the first start."""
+        new = f"{self.journal_path}.new"
+        if os.path.exists(new) and not _is_empty(new):
+            self._refuse(JournalError(f"{new}: is there, but not the checkpoint {self.path} that it belongs to"), new)
+        if os.path.exists(self.journal_path):
+            self._refuse(
+                JournalError(f"{self.journal_path}: is there, but not the checkpoint {self.path} that it belongs to"),
+                self.journal_path,
+            )
+
+    def _journal_of(self, state: ServedState) -> JournalContent | None:
+        """What the journal holds that a checkpoint names; None where it is of version 1 and has nothing, or is set aside."""
+        if state.journal is None:
+            if is_empty_first_version(self.journal_path, run=state.run):
+                return None
+            try:
+                read_tuple_journal(self.journal_path)
+                raise JournalError(f"{self.journal_path}: is newer than the checkpoint beside it, which is of version 1")
+            except JournalError as error:
+                self._refuse(error, self.journal_path)
+            return None
+        new = f"{self.journal_path}.new"
+        if os.path.exists(new):
+            self._see_to_new(new, state)
+        try:
+            content = read_tuple_journal(self.journal_path)
+        except JournalError as error:
+            self._refuse(error, self.journal_path)
+            return None
+        name = content.name
+        if name.identity != state.journal:
+            foreign = JournalError(
+                f"{self.journal_path}: does not belong to the checkpoint {self.path}, which goes on with journal number "
+                f"{state.generation}, from position {state.position} on; this is number {name.generation}, from position "
+                f"{name.after} on: one of the two was taken from elsewhere, or is older than the other"
+            )
+            self._refuse(foreign, self.journal_path)
+            return None
+        if name.after != state.position:
+            message = f"begins behind position {name.after}, and its checkpoint stands at position {state.position}"
+            content = replace(content, records=(), damage=JournalError(f"{self.journal_path}: {message}"))
+        if content.damage is not None:
+            self._refuse(content.damage, self.journal_path)
+        return content
+
+    def _see_to_new(self, new: str, state: ServedState) -> None:
+        """Give the journal of the checkpoint its name, where what ended the server did not let it."""
+        try:
+            content = read_tuple_journal(new)
+        except JournalError as error:
+            self._refuse(error, new)
+            return
+        if content.name.identity != state.journal:
+            if content.records or content.damage is not None:
+                belongs = f"has records, and belongs to another checkpoint than {self.path}, a later one perhaps"
+                self._refuse(JournalError(f"{new}: {belongs}"), new)
+            return  # of a checkpoint that was not written to its end
+        if os.path.exists(self.journal_path):
+            try:
+                before = read_tuple_journal(self.journal_path)
+                is_predecessor = before.damage is None and before.name.generation < state.generation
+            except JournalError:
+                is_predecessor = is_empty_first_version(self.journal_path, run=state.run)
+            if not is_predecessor:
+                self._set_aside(self.journal_path, "is not the journal of the checkpoint before")
+        os.replace(new, self.journal_path)
+
+    def _refuse(self, error: JournalError, path: str) -> None:
+        """Raise an error, or set aside the file that it is about."""
+        if not self._sets_aside:
+            raise JournalError(f"{error}.  It was not touched; {SET_ASIDE_HINT}") from error
+        LOG.error("%s", error)
+        self._has_set_aside = True
+        if os.path.exists(path):
+            self._set_aside(path, "is set aside")
+
+    def _set_aside(self, path: str, why: str) -> None:
+        """Move a file where nobody overwrites it."""
+        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+        number = 0
+        while os.path.exists(place := f"{self.journal_path}.damaged-{moment}{f'-{number}' if number else ''}"):
+            number += 1
+        if path == self.journal_path:  # it keeps its name until another journal is there: there is a next time if this fails
+            try:
+                os.link(path, place)
+            except OSError:
+                shutil.copyfile(path, place)
+        else:
+            os.replace(path, place)
+        LOG.warning("%s %s, as %s", path, why, place)
+
+    def _replayed(self, engine: Engine, state: ServedState, content: JournalContent | None) -> Loaded:
+        """Do again what was done behind the checkpoint."""
+        replayed = 0
+        for record in () if content is None else content.records:
+            state = self._redone(engine, state, record)
+            replayed += 0 if record.tuples is None else record.tuples.num_rows
+        return Loaded(engine=engine, state=state, resumed=True, replayed=replayed)
+
+    def _redone(self, engine: Engine, state: ServedState, record: Record) -> ServedState:
+        if record.tuples is not None:
+            try:
+                changes = engine.push(record.tuples, collect=False)
+            except ConflictBudgetError as error:
+                changes = error.changes
+            progress = record.done.get("progress")
+            state = replace(
+                state,
+                tuples=state.tuples + record.tuples.num_rows,
+                late=state.late + len(changes.late_rows),
+                progress=state.progress if progress is None else progress,
+            )
+        elif "registered" in record.done:
+            query = query_asked(record.done["registered"], self._defaults)
+            engine.register(query, start=record.done["start"])
+        else:
+            engine.unregister(record.done["dropped"])
+        return replace(state, position=record.position)
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    def note_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any) -> None:
+        """Let tuples that were applied be on disk after the next `synchronise`."""
+        self.journal.write_tuples(position, tuples, progress)
+
+    def note_done(self, position: int, done: dict[str, Any]) -> None:
+        """Let what was done to the queries be on disk after the next `synchronise`."""
+        self.journal.write_done(position, done)
+
+    def synchronise(self) -> None:
+        """Put on disk what was noted.  Raises `OSError`: then nothing of it is, and it is forgotten."""
+        try:
+            self.journal.synchronise()
+        except OSError as error:
+            self._failed_bytes = self.journal.waiting_bytes
+            self.journal.discard()
+            if self.outage is None:
+                self.outage = Outage(self.journal.path, error)
+                LOG.error(
+                    "%s; what would have to be saved is refused until that is mended, all else is answered, and it is tried "
+                    "again by itself",
+                    self.outage.reason,
+                )
+            raise
+
+    def discard(self) -> None:
+        """Forget what was noted since the last `synchronise`."""
+        self.journal.discard()
+
+    def check_room(self) -> bool:
+        """Whether the journal can be written again; where it can, there is no outage any more."""
+        if self.outage is None:
+            return True
+        try:
+            self.journal.check_room(min(MOST_ROOM, max(LEAST_ROOM, 2 * self._failed_bytes)))
+        except OSError:
+            self.outage.again()
+            return False
+        LOG.warning("%s can be written again, after %.1f s", self.journal.path, self.outage.seconds)
+        self.outage = None
+        return True
+
+    def save(self, engine: Engine, state: ServedState) -> ServedState:
+        """Write the checkpoint, with all that was put on disk; the journal begins anew behind it.  Raises `OSError`."""
+        began = time.monotonic()
+        new = f"{self.journal_path}.new"
+        if self._journal is not None and self._journal.path == new:  # it was not given its name the last time
+            self._journal.rename(self.journal_path)
+        generation = state.generation if self._journal is None else self._journal.name.generation
+        name = JournalName(generation=generation + 1, after=state.position, run=state.run)
+        following = TupleJournal.create(new, name)
+        state = replace(state, journal=name.identity, generation=name.generation)
+        try:
+            write_served_state(engine, self.path, state)
+        except BaseException:
+            following.close()
+            os.unlink(new)
+            raise
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = following
+        self.saved_position = state.position
+        following.rename(self.journal_path)
+        self.last_save = time.monotonic()
+        self.save_seconds = self.last_save - began
+        if self.checkpoint_outage is not None:
+            LOG.warning("%s can be written again, after %.1f s", self.path, self.checkpoint_outage.seconds)
+            self.checkpoint_outage = None
+        return state
+
+    def note_checkpoint_outage(self, error: OSError, *, least_wait: float = 0.0) -> None:
+        """The checkpoint cannot be written now; it is tried again after `least_wait` seconds at least."""
+        if self.checkpoint_outage is None:
+            self.checkpoint_outage = Outage(self.path, error)
+            LOG.error(
+                "%s; the journal has what is acknowledged meanwhile, and it is tried again by itself",
+                self.checkpoint_outage.reason,
+            )
+        self.checkpoint_outage.again(least_wait=least_wait)
+
+
+def _is_empty(path: str) -> bool:
+    """Whether a file is a journal without records."""
+    try:
+        content = read_tuple_journal(path)
+    except JournalError:
+        return False
+    return not content.records and content.damage is None
