@@ -73,7 +73,7 @@ def test_a_stream_with_names_times_and_a_condition_of_its_own(run, stream, tmp_p
 def test_times_are_microseconds_where_nothing_is_said(run, stream):
     status, rows, err = run("follows", "--input", stream, *NAMES, *WINDOW, "--limit", 1, "--output", "-")
     assert (status, rows) == (0, ["ann,bob,1714564800000000,+"])
-    assert "window 3,600,000,000 us" in err
+    assert "window 1h, slide 1m, implicit" in err
 
 
 @pytest.mark.parametrize(
