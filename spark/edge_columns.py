@@ -103,7 +103,7 @@ def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -
         try:
             places = names.places(edges.columns)
         except FieldError as error:
-            raise PipelineError(f"column {error.column!r} {error.message}") from error
+            raise PipelineError(("" if error.column is None else f"column {error.column!r} ") + error.message) from error
         found = {column: edges.columns[place] for column, place in places.items() if column in TUPLE}
     else:
         found = {name: name for name in TUPLE if name in edges.columns}

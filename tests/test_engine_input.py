@@ -126,7 +126,7 @@ def test_the_first_of_several_mistakes_is_told(engine: rpq.Engine) -> None:
     ("data", "column", "message"),
     [
         ({name: c for name, c in COLUMNS.items() if name != "label"}, "label", "no column 'label'"),
-        (pa.table({"a": [1]}), "source", "source, target, label, timestamp"),
+        (pa.table({"a": [1]}), "source", "no column 'source', 'target', 'label', 'timestamp': tuples have"),
         (None, "source", "no column 'source'"),
         ({**COLUMNS, "timestamp": pa.array([1.0, 2.0])}, "timestamp", "double"),
         ({**COLUMNS, "timestamp": np.array([1.0, 2.0])}, "timestamp", "double"),

@@ -197,6 +197,7 @@ class MessageReader:
         time = found.get(names["timestamp"])
         if "timestamp" in names.columns and isinstance(time, str):
             layout = replace(layout, times=time_kind(time.strip(" \t")) or "integers")
+        layout.refuse_missing(found)
         layout.read(value)
         return layout
 
@@ -334,9 +335,11 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
             layout = replace(layout, times=kind or "integers")
         layout.read(value)
         return layout
+    lacks_one = any(len(texts) == len(names.columns) - 2 for texts, _ in _cuts(value))  # without op and another one
+    hint = "; where values have no label, give --label LABEL" if lacks_one and "label" in names.columns else ""
     raise FieldError(
         f"does not tell its columns: expected an object of JSON, or the fields {expected} (op may be missing), separated by "
-        "tabs, commas or blanks"
+        f"tabs, commas or blanks{hint}"
     )
 
 

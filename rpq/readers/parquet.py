@@ -266,7 +266,8 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
     try:
         places = columns.places(schema.names)
     except FieldError as error:
-        raise InputError(f"{path}: column '{error.column}' {error.message}", file=path, column=error.column) from error
+        place = "" if error.column is None else f"column '{error.column}' "
+        raise InputError(f"{path}: {place}{error.message}", file=path, column=error.column) from error
     types = {column: schema.field(place).type for column, place in places.items()}
     for column, type_ in types.items():
         name = columns[column]

@@ -90,7 +90,7 @@ def columns_of(
     if missing:
         names = [*given, *unknown]
         raise InputError(
-            f"no column {missing[0]!r}: tuples have the columns source, target, label, timestamp "
+            f"no column {', '.join(map(repr, missing))}: tuples have the columns source, target, label, timestamp "
             f"and optionally op, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
             column=missing[0],
         )

@@ -111,9 +111,15 @@ class JsonLayout:
             raise FieldError(f"{_shown(value)} is not a time; expected text, as the times before", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
+    def refuse_missing(self, found: Mapping[str, Any]) -> None:
+        """Raise `MissingColumns` where an object lacks keys that it must have."""
+        there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
+        self.names.refuse_missing(list(found), there=there)
+
     def settled(self, line: bytes) -> JsonLayout:
         """The layout with the kinds of vertices and timestamps that the first object has; raises `FieldError`."""
         found = read_object(line)
+        self.refuse_missing(found)
         source, time = (found.get(self.names[column]) for column in ("source", "timestamp"))
         integers = isinstance(source, int) and not isinstance(source, bool)
         kind = time_kind(time.strip(" \t")) if isinstance(time, str) else None
