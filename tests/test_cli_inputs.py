@@ -86,8 +86,8 @@ def test_times_are_microseconds_where_nothing_is_said(run, stream):
         (
             ["--columns", "source=usr", "--label", "x"],
             1,
-            "stream.csv.xz:1: the columns usr, target and timestamp are missing; expected usr, .* found user, item, ts, amount; "
-            "give --columns source=user,target=item,timestamp=ts",
+            "stream.csv.xz:1: the columns usr, target and timestamp are missing; expected usr, .* found user, item, ts, "
+            "amount; give --columns source=user,target=item,timestamp=ts",
         ),
         (["--format", "gmark"], 2, "the format gmark has columns of its own"),
     ],

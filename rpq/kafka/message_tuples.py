@@ -198,7 +198,7 @@ class MessageReader:
         if "timestamp" in names.columns and isinstance(time, str):
             layout = replace(layout, times=time_kind(time.strip(" \t")) or "integers")
         layout.refuse_missing(found)
-        layout.read(value)
+        replace(layout, is_first=True).read(value)
         return layout
 
     def _kinds(self, vertex: str, *, times: str = "integers") -> dict[str, ColumnKind]:

@@ -139,7 +139,7 @@ class Detection:
         known = Known(json=json)
         errors: list[LineError] = []
         found = beginning_of(path, replace(self, where=None), errors.append)
-        if found is None and errors and (stop or self.columns.renamed or self.columns.has_events):
+        if errors and (stop or (found is None and (self.columns.renamed or self.columns.has_events))):
             raise line_error(path, errors[0])  # before anything else is said of a run
         if found is not None:
             parser, block = found[0].parser, found[1]
