@@ -117,12 +117,14 @@ def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -
 
 
 def without_bad(tuples: DataFrame) -> DataFrame:
-    """The tuples that have all values, and an op that there is."""
+    """The tuples that have all values, names that are not empty, and an op that there is."""
     from pyspark.sql import functions as sql
 
     good = sql.col("op").isin("+", "-")
     for name in set(tuples.columns) - {"file", "row"}:
         good = good & sql.col(name).isNotNull()
+        if name in ("source", "target", "label"):
+            good = good & (sql.col(name).cast("string") != "")
     return tuples.where(good)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rpq.errors import InputError
 from rpq.readers.field_errors import FieldError
+from rpq.stream.values import EMPTY
 
 TUPLE = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op may be missing."""
@@ -66,7 +67,7 @@ class ColumnNames:
         (('source', 'user'), ('label', 'a, b'))
         """
         if label == "":
-            raise InputError("the label is empty; expected a name")
+            raise InputError(f"the label {EMPTY}")
         known = (*NAMED, EVENT) if has_events else NAMED
         renamed: dict[str, str] = {}
         for pair in next(csv.reader([text])) if text else ():

@@ -25,6 +25,7 @@ from rpq.readers.field_errors import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.readers.where import Where
+from rpq.stream.values import EMPTY
 
 MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
@@ -376,7 +377,7 @@ def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: 
         elif value is None:
             problem = "is null; expected a value"
         elif value == "":
-            problem = "is empty; expected a name"
+            problem = EMPTY
         elif isinstance(value, int) and value > 2**63 - 1:
             problem = f"{value} does not fit 64 bits; expected at most 2⁶³ − 1"
         else:
