@@ -272,11 +272,20 @@ class _Parser:
             if not character:
                 self._fail(f"the {quote} is not closed", f"another {quote}", start + 1)
             if character in "\r\n":
-                self._fail("the line ends inside a quoted name", f"{quote} before the end of the line, or \\n for it")
+                self._line_end_in_quotes(quote)
             characters.append(self._escape() if character == "\\" else character)
             self._position += 1
         self._position += 1
         return "".join(characters)
+
+    def _line_end_in_quotes(self, quote: str) -> NoReturn:
+        if self._text.startswith("\r\n", self._position):
+            what, end, written = "the line ends", "the end of the line", r"\r\n"
+        elif self._text[self._position] == "\n":
+            what, end, written = "the line ends", "the end of the line", r"\n"
+        else:
+            what, end, written = "a carriage return", "it", r"\r"
+        self._fail(f"{what} inside a quoted name", f"{quote} before {end}, or {written} for it")
 
     def _escape(self) -> str:
         """Read what stands after a backslash; stops on its last character."""

@@ -103,7 +103,7 @@ def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -
         try:
             places = names.places(edges.columns)
         except FieldError as error:
-            raise PipelineError(f"column {error.column!r} {error.message}") from error
+            raise PipelineError(("" if error.column is None else f"column {error.column!r} ") + error.message) from error
         found = {column: edges.columns[place] for column, place in places.items() if column in TUPLE}
     else:
         found = {name: name for name in TUPLE if name in edges.columns}
@@ -117,12 +117,14 @@ def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -
 
 
 def without_bad(tuples: DataFrame) -> DataFrame:
-    """The tuples that have all values, and an op that there is."""
+    """The tuples that have all values, names that are not empty, and an op that there is."""
     from pyspark.sql import functions as sql
 
     good = sql.col("op").isin("+", "-")
     for name in set(tuples.columns) - {"file", "row"}:
         good = good & sql.col(name).isNotNull()
+        if name in ("source", "target", "label"):
+            good = good & (sql.col(name).cast("string") != "")
     return tuples.where(good)
 
 

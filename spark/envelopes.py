@@ -26,6 +26,7 @@ from rpq.files.sealed import damaged
 from rpq.spark.packed import TUPLES, packed, unpacked
 from rpq.spark.shipped import Shipped
 from rpq.stream.timestamps import EARLIEST
+from rpq.stream.values import EMPTY
 from rpq.stream.window import INT64_MAX
 
 ROWS = 1 << 16
@@ -219,6 +220,9 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
         if name not in _PLACES and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
             raise _input_error(table, row, name, f"a tuple has no {name}; expected a value in every row", place)
+    for name in ("source", "target", "label"):
+        if pa.types.is_string(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
+            raise _input_error(table, row, name, EMPTY, place)
     wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
     row = pc.index(wrong, True).as_py()
     if row >= 0:

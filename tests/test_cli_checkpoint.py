@@ -265,6 +265,14 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, capfd, change, messa
     assert (tmp_path / "rows.csv").read_bytes() == before
 
 
+def test_the_windows_of_another_run_are_durations_where_times_have_a_unit(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 20, seed=7)
+    args = [*command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state"), "--time-unit", "s", "--slide", "30s"]
+    assert call([*args, "--window", "24h"]) == 0
+    assert call([*args, "--window", "5400"]) == 2
+    assert "is the checkpoint of another run: --window was 1d, now 90m.  Remove" in capfd.readouterr().err
+
+
 def test_another_input_is_refused(tmp_path, capfd):
     make_stream(tmp_path / "edges.txt", 100, seed=8)
     args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")

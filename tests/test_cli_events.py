@@ -265,7 +265,7 @@ def test_an_input_without_events_is_refused(rpq, tmp_path, content):
     path = tmp_path / "edges.csv"
     path.write_text(content)
     status, _, err = rpq("run", "?x a ?y", "--input", path, "--events", "window", *WINDOW)
-    assert status == 1 and "is missing; expected source, target, label, timestamp, event and optionally op" in err
+    assert status == 1 and "missing; expected source, target, label, timestamp, event and optionally op" in err
 
 
 def test_topics_have_no_events(rpq):

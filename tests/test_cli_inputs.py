@@ -73,7 +73,7 @@ def test_a_stream_with_names_times_and_a_condition_of_its_own(run, stream, tmp_p
 def test_times_are_microseconds_where_nothing_is_said(run, stream):
     status, rows, err = run("follows", "--input", stream, *NAMES, *WINDOW, "--limit", 1, "--output", "-")
     assert (status, rows) == (0, ["ann,bob,1714564800000000,+"])
-    assert "window 3,600,000,000 us" in err
+    assert "window 1h, slide 1m, implicit" in err
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,8 @@ def test_times_are_microseconds_where_nothing_is_said(run, stream):
         (
             ["--columns", "source=usr", "--label", "x"],
             1,
-            "stream.csv.xz:1: column 'usr': is missing; expected usr, .* found user, item",
+            "stream.csv.xz:1: the columns usr, target and timestamp are missing; expected usr, .* found user, item, ts, "
+            "amount; give --columns source=user,target=item,timestamp=ts",
         ),
         (["--format", "gmark"], 2, "the format gmark has columns of its own"),
     ],
@@ -95,6 +96,22 @@ def test_what_is_wrong_with_the_options(run, stream, options, status, message):
     found, _, err = run("follows", "--input", stream, *NAMES, *options, *WINDOW)
     assert found == status
     assert re.search(re.escape(message) if "\n" in message else message, err.replace("\r", ""))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("user,item,ts\na,b,1\n", "give --columns source=user,target=item,timestamp=ts --label LABEL"),
+        ("from,to,label,ts\na,b,x,1\n", "give --columns source=from,target=to,timestamp=ts"),
+        ('{"user": "a", "item": "b", "ts": 1}\n', "give --columns source=user,target=item,timestamp=ts --label LABEL"),
+        ("user;item;ts\na;b;1\n", "this one has semicolons"),
+        ("1 2 17\n2 3 18\n", "could be of gmark or stackoverflow"),
+    ],
+)
+def test_columns_are_told_of_before_windows(run, tmp_path, content, message):
+    (tmp_path / "edges").write_text(content)
+    status, _, err = run("a+", "--input", tmp_path / "edges", *WINDOW)
+    assert status == 1 and message in err and "unit" not in err
 
 
 def test_conditions_on_a_pipe(stream):

@@ -182,10 +182,10 @@ def test_integer_vertices_stay_integers() -> None:
 
 
 def test_texts_are_themselves(engine: rpq.Engine) -> None:
-    texts = ["", "7", "007", " 7", "ü", "u\u0308", "日本", "\x00", "a\nb", "x" * 100_000]
+    texts = [" ", "7", "007", " 7", "ü", "u\u0308", "日本", "\x00", "a\nb", "x" * 100_000]
     engine.push(source=texts, target=texts[::-1], label=["a"] * len(texts), timestamp=[1] * len(texts))
     assert engine.answers().pairs() == set(zip(texts, texts[::-1], strict=True))
-    assert engine.witness("", "x" * 100_000) is not None
+    assert engine.witness(" ", "x" * 100_000) is not None
 
 
 def test_without_collecting_changes_are_counted() -> None:
@@ -249,6 +249,11 @@ def test_queries_are_checked() -> None:
         {"targets": [None]},
         {"simple_budget": 0},
         {"on_budget": "shrug"},
+        {"window": None},
+        {"window": "30d"},
+        {"window": (30, 1)},
+        {"window": rpq.Window},
+        {"select": ["x"]},
     ):
         with pytest.raises(rpq.QueryError):
             ask(**wrong)
@@ -273,6 +278,36 @@ def test_queries_are_checked() -> None:
     assert rpq.Engine(ask(), threads=np.int8(1)).push(COLUMNS).rows() == EXPECTED
     with pytest.raises(rpq.QueryError, match="share"):
         rpq.Engine(ask(), share=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the expression is empty"),
+        (" \n", "the expression is empty"),
+        ("# why", "unexpected '#'"),
+        ("a||b", "unexpected '|'"),
+        ("?x a", "expected"),
+        ("SELECT ?x {", "line 1, column"),
+        ("DESCRIBE <x>", "DESCRIBE is refused"),
+        ("a/b", "the query has no window: give it one, as window=rpq.Window"),
+        ("?x a ?y", "the query has no window: give it one, as window=rpq.Window"),
+        (None, "the expression of a query is text, not None"),
+        (b"a", "the expression of a query is text, not b'a'"),
+        (7, "the expression of a query is text, not 7"),
+        (["a"], "the expression of a query is text, not "),
+    ],
+)
+def test_a_query_without_a_window_says_what_is_wrong_with_its_text_first(text: Any, message: str) -> None:
+    with pytest.raises(rpq.QueryError) as caught:
+        rpq.Query(text)
+    assert message in str(caught.value)
+
+
+def test_a_misspelt_text_is_told_of_before_an_option_that_does_not_fit() -> None:
+    for text in ("a||b", "?x a ?y . ?y ||b ?z"):
+        with pytest.raises(rpq.ExpressionError, match="unexpected"):
+            rpq.Query(text, window="30d", paths="trail")  # type: ignore[arg-type]
 
 
 def test_an_expression_that_is_not_understood() -> None:

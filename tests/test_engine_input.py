@@ -40,6 +40,9 @@ GOOD = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "b", 3), ("w", "v", "
         ("source", None),
         ("target", None),
         ("label", None),
+        ("source", ""),
+        ("target", ""),
+        ("label", ""),
         ("timestamp", None),
         ("op", None),
         ("op", "*"),
@@ -126,7 +129,7 @@ def test_the_first_of_several_mistakes_is_told(engine: rpq.Engine) -> None:
     ("data", "column", "message"),
     [
         ({name: c for name, c in COLUMNS.items() if name != "label"}, "label", "no column 'label'"),
-        (pa.table({"a": [1]}), "source", "source, target, label, timestamp"),
+        (pa.table({"a": [1]}), "source", "no column 'source', 'target', 'label', 'timestamp': tuples have"),
         (None, "source", "no column 'source'"),
         ({**COLUMNS, "timestamp": pa.array([1.0, 2.0])}, "timestamp", "double"),
         ({**COLUMNS, "timestamp": np.array([1.0, 2.0])}, "timestamp", "double"),

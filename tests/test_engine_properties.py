@@ -113,7 +113,7 @@ def test_threads_are_invisible(threads: int, seed: int) -> None:
 def test_restoring_is_invisible(seed: int, pieces: int, texts: bool) -> None:
     tuples = stream(seed)
     if texts:
-        tuples = [(f"ü{source}", "" if target == 3 else f"0{target}", *rest) for source, target, *rest in tuples]
+        tuples = [(f"ü{source}", " " if target == 3 else f"0{target}", *rest) for source, target, *rest in tuples]
     chance = random.Random(seed)
     asked = queries(restricted=not texts)
     engine: rpq.Engine = tiny(4)(*asked, threads=chance.randrange(1, 3))

@@ -17,7 +17,7 @@ import rpq
 from tests.twins import Twins, examples
 
 NUMBERS = (0, 1, -1, 7, 64, 2**62, -(2**63))
-TEXTS = ("", "x", "7", "007", "ü", "日本", "𝄞 a b")
+TEXTS = (" ", "x", "7", "007", "ü", "日本", "𝄞 a b")
 LABELS = ("a", "a", "a", "b", "b", "c", "d")
 EXPRESSIONS = (
     "a",

@@ -126,6 +126,13 @@ def test_columns_that_cannot_be_are_said() -> None:
     with pytest.raises(WhereError, match="nothing"):
         reader(where=parse_where("nothing > 1")).read([Sent(b"x,y,a,1")])
     assert "places" in reader("source=user").read([Sent(b"x,y,a,1")]).bad[0].reason
+    for value, missing in (
+        (b'{"user":"x","item":"y","ts":1}', "give --columns source=user,target=item,timestamp=ts --label LABEL"),
+        (b'{"source":"x","target":"y","timestamp":1}', "column 'label': is missing; "),
+        (b'{"source":"x","target":"y","timestamp":1}', "give --label LABEL"),
+        (b"x,y,1", "where values have no label, give --label LABEL"),
+    ):
+        assert missing in reader().read([Sent(value)]).bad[0].reason
     assert "has no place" in reader("source=1").read([Sent(b"x,y,a,1")]).bad[0].reason
 
 

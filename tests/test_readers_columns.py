@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import threading
 
@@ -63,8 +64,64 @@ def test_a_missing_column_is_told_with_those_that_are_there(rows, on_error):
     message = r"edges.csv:1: column 'usr': is missing; expected usr, .* found user, item, ts; did you mean 'user'\?"
     with pytest.raises(InputError, match=message):
         rows("user,item,ts\na,b,1\n", "source=usr,target=item,timestamp=ts", label="x", on_error=on_error)
-    with pytest.raises(InputError, match=r"column 'usr': is missing; there are 'user', 'target'.* did you mean 'user'"):
-        rows('{"user": "a", "target": "b"}\n', "source=usr", label="x", on_error=on_error)
+    with pytest.raises(InputError, match=r"column 'usr': is missing; .* found user, target, timestamp; did you mean 'user'"):
+        rows('{"user": "a", "target": "b", "timestamp": 1}\n', "source=usr", label="x", on_error=on_error)
+
+
+DOORS = ("CSV", "JSON lines", "Parquet", "Arrow")
+
+
+def write_as(door: str, table: pa.Table, path) -> None:
+    if door == "Parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        ("user,item,ts", {}, "the columns source, target, label and timestamp are missing;"),
+        ("user,item,ts", {}, "give --columns source=user,target=item,timestamp=ts --label LABEL"),
+        ("from,to,label,ts", {}, "give --columns source=from,target=to,timestamp=ts"),
+        ("from,to,label,ts,amount", {}, "give --columns source=from,target=to,timestamp=ts"),
+        ("target,label,userId,created_at", {}, "give --columns source=userId,timestamp=created_at"),
+        ("user,item,ts", {"columns": "source=user,target=item,timestamp=ts"}, "column 'label'"),
+        ("user,item,ts", {"columns": "source=user,target=item,timestamp=ts"}, "give --label LABEL"),
+        ("source,target,timestamp", {}, "give --label LABEL"),
+        ("source,target,timestamp,type", {}, "give --columns label=type"),
+        ("src,dst,at", {"columns": "source=source", "label": "x"}, "give --columns source=src,target=dst,timestamp=at"),
+        ("user name,item,ts", {"label": "x"}, "give --columns 'source=user name,target=item,timestamp=ts'"),
+    ],
+)
+def test_all_missing_columns_are_told_with_the_options_that_name_them(tmp_path, rows, door, names, options, message):
+    values = {name: 1 if name in ("ts", "at", "timestamp", "created_at") else "a" for name in names.split(",")}
+    columns, label = options.get("columns"), options.get("label")
+    with pytest.raises(InputError) as caught:
+        if door == "CSV":
+            rows(f"{names}\n{','.join(map(str, values.values()))}\n", columns, label=label)
+        elif door == "JSON lines":
+            rows(json.dumps(values) + "\n", columns, label=label)
+        else:
+            write_as(door, pa.table({name: [value] for name, value in values.items()}), tmp_path / "edges")
+            open_reader("edges", tmp_path / "edges", columns=ColumnNames.parse(columns, label=label))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("user;item;ts\na;b;1\n", "; this one has semicolons: write commas or tabs in their place"),
+        ("a|b|x|1\n", "; this one has bars: write commas or tabs in their place"),
+        ("a,b,1\n", "; where the lines have no label, give --label LABEL"),
+    ],
+)
+def test_a_first_line_that_does_not_tell_the_columns_says_what_it_lacks(rows, text, hint):
+    with pytest.raises(InputError) as caught:
+        rows(text)
+    assert "does not tell the columns" in str(caught.value) and str(caught.value).endswith(hint)
 
 
 def test_a_column_that_is_there_twice_is_told(rows):

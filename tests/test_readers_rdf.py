@@ -222,8 +222,9 @@ def test_a_line_that_needs_no_parser_is_what_the_parser_makes_of_it(pieces, end)
         assert kinds.of_graph[0] == (not isinstance(quad.graph_name, ox.DefaultGraph))
 
 
-@given(st.text(CHARACTERS | st.sampled_from('"<>_:%# /abé^@\\')))
+@given(st.text(CHARACTERS | st.sampled_from('"<>_:%# /abé^@\\'), min_size=1))
 @example("urn:rpq:text:a")
+@example("urn:rpq:text:")
 @example('"bob')
 @example("_:")
 @example('"x"@en--ltr')

@@ -105,7 +105,7 @@ def main(number_path: Path, first: int, count: int) -> Counter[str]:
 
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     found: Counter[str] = Counter()
-    held = {"numbers": fed(list(range(9))), "texts": fed(["x", "y", "ü", "", "007"])}
+    held = {"numbers": fed(list(range(9))), "texts": fed(["x", "y", "ü", " ", "007"])}
     for number in range(first, first + count):
         chance, resealed = random.Random(number), number % 10 == 0
         kind = chance.choice(list(held))

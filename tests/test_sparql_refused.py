@@ -41,6 +41,7 @@ REFUSALS = {
     "DISTINCT in the call of a function": "SELECT ?x { ?x <a> ?y FILTER(▶<http://e/f>(DISTINCT ?x)) }",
     "INSERT": "▶INSERT DATA { <a> <b> <c> }",
     "DELETE": "PREFIX : <http://e/> ▶DELETE WHERE { ?x <b> <c> }",
+    "an update of graphs": "BASE <http://e/> PREFIX add: <http://e/> ▶CLEAR DEFAULT",
 }
 
 OTHERS = {
@@ -206,3 +207,34 @@ def test_options():
         read("ASK { ?x <a> ?y }", paths="trail")
     with pytest.raises(TypeError, match="a query in SPARQL is text, not int"):
         read(7)
+
+
+UPDATES = [
+    "INSERT DATA { <a> <b> <c> }",
+    "insert { ?x <a> ?y } where { ?x <b> ?y }",
+    "DELETE DATA { <a> <b> <c> }",
+    "DELETE WHERE { ?x <a> ?y }",
+    "DELETE { ?x <a> ?y } WHERE { ?x <b> ?y }",
+    "WITH <g> DELETE { ?x <a> ?y } WHERE { ?x <b> ?y }",
+    "# all of it\nLOAD <file> INTO GRAPH <g>",
+    "CLEAR DEFAULT",
+    "DROP SILENT GRAPH <g>",
+    "CREATE GRAPH <g>",
+    "COPY <a> TO <b>",
+    "MOVE DEFAULT TO <b>",
+    "ADD GRAPH <a> TO DEFAULT",
+]
+
+
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("window", [{}, {"window": rpq.Window(size=10, slide=1)}], ids=["no window", "a window"])
+def test_an_update_is_refused_as_one_with_a_window_or_without(update, window):
+    with pytest.raises(SparqlError, match="is refused: this is a language of queries"):
+        rpq.Query(update, **window)
+
+
+@pytest.mark.parametrize(
+    "text", ["insert", "delete/insert", "add{2}", "load where ?x", "clear all ?x", "add <a> ?x", "with <g> ?x"]
+)
+def test_the_words_of_updates_are_names_elsewhere(text):
+    assert rpq.Query(text, window=rpq.Window(size=10, slide=1)).expression == text

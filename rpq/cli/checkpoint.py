@@ -70,6 +70,7 @@ def read_checkpoint(
     memory_limit: int | None,
     witness: bool,
     max_rows: int | None = MOST_ROWS,
+    unit: str | None = None,
 ) -> Resumed | None:
     """Return what stands in the file, None if there is no file; `AnotherRunError` if it is another run's.
 
@@ -93,7 +94,7 @@ def read_checkpoint(
         position = _position(content["position"])
     except Damage as problem:
         raise CheckpointError(f"{path}: is a damaged checkpoint: {problem}; remove it to start anew") from problem
-    found = differences(before, identity)
+    found = differences(before, identity, unit=unit)
     if found:
         raise AnotherRunError(
             f"{path}: is the checkpoint of another run: {'; '.join(found)}.  Remove it to start anew."

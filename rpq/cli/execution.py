@@ -61,7 +61,7 @@ def execute(settings: RunSettings) -> int:
         quiet=settings.quiet,
     )
 
-    resumed = _resumed(settings, identity)
+    resumed = _resumed(settings, identity, unit=opened.time_unit)
     engine = resumed.engine if resumed else _new_engine(settings, queries, unit=opened.time_unit)
     static_edges = _load_static(settings, None if resumed else engine, begun.labels_seen)
     session = Session(
@@ -99,7 +99,7 @@ def _import_kernels() -> None:
     _ = rpq.warm_up
 
 
-def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
+def _resumed(settings: RunSettings, identity: dict[str, Any], *, unit: str | None) -> Resumed | None:
     """The checkpoint to go on from, if there is one."""
     if settings.checkpoint is None:
         return None
@@ -111,6 +111,7 @@ def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
             memory_limit=settings.memory_limit,
             max_rows=settings.max_rows,
             witness=settings.witness,
+            unit=unit,
         )
     except AnotherRunError as error:
         raise click.UsageError(str(error)) from error

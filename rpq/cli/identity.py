@@ -19,6 +19,7 @@ from rpq.cli.static_input import digests
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query import PatternQuery
+from rpq.stream.durations import length_text
 from rpq.stream.window_text import told
 
 if TYPE_CHECKING:
@@ -130,8 +131,13 @@ def _of_pattern(query: Query) -> dict[str, Any]:
     return {"select": list(query.columns), **{name: getattr(query, name) for name in OF_PATTERNS if name != "select"}}
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What is not the same in the identities of two runs, each in words."""
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | None = None) -> list[str]:
+    """What is not the same in the identities of two runs over a stream with this time unit, each in words.
+
+    >>> differences({"--window": 86400, "--slide": 60}, {"--window": 3600, "--slide": 60}, unit="s")
+    ['--window was 1d, now 1h']
+    """
+    old, new = _with_durations(old, unit), _with_durations(new, unit)
     before, now = old.get("--queries"), new.get("--queries")
     if (before is None) != (now is None):
         return [f"--queries was {_shown(before)}, now {_shown(now)}"]
@@ -145,6 +151,19 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         else:
             found.append(f"{name} was {_shown(value)}, now {_shown(new.get(name))}")
     return found
+
+
+def _with_durations(identity: Mapping[str, Any], unit: str | None) -> Mapping[str, Any]:
+    """An identity whose windows of time, and those of its queries, are durations where the stream has a unit."""
+    if unit is None:
+        return identity
+    shown = dict(identity)
+    for window, slide in (("--window", "--slide"), ("window", "slide")):
+        if isinstance(shown.get(window), int):  # the window of a count, or without bounds, is text
+            shown |= {name: length_text(shown[name], unit) for name in (window, slide) if isinstance(shown.get(name), int)}
+    if isinstance(queries := shown.get("--queries"), dict):
+        shown["--queries"] = {name: _with_durations(fields, unit) for name, fields in queries.items()}
+    return shown
 
 
 def _differ(old: Any, new: Any) -> bool:

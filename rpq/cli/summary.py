@@ -8,6 +8,7 @@ from typing import Any
 
 from rpq.cli.progress import readable_bytes
 from rpq.files.destinations import replacing
+from rpq.stream.durations import length_text
 
 SHOWN = 10
 """How many queries the summary tells of, one by one; `--stats` has all."""
@@ -22,14 +23,13 @@ def write_stats(path: str, figures: dict[str, Any]) -> None:
 
 def summary_text(figures: dict[str, Any]) -> str:
     """The figures in some lines of text."""
-    unit = f" {figures['time_unit']}" if figures["time_unit"] else ""
     counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
     tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
     if "queries" in figures:
         queries = _of_queries(figures["queries"])
     else:
         text = " ".join(figures["expression"].split())
-        queries = [("query", f"{text}   {_window(figures, unit)}, {figures['semantics']}")]
+        queries = [("query", f"{text}   {_window(figures)}, {figures['semantics']}")]
     lines = [
         *queries,
         ("ended", figures["ended"]),
@@ -73,13 +73,13 @@ def _waiting(figures: dict[str, Any]) -> str:
     return f"{waiting:,} rows, which the next report tells, once the time has passed it" if waiting else ""
 
 
-def _window(figures: Mapping[str, Any], unit: str) -> str:
-    window, slide = figures["window"], figures["slide"]
+def _window(figures: Mapping[str, Any]) -> str:
+    window, slide, unit = figures["window"], figures["slide"], figures["time_unit"]
     if slide is None:
         return "no default window" if window is None else f"window {window}"
     if isinstance(window, str):
         return f"window {window}, step {slide:,}"
-    return f"window {window:,}{unit}, slide {slide:,}{unit}"
+    return f"window {length_text(window, unit)}, slide {length_text(slide, unit)}"
 
 
 def _filtered(figures: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import click
@@ -143,7 +144,7 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
             checkpoint=settings.checkpoint,
             checkpoint_seconds=settings.checkpoint_every,
             identity=identity_of(asked, queries),
-            differences=differences,
+            differences=partial(differences, unit=source.columns.unit),
             check=interrupts.check,
             watch=labels_seen.see,
             tick=metrics.update if metrics is not None else lambda run: None,

@@ -197,7 +197,8 @@ class MessageReader:
         time = found.get(names["timestamp"])
         if "timestamp" in names.columns and isinstance(time, str):
             layout = replace(layout, times=time_kind(time.strip(" \t")) or "integers")
-        layout.read(value)
+        layout.refuse_missing(found)
+        replace(layout, is_first=True).read(value)
         return layout
 
     def _kinds(self, vertex: str, *, times: str = "integers") -> dict[str, ColumnKind]:
@@ -334,9 +335,11 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
             layout = replace(layout, times=kind or "integers")
         layout.read(value)
         return layout
+    lacks_one = any(len(texts) == len(names.columns) - 2 for texts, _ in _cuts(value))  # without op and another one
+    hint = "; where values have no label, give --label LABEL" if lacks_one and "label" in names.columns else ""
     raise FieldError(
         f"does not tell its columns: expected an object of JSON, or the fields {expected} (op may be missing), separated by "
-        "tabs, commas or blanks"
+        f"tabs, commas or blanks{hint}"
     )
 
 

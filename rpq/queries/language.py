@@ -1,8 +1,8 @@
 """Which notation the text of a query is in, and which options go with it.
 
 What parses as a path expression is one (`select` is a label); else what begins with a keyword of SPARQL, perhaps after
-comments (`# …`), is SPARQL; else what has a `?` before a letter, `_:`, or a dot before a blank in it is a pattern. Anything
-else is a path expression that is not understood.
+comments (`# …`), is SPARQL, and so is an update, which is refused; else what has a `?` before a letter, `_:`, or a dot
+before a blank in it is a pattern. Anything else is a path expression that is not understood.
 """
 
 from __future__ import annotations
@@ -31,6 +31,19 @@ _SPARQL = re.compile(
     r"(?:\s|#[^\r\n]*[\r\n])*(?:base|prefix|select|ask|construct|describe|register)(?=[\s{<*]|$)", re.IGNORECASE
 )
 
+_GRAPH = r"(?:default|graph\s*(?:<[^>]*>|[\w.-]*:[\w.-]*)|<[^>]*>|[\w.-]*:[\w.-]*)"
+_UPDATE = re.compile(
+    r"(?:\s|#[^\r\n]*[\r\n])*(?:"
+    r"(?:insert|delete)\s*(?:data\b|where\s*\{|\{)"
+    rf"|with\s*(?:<[^>]*>|[\w.-]*:[\w.-]*)\s*(?:insert|delete)\b"
+    rf"|load\s*(?:silent\s*)?<[^>]*>\s*(?:into\b|;|$)"
+    rf"|(?:clear|drop)\s+(?:silent\s+)?(?:all|named|{_GRAPH})\s*(?:;|$)"
+    rf"|create\s+(?:silent\s+)?{_GRAPH}\s*(?:;|$)"
+    rf"|(?:copy|move|add)\s*(?:silent\s+)?{_GRAPH}\s*to\b)",
+    re.IGNORECASE,
+)
+"""An update, which SPARQL refuses with what to do instead; no pattern or path expression begins so."""
+
 
 class Unfit(NamedTuple):
     """An option that does not go with the notation of a query: its name, and what is to be done."""
@@ -45,7 +58,7 @@ def language_of(text: str) -> Language:
     >>> [language_of(text) for text in ("a2q/c2a*", "?x a2q ?y . ?y c2q ?z", "# why\\nASK { ?x <a2q> ?y }", "select")]
     ['path', 'pattern', 'sparql', 'path']
     """
-    is_sparql = _SPARQL.match(text) is not None
+    is_sparql = _SPARQL.match(text) is not None or _UPDATE.match(text) is not None
     if not (is_sparql or looks_like_a_pattern(text)):
         return "path"
     try:

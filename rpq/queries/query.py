@@ -34,7 +34,7 @@ _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 class _Options:
     """The keyword-only part of a query."""
 
-    window: Any  # an `AnyWindow`: who asks for its size knows of which kind it is
+    window: Any = None  # an `AnyWindow`, or refused: who asks for its size knows of which kind it is
     name: str = ""
     paths: Literal["walk", "simple"] = "walk"
     semantics: Literal["implicit", "explicit"] = None  # type: ignore[assignment]  # which one follows from the report
@@ -99,18 +99,24 @@ class Query(_Options):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        self._see_that_there_is_text()
+        dfa = compiled(self.expression)
         self._see_that_options_fit()
-        object.__setattr__(self, "_dfa", compiled(self.expression))
+        object.__setattr__(self, "_dfa", dfa)
         self._have_name()
+
+    def _see_that_there_is_text(self) -> None:
+        if not isinstance(self.expression, str):
+            raise QueryError(f"the expression of a query is text, not {self.expression!r}")
 
     def _see_that_options_fit(self) -> None:
         if not isinstance(self.name, str):
             raise QueryError(f"the name of a query is text, not {self.name!r}")
+        windows = "rpq.Window(size=…, slide=…), rpq.CountWindow(size=…, step=…) or rpq.UnboundedWindow()"
+        if self.window is None:
+            raise QueryError(f"the query has no window: give it one, as window={windows}")
         if not isinstance(self.window, Window | CountWindow | UnboundedWindow):
-            raise QueryError(
-                "the window of a query is a rpq.Window(size=…, slide=…), rpq.CountWindow(size=…, step=…) or "
-                f"rpq.UnboundedWindow(), not {self.window!r}"
-            )
+            raise QueryError(f"the window of a query is a {windows}, not {self.window!r}")
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
         asked: str | None = self.semantics
@@ -126,8 +132,6 @@ class Query(_Options):
             value = getattr(self, ends)
             if value is not None:
                 object.__setattr__(self, ends, _vertices(ends, value))
-        if not isinstance(self.expression, str):
-            raise QueryError(f"the expression of a query is text, not {self.expression!r}")
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
@@ -256,6 +260,8 @@ class PatternQuery(Query):
     report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
 
     def __post_init__(self) -> None:
+        self._see_that_there_is_text()
+        pattern = Pattern.read(self.expression, self.select)
         self._see_that_options_fit()
         if self.matching not in ("homomorphism", "isomorphism"):
             raise QueryError(f"matching is 'homomorphism' or 'isomorphism', not {self.matching!r}")
@@ -278,7 +284,6 @@ class PatternQuery(Query):
         for ends in ("sources", "targets"):
             if getattr(self, ends) is not None:
                 raise QueryError(f"{ends} are of path queries: in a pattern a name in place of a variable says the same")
-        pattern = Pattern.read(self.expression, self.select)
         object.__setattr__(self, "select", None if self.select is None else pattern.columns)
         object.__setattr__(self, "_pattern", pattern)
         object.__setattr__(self, "_paths", tuple(map(compiled, pattern.path_expressions)))

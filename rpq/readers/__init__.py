@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.guessing import Hinted
+from rpq.readers.guessing import Hinted, hinted_opening
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
 from rpq.readers.known_formats import OWN, format_named, formats
@@ -102,13 +102,13 @@ def open_reader(
             raise InputError(f"there are {len(names)} inputs and the streams of {len(streams)}")
     else:
         streams = None
-    reader: Reader = Hinted(
-        open_as(format, names, on_error, where=where, streams=streams, **described),
-        format=format,
-        paths=names,
-        formats=formats(),
-        open_as=lambda format, path, on_error: open_as(format, [path], on_error, **described),
-    )
+
+    def open_one(format: str, path: str, on_error: str) -> Reader:
+        return open_as(format, [path], on_error, **described)
+
+    with hinted_opening(format=format, formats=formats(), open_as=open_one):
+        opened = open_as(format, names, on_error, where=where, streams=streams, **described)
+    reader: Reader = Hinted(opened, format=format, paths=names, formats=formats(), open_as=open_one)
     if where is not None and "where" not in takes:
         reader = Filtered(reader, where, time_unit=time_unit)
     if limit is not None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import difflib
-from collections.abc import Sequence
+import io
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rpq.errors import InputError
 from rpq.readers.field_errors import FieldError
+from rpq.stream.values import EMPTY
 
 TUPLE = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op may be missing."""
@@ -21,13 +25,28 @@ EVENT = "event"
 
 NAMED = (*TUPLE, STREAM)
 
+_USUAL = {
+    "timestamp": "timestamp ts time datetime date when epoch created at t",
+    "source": "source src from subject user sender payer buyer customer caller follower start head u s",
+    "target": "target dst dest destination to object item receiver recipient payee product callee followee end tail v o",
+    "label": "label predicate relation relationship relationshiptype type kind action verb event p",
+}
+"""What columns are often called, likelier names first; columns whose names can be told apart best come first."""
+
+_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+
+
+class MissingColumns(FieldError):
+    """An input has no columns with the names that are looked for; the message says how to name those that it has."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNames:
     """The names that an input has for the columns of the tuples; a column that has none here has its own.
 
     With `constant_label` all edges have that label, and the input needs no column for it.  Edges that are not `timed`
-    have no time: a column with timestamps is not looked at.  With `has_events` there must be a column event too.
+    have no time: a column with timestamps is not looked at.  With `has_events` there must be a column event too.  Where
+    they are `fixed`, whoever writes the input cannot say other names, and is told to rename its columns.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -38,6 +57,7 @@ class ColumnNames:
     constant_label: str | None = None
     timed: bool = True
     has_events: bool = False
+    fixed: bool = False
 
     @classmethod
     def parse(cls, text: str | None, *, label: str | None = None, has_events: bool = False) -> ColumnNames:
@@ -47,7 +67,7 @@ class ColumnNames:
         (('source', 'user'), ('label', 'a, b'))
         """
         if label == "":
-            raise InputError("the label is empty; expected a name")
+            raise InputError(f"the label {EMPTY}")
         known = (*NAMED, EVENT) if has_events else NAMED
         renamed: dict[str, str] = {}
         for pair in next(csv.reader([text])) if text else ():
@@ -108,8 +128,8 @@ class ColumnNames:
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
         """Return where each column of a tuple stands among the names of an input's columns.
 
-        With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError`, which
-        lists the names, where one is missing or there twice.
+        With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError` where one is
+        there twice, and `MissingColumns`, which lists the names.
 
         >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
         {'source': 1, 'target': 2, 'timestamp': 3}
@@ -123,12 +143,104 @@ class ColumnNames:
                 raise FieldError("stands in the header twice; expected each column once", name)
             if name in among:
                 places[column] = among.index(name)
-            elif column in self.required:
-                needed = [self[one] for one in self.required if one not in ("op", STREAM)]
-                expected = f"{', '.join(needed)} and optionally {self['op']}"
-                found = ", ".join(names) or "none"
-                raise FieldError(f"is missing; expected {expected}, found {found}{did_you_mean(name, names)}", name)
+        self.refuse_missing(names, there=places)
         return places
+
+    def refuse_missing(self, names: Sequence[str], *, there: Mapping[str, int] | Sequence[str]) -> None:
+        """Raise `MissingColumns` with all columns that an input with these names lacks; `there` are those that it has.
+
+        >>> try:
+        ...     ColumnNames.parse("source=user").refuse_missing(["user", "product", "ts"], there=["source"])
+        ... except MissingColumns as error:
+        ...     print(error.message.partition("; give ")[2])
+        --columns source=user,target=product,timestamp=ts --label LABEL
+        """
+        missing = [column for column in self.required if column not in there]
+        if not missing:
+            return
+        needed = [self[one] for one in self.required if one not in ("op", STREAM)]
+        expected = f"expected {', '.join(needed)} and optionally {self['op']}, found {', '.join(names) or 'none'}"
+        if len(missing) == 1:
+            name = self[missing[0]]
+            near = did_you_mean(name, names) if missing[0] in dict(self.renamed) else ""
+            raise MissingColumns(f"is missing; {expected}{near or self._remedy(names, missing)}", name)
+        *first, last = (self[column] for column in missing)
+        remedy = self._remedy(names, missing)
+        raise MissingColumns(f"the columns {', '.join(first)} and {last} are missing; {expected}{remedy}")
+
+    def is_header(self, texts: Sequence[str]) -> bool:
+        """Whether the first line of an input looks like a header with names of other columns, not like a tuple.
+
+        >>> [ColumnNames().is_header(line.split()) for line in ("user item ts", "from to label time", "a b x 1", "a b c d")]
+        [True, True, False, False]
+        """
+        is_plain = all(text and not text[0].isdigit() for text in texts) and len(set(texts)) == len(texts)
+        return is_plain and len(_likely(texts, tuple(_USUAL))) >= 2
+
+    def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
+        """What to do where columns are missing: which names they may have instead, as far as that can be guessed."""
+        renamed = {column: name for column, name in self.renamed if column not in missing}
+        used = {*renamed.values(), *(self[column] for column in self.looked_for if column not in missing)}
+        free = [name for name in names if name and name not in used]
+        found = {
+            column: near[0]
+            for column, name in self.renamed
+            if column in missing and (near := difflib.get_close_matches(name, free, n=1))
+        }
+        free = [name for name in free if name not in found.values()]
+        found |= _likely(free, [column for column in missing if column not in found])
+        free = [name for name in free if name not in found.values()]
+        ends = [column for column in ("source", "target") if column in missing and column not in found]
+        if len(ends) == len(free):
+            found |= dict(zip(ends, free, strict=True))
+        if self.fixed:
+            return _renaming(found, missing)
+        options = []
+        with_label = "label" in missing and "label" not in found and "label" not in dict(self.renamed)
+        named = [column for column in missing if column != "label" or not with_label]
+        if named:
+            pairs = {**renamed, **{column: found.get(column, "NAME") for column in named}}
+            options = ["--columns", _written({column: pairs[column] for column in (*NAMED, EVENT) if column in pairs})]
+        return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
+
+
+def _likely(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+    """The names that columns of a tuple seem to have among others.
+
+    >>> _likely(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
+    {'timestamp': 'created_at', 'source': 'userId', 'target': 'to_account'}
+    """
+    words = {name: [word.lower() for word in _WORD.findall(name)] for name in names}
+    found: dict[str, str] = {}
+    for column in (one for one in _USUAL if one in columns):
+        usual = _USUAL[column].split()
+        ranked = [
+            ("".join(own) != word, usual.index(word), name)  # a whole name before one of several words
+            for name, own in words.items()
+            for word in usual
+            if name not in found.values() and ("".join(own) == word or (len(word) > 1 and word in own))
+        ]
+        if ranked:
+            found[column] = min(ranked, key=lambda one: one[:2])[2]
+    return found
+
+
+def _written(pairs: Mapping[str, str]) -> str:
+    """Pairs as `--columns` takes them in a shell.
+
+    >>> print(_written({"source": "user", "label": "a, b"}))
+    'source=user,"label=a, b"'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([f"{column}={name}" for column, name in pairs.items()])
+    return shlex.quote(text.getvalue())
+
+
+def _renaming(found: Mapping[str, str], missing: Sequence[str]) -> str:
+    """What to do with an input whose columns must have the names of a tuple's."""
+    renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
+    added = " and ".join(column for column in missing if column not in found)
+    return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -129,7 +129,7 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
         )
         return _Opened(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if path != STANDARD_INPUT and os.path.isfile(path):
-        detection = detection.looking_at(path)
+        detection = detection.looking_at(path, stop=on_error == "stop")
     known = detection.known
     text = TextFile(
         path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rpq.errors import InputError
@@ -42,21 +43,40 @@ class Hinted(Wrapper):
                 count += len(batch)
                 yield batch
         except InputError as error:
-            hint = self._hint_at(error.file) if not count and error.line is not None else None
-            if hint is None:
+            hint = self._hint_at(error.file) if not count else None
+            if hint is None or error.line is None:
                 raise
-            raise InputError(
-                f"{error.message}; {hint}", file=error.file, line=error.line, column=error.column, row=error.row
-            ) from error
+            raise _hinted(error, hint) from error
         if not count and self._reader.rejected:
             hints = {path: self._hint_at(path) for path in self._paths}
             self._hint = next((f"{path}: {hint}" for path, hint in hints.items() if hint), None)
 
     def _hint_at(self, path: str | None) -> str | None:
-        fitting = _fitting(path, self._format, self._formats, self._open_as) if path is not None else []
-        if not fitting:
-            return None
-        return f"the first lines are not of the format {self._format}, but could be of {' or '.join(fitting)}"
+        return _hint_at(path, self._format, self._formats, self._open_as)
+
+
+@contextmanager
+def hinted_opening(*, format: str, formats: Iterable[str], open_as: Open) -> Iterator[None]:
+    """Say in which format an input could be, where opening it ends with an error about its first lines."""
+    try:
+        yield
+    except InputError as error:
+        hint = _hint_at(error.file, format, formats, open_as) if error.line is not None else None
+        if hint is None:
+            raise
+        raise _hinted(error, hint) from error
+
+
+def _hint_at(path: str | None, format: str, formats: Iterable[str], open_as: Open) -> str | None:
+    fitting = _fitting(path, format, formats, open_as) if path is not None else []
+    if not fitting:
+        return None
+    return f"the first lines are not of the format {format}, but could be of {' or '.join(fitting)}"
+
+
+def _hinted(error: InputError, hint: str) -> InputError:
+    message = f"{error.message}; {hint}"
+    return InputError(message, file=error.file, line=error.line, column=error.column, row=error.row)
 
 
 def _fitting(path: str, format: str, formats: Iterable[str], open_as: Open) -> list[str]:

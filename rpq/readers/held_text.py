@@ -38,5 +38,5 @@ def read_held(
     >>> [batch.to_pylist() for batch in batches]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
-    detection = Detection(columns=columns or ColumnNames(), only_json=only_json, time_unit=time_unit)
+    detection = Detection(columns=columns or ColumnNames(fixed=True), only_json=only_json, time_unit=time_unit)
     return list(TextFile(HeldText(data, name=name), detect=detection))

@@ -25,6 +25,7 @@ from rpq.readers.field_errors import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.readers.where import Where
+from rpq.stream.values import EMPTY
 
 MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
@@ -266,7 +267,8 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
     try:
         places = columns.places(schema.names)
     except FieldError as error:
-        raise InputError(f"{path}: column '{error.column}' {error.message}", file=path, column=error.column) from error
+        place = "" if error.column is None else f"column '{error.column}' "
+        raise InputError(f"{path}: {place}{error.message}", file=path, column=error.column) from error
     types = {column: schema.field(place).type for column, place in places.items()}
     for column, type_ in types.items():
         name = columns[column]
@@ -375,7 +377,7 @@ def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: 
         elif value is None:
             problem = "is null; expected a value"
         elif value == "":
-            problem = "is empty; expected a name"
+            problem = EMPTY
         elif isinstance(value, int) and value > 2**63 - 1:
             problem = f"{value} does not fit 64 bits; expected at most 2⁶³ − 1"
         else:

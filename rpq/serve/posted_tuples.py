@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.field_errors import FieldError
 from rpq.readers.held_text import read_held
 from rpq.readers.merge import in_order
 from rpq.stream.columns import check_stream, given_columns
@@ -67,14 +69,11 @@ def _of_arrow(body: bytes) -> pa.RecordBatch | None:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError, EOFError, MemoryError) as error:
         raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
     given, unknown = given_columns(table)
-    missing = [name for name in ("source", "target", "label", "timestamp") if name not in given]
-    if missing:
-        found = ", ".join([*given, *map(str, unknown)][:10]) or "none"
-        raise InputError(
-            f"{NAME}: column '{missing[0]}' is missing: tuples have source, target, label, timestamp and optionally op, "
-            f"stream; found {found}",
-            column=missing[0],
-        )
+    try:
+        ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
+    except FieldError as error:
+        place = "" if error.column is None else f"column '{error.column}' "
+        raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
     if not table.num_rows:
         return None
     table = table.select([name for name in _NAMES if name in given]).combine_chunks()

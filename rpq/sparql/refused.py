@@ -34,11 +34,15 @@ REFUSED = {
     "DISTINCT in the call of a function": "it stands in aggregates alone",
     "INSERT": "this is a language of queries: edges come with the stream",
     "DELETE": "this is a language of queries: edges leave with the stream",
+    "an update of graphs": "this is a language of queries: edges come and leave with the stream",
 }
 """What is refused, by the name that the error has for it, and why, or what to write instead."""
 
 _STREAMING_WORDS = {"SEQ": "SEQ", "EQUALS": "SEQ", "OPTIONALSEQ": "SEQ", "EQUALSOPTIONAL": "SEQ", "STREAM": "STREAM"}
 """Keywords of other languages of this field."""
+
+_UPDATES = ("LOAD", "CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD")
+"""Words with which an update begins, beside INSERT and DELETE."""
 
 
 def refusal(source: SourceText, construct: str, place: int | None) -> SparqlError:
@@ -49,7 +53,11 @@ def refusal(source: SourceText, construct: str, place: int | None) -> SparqlErro
 def foreign_words(source: SourceText) -> SparqlError | None:
     """The refusal of the first word or sign that only other languages over streams have, for a text that does not parse."""
     before: Token | None = None
+    is_prologue = True
     for token in source.tokens():
+        if is_prologue and token.is_word(*_UPDATES) and not (before and before.is_word("PREFIX")):
+            return refusal(source, "an update of graphs", token.start)
+        is_prologue &= token.kind != "word" or token.is_word("BASE", "PREFIX") or bool(before and before.is_word("PREFIX"))
         if not token.depth and token.is_word("INSERT", "DELETE") and (before is None or not before.is_word("BY")):
             return refusal(source, token.text.upper(), token.start)
         if token.depth and token.kind == "word" and token.text.upper() in _STREAMING_WORDS:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.values import MISSING, Misfit
+from rpq.stream.values import EMPTY, MISSING, Misfit, first_empty
 
 TEXT = pa.string()
 NUMBER = pa.int64()
@@ -43,6 +43,15 @@ def filled(array: pa.Array, name: str, value: Any, problems: list[InputError]) -
         return array
     problem(problems, pc.index(pc.is_null(array), pa.scalar(True)).as_py(), name, MISSING)
     return array.fill_null(value)
+
+
+def named(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
+    """An array of text without nulls and empty texts, the first of which is a problem."""
+    texts = filled(array, name, "", problems)
+    place = first_empty(texts)
+    if place is not None and array[place].is_valid:
+        problem(problems, place, name, EMPTY)
+    return texts
 
 
 def signed(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:

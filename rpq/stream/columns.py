@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.column_problems import NUMBER, TEXT, cast, filled, problem, signed, to_end
+from rpq.stream.column_problems import NUMBER, TEXT, cast, filled, named, problem, signed, to_end
 from rpq.stream.event_grouping import at_one_time, first_of_events
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
@@ -24,6 +24,7 @@ from rpq.stream.values import (
     MISSING,
     deletes_of,
     deletes_of_ops,
+    first_empty,
     kind_of,
     moments_of_numpy,
     shown,
@@ -90,7 +91,7 @@ def columns_of(
     if missing:
         names = [*given, *unknown]
         raise InputError(
-            f"no column {missing[0]!r}: tuples have the columns source, target, label, timestamp "
+            f"no column {', '.join(map(repr, missing))}: tuples have the columns source, target, label, timestamp "
             f"and optionally op, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
             column=missing[0],
         )
@@ -190,7 +191,7 @@ def is_plain(
     source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, kind: str | None, latest: int
 ) -> bool:
     """Whether a tuple is well-formed and needs no conversion: no more is asked than what is quickly answered."""
-    if type(timestamp) is not int or not EARLIEST <= timestamp <= latest or type(label) is not str:
+    if type(timestamp) is not int or not EARLIEST <= timestamp <= latest or type(label) is not str or not label:
         return False
     if type(op) is not str or (op != "+" and op != "-"):
         return False
@@ -198,7 +199,7 @@ def is_plain(
     if vertex is not type(target):
         return False
     if vertex is str:
-        return kind != "int64" and _is_utf8(source) and _is_utf8(target) and _is_utf8(label)
+        return kind != "int64" and source != "" != target and _is_utf8(source) and _is_utf8(target) and _is_utf8(label)
     if vertex is not int or kind == "string":
         return False
     return -(2**63) <= source < 2**63 and -(2**63) <= target < 2**63 and _is_utf8(label)
@@ -413,7 +414,7 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
             problem(problems, 0, name, MISSING)
         return pa.nulls(len(array), TEXT)
     if own == TEXT:
-        return filled(array, name, "", problems)
+        return named(array, name, problems)
     if not pa.types.is_integer(own):
         raise InputError(f"column {name!r} is of type {own}; vertices are integers or text", column=name)
     array = filled(array, name, 0, problems)
@@ -428,13 +429,15 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
         array = array.dictionary_decode()
     if pa.types.is_null(array.type):
         array = array.cast(TEXT)
+    if pa.types.is_dictionary(array.type) and first_empty(array.dictionary) is not None:
+        array = array.dictionary_decode()  # whatever of the dictionary is used
     if pa.types.is_dictionary(array.type):
         if array.null_count:
             filled(array.indices, "label", 0, problems)
         return array
     if array.type != TEXT:
         raise InputError(f"column 'label' is of type {array.type}; labels are text", column="label")
-    return filled(array, "label", "", problems).dictionary_encode()
+    return named(array, "label", problems).dictionary_encode()
 
 
 def _streams(column: Any, problems: list[InputError]) -> pa.Array:

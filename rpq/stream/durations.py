@@ -113,3 +113,12 @@ def duration_text(nanoseconds: int) -> str:
     """
     unit = next(unit for unit in ("d", "h", "m", "s", "ms", "us", "ns") if nanoseconds % NANOSECONDS[unit] == 0)
     return f"{nanoseconds // NANOSECONDS[unit]}{unit}"
+
+
+def length_text(length: int, unit: str | None) -> str:
+    """Return a length of time in the stream's unit as text: a duration, or a number where the stream has no unit.
+
+    >>> length_text(86_400_000_000, "us"), length_text(86_401, "s"), length_text(86_400, None)
+    ('1d', '86401s', '86,400')
+    """
+    return f"{length:,}" if unit is None else duration_text(length * NANOSECONDS[unit])

@@ -40,11 +40,11 @@ def _is_table(edges: Any) -> bool:
 
 def _columns_of_table(edges: Any) -> dict[str, Any]:
     given, others = given_columns(edges)
-    for name in _NAMES:
-        if name not in given:
-            names = ", ".join(map(str, [*given, *others])) or "none"
-            expected = "static edges have the columns source, target, label"
-            raise InputError(f"no column {name!r}: {expected}, not {names}", column=name)
+    missing = [name for name in _NAMES if name not in given]
+    if missing:
+        names = ", ".join(map(str, [*given, *others])) or "none"
+        expected = "static edges have the columns source, target, label"
+        raise InputError(f"no column {', '.join(map(repr, missing))}: {expected}, not {names}", column=missing[0])
     for name in ("op", "delete"):
         if name in given:
             raise InputError(f"static edges are never deleted, and have no column {name!r}", column=name)

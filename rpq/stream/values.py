@@ -25,6 +25,9 @@ MEANT = {
     "event": "equal values, one after the other, make one event",
 }
 MISSING = "nothing is given; a value is needed"
+EMPTY = "is empty; expected a name"
+"""Of a vertex or a label: in outputs an empty text stands for what has no value, so no name is empty, wherever tuples come
+from."""
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
@@ -85,7 +88,7 @@ def vertices_of(values: list[Any], kind: str | None, name: str) -> tuple[pa.Arra
     wanted = str if kind == "string" else int
 
     def vertex(value: Any) -> int | str:
-        known = _integer(value, name) if isinstance(value, (int, np.integer)) else _text(value, name)
+        known = _integer(value, name) if isinstance(value, (int, np.integer)) else _name(value, name)
         if type(known) is not wanted:
             raise _Unfit(
                 f"{shown(value)} is {'int64' if wanted is str else 'string'} in a stream whose vertices are of type {kind}; "
@@ -111,7 +114,7 @@ def texts_of(values: list[Any], name: str) -> tuple[pa.Array, Misfit | None]:
     """An array of string."""
     if (plain := _plain_texts(values)) is not None:
         return plain, None
-    good, misfit = _taken(values, lambda value: _text(value, name), name)
+    good, misfit = _taken(values, lambda value: _name(value, name), name)
     return pa.array(good, pa.string()), misfit
 
 
@@ -223,7 +226,20 @@ def _plain_texts(values: list[Any]) -> pa.Array | None:
         array = pa.array(values)  # Arrow finds out that all are text while it takes them in; of numbers it is less strict
     except Exception:  # of values that are nothing to Arrow, or nothing to UTF-8
         return None
-    return array if array.type == pa.string() and not array.null_count else None
+    return array if array.type == pa.string() and not array.null_count and first_empty(array) is None else None
+
+
+def first_empty(names: pa.Array) -> int | None:
+    """The place of the first empty text of an array of string without nulls. O(length).
+
+    >>> first_empty(pa.array(["x", "", ""])), first_empty(pa.array(["x"]))
+    (1, None)
+    """
+    if not len(names):
+        return None
+    ends = np.frombuffer(names.buffers()[1], np.int32)[names.offset : names.offset + len(names) + 1]
+    are_empty = ends[1:] == ends[:-1]
+    return int(np.argmax(are_empty)) if are_empty.any() else None
 
 
 def _plain_integers(values: list[Any]) -> pa.Array | None:
@@ -268,6 +284,13 @@ def _integer(value: Any, name: str) -> int:
     if not -(2**63) <= number < 2**63:
         raise _Unfit(f"{shown(number)} does not fit into 64 bits with a sign")
     return number
+
+
+def _name(value: Any, name: str) -> str:
+    text = _text(value, name)
+    if not text:
+        raise _Unfit(EMPTY)
+    return text
 
 
 def _text(value: Any, name: str) -> str:

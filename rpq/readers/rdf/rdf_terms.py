@@ -11,6 +11,7 @@ a text                          is the term                            as N-Trip
 
 What an IRI made of a text cannot hold is percent-encoded in it, in UTF-8, so `J. Doe` is `<urn:rpq:text:J.%20Doe>`. Reading
 undoes this: each text comes back as it was, and no two texts are one term.
+No name is empty, so `<urn:rpq:text:>` is an IRI as any other.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def vertex_text(iri: str) -> str:
         text = unquote_to_bytes(encoded).decode()
     except UnicodeDecodeError:
         return iri
-    return text if rdf_term(text) == f"<{iri}>" else iri
+    return text if text and rdf_term(text) == f"<{iri}>" else iri  # no name is empty
 
 
 def is_resource(term: str) -> bool:

@@ -58,17 +58,28 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
             places = {place: column for column, place in columns.places(names, any_case=True).items()}
             fields = tuple(places.get(place, "") for place in range(len(names)))
             return Layout(separator=separator, fields=fields, quotes=True), names
-    if columns.renamed or columns.has_events:
-        names = max(cuts.values(), key=len, default=[])
-        columns.places(names, any_case=True)  # says which one is missing
+    names = max(cuts.values(), key=len, default=[])
     fields, optional = _of_lines(columns)
+    if columns.renamed or columns.has_events or columns.is_header(names):
+        columns.places(names, any_case=True)  # says which ones are missing
     for separator, texts in cuts.items():
         if len(fields) - optional <= len(texts) <= len(fields):
             return Layout(separator=separator, fields=fields, optional=optional, quotes=True), []
     raise FieldError(
         f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
-        "separated by tabs, commas or blanks, or a header with these names"
+        f"separated by tabs, commas or blanks, or a header with these names{_hint(line, cuts, fields, optional, columns)}"
     )
+
+
+def _hint(line: bytes, cuts: dict[str, list[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
+    """What a first line that does not tell the columns may be, and what to do then."""
+    for mark, name in ((b";", "semicolons"), (b"|", "bars")):
+        if line.count(mark) >= 2:
+            return f"; this one has {name}: write commas or tabs in their place"
+    lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts.values())
+    if lacks_one and "label" in fields and not columns.fixed:
+        return "; where the lines have no label, give --label LABEL"
+    return ""
 
 
 def _of_lines(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
@@ -117,18 +128,19 @@ class Detection:
         """What times in text become."""
         return self.time_unit or DEFAULT_UNIT
 
-    def looking_at(self, path: str) -> Detection:
+    def looking_at(self, path: str, *, stop: bool) -> Detection:
         """This with what the beginning of a file tells.
 
-        Raises `WhereError` if the condition does not fit the file, and `InputError` if names were given for columns, but
-        the file has none so called.
+        Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not tell the
+        columns: where bad lines are not to `stop` the reading, only if names were given for columns, but the file has none
+        so called.
         """
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
         known = Known(json=json)
         errors: list[LineError] = []
         found = beginning_of(path, replace(self, where=None), errors.append)
-        if found is None and errors and (self.columns.renamed or self.columns.has_events):
-            raise line_error(path, errors[0])
+        if errors and (stop or (found is None and (self.columns.renamed or self.columns.has_events))):
+            raise line_error(path, errors[0])  # before anything else is said of a run
         if found is not None:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, JsonLines):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -47,6 +47,8 @@ class JsonLayout:
     integers: bool = False
     times: Literal["integers", "naive", "aware"] = "integers"
     time_unit: str = "us"
+    is_first: bool = False
+    """Whether it reads the object that decides, so that a message cannot speak of those before."""
 
     @property
     def used(self) -> frozenset[str]:
@@ -93,27 +95,44 @@ class JsonLayout:
             if column == "timestamp":
                 values[column] = self._timestamp(value, name)
             elif self.integers and column in _VERTICES:
-                values[column] = _integer(value, name, "an integer, as the vertices before")
+                values[column] = _integer(value, name, f"an integer, as {self._vertices_before(column)}")
             elif isinstance(value, str):
                 values[column] = check_text(value, name)
             else:
-                before = ", as the vertices before" if column in _VERTICES else ""
-                raise FieldError(f"{_shown(value)} is not text; expected a name in quotes{before}", name)
+                raise FieldError(f"{_shown(value)} is not text; expected {self._expected(column)}", name)
         for key in self.further:
             value = found.get(key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
         return values
 
+    def _expected(self, column: str) -> str:
+        """What stands where there is no text: a label, or a vertex of a file whose vertices are text."""
+        if column not in _VERTICES:
+            return "a name in quotes"
+        if self.is_first and column == "source":
+            return "a name in quotes or an integer"
+        return f"a name in quotes, as {self._vertices_before(column)}"
+
+    def _vertices_before(self, column: str) -> str:
+        return f"the {self.names['source']} beside it" if self.is_first and column == "target" else "the vertices before"
+
     def _timestamp(self, value: Any, name: str) -> int:
         if self.times == "integers":
-            return _integer(value, name, "a whole number such as 1254192988")
+            times = " or a time in quotes such as 2024-05-01T12:00:00Z" if self.is_first else ""
+            return _integer(value, name, f"a whole number such as 1254192988{times}")
         if not isinstance(value, str):
             raise FieldError(f"{_shown(value)} is not a time; expected text, as the times before", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
+    def refuse_missing(self, found: Mapping[str, Any]) -> None:
+        """Raise `MissingColumns` where an object lacks keys that it must have."""
+        there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
+        self.names.refuse_missing(list(found), there=there)
+
     def settled(self, line: bytes) -> JsonLayout:
         """The layout with the kinds of vertices and timestamps that the first object has; raises `FieldError`."""
         found = read_object(line)
+        self.refuse_missing(found)
         source, time = (found.get(self.names[column]) for column in ("source", "timestamp"))
         integers = isinstance(source, int) and not isinstance(source, bool)
         kind = time_kind(time.strip(" \t")) if isinstance(time, str) else None
@@ -124,7 +143,7 @@ class JsonLayout:
             times=kind or "integers",
             time_unit=self.time_unit,
         )
-        layout.read(line)
+        replace(layout, is_first=True).read(line)
         return layout
 
 

@@ -22,6 +22,7 @@ from typing import Literal
 
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.times import check_time, time_kind
+from rpq.stream.values import EMPTY
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
 INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -89,7 +90,7 @@ def _split_quoted(text: str) -> list[str]:
 def check_text(text: str, column: str) -> str:
     """Return a name as it is; raise `FieldError` if it is empty or was not UTF-8."""
     if not text:
-        raise FieldError("is empty; expected a name", column)
+        raise FieldError(EMPTY, column)
     if not text.isascii():
         try:
             text.encode("utf-8")

@@ -37,7 +37,7 @@ const view = new GraphView(byId("graph"), model, { onChoose: choose, onAgain: ()
 const table = new ChangesTable({ onChoose: (values) => chooseValues(values), unit });
 const panel = new WitnessPanel({ onFind: find, unit });
 const curves = new Curves(byId("curves"));
-const list = new QueryList({ onChoose: follow, onError: tell });
+const list = new QueryList({ onChoose: follow, onError: tell, unit });
 const writer = new QueryWriter({ onRegistered: registered, isTime });
 const playback = new Playback({ onError: tell, isTime });
 

@@ -2,18 +2,19 @@
 
 import { ofQuery, request } from "./connection.js";
 import { drawExplained } from "./explained.js";
-import { byId, count, element } from "./words.js";
+import { byId, count, duration, element } from "./words.js";
 
 const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL" };
 
-/** The list; `onChoose(query | null)` when another one is followed, `onError(error)` where the server refuses. */
+/** The list; `onChoose(query | null)` when another one is followed, `onError(error)` where the server refuses; `unit()` of times. */
 export class QueryList {
   queries = [];
   chosen = null;
   #items = new Map();
   #dropping = null;
 
-  constructor({ onChoose, onError }) {
+  constructor({ onChoose, onError, unit }) {
+    this.unit = unit;
     this.onChoose = onChoose;
     this.onError = onError;
     this.list = byId("query-list");
@@ -77,7 +78,7 @@ export class QueryList {
       element("span", { class: "query-name" }, query.name),
       answers,
       ...(query.expression === query.name ? [] : [element("code", {}, query.expression)]),
-      element("span", { class: "query-kind muted" }, [KINDS[query.language] ?? query.language, windowText(query)].filter(Boolean).join(" · ")),
+      element("span", { class: "query-kind muted" }, [KINDS[query.language] ?? query.language, windowText(query, this.unit())].filter(Boolean).join(" · ")),
     );
     choose.addEventListener("click", () => this.choose(query.name));
     const explain = element("button", { type: "button", class: "quiet" }, "Explain");
@@ -125,7 +126,8 @@ export class QueryList {
   }
 }
 
-function windowText({ window, slide }) {
+function windowText({ window, slide }, unit) {
   if (window === null || window === undefined || typeof window === "object") return "";
-  return `${typeof window === "number" ? count(window) : window}${slide ? `, slide ${typeof slide === "number" ? count(slide) : slide}` : ""}`;
+  const isTime = typeof window === "number"; // else the slide of a count is one of inserts
+  return `${duration(window, unit)}${slide ? `, slide ${isTime ? duration(slide, unit) : duration(slide)}` : ""}`;
 }

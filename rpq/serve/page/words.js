@@ -25,6 +25,8 @@ export function milliseconds(value) {
 
 const UNITS = { s: 1000, ms: 1, us: 1e-3, ns: 1e-6 };
 
+const LARGER = [["us", 1000], ["ms", 1000], ["s", 1000], ["m", 60], ["h", 60], ["d", 24]];
+
 /** A time of the stream: a number in `unit` since 1970 as a date, without a unit as a number; a text as it is. */
 export function streamTime(value, unit = null) {
   if (value === null || value === undefined) return "–";
@@ -32,6 +34,18 @@ export function streamTime(value, unit = null) {
   if (!unit || !UNITS[unit]) return grouped.format(value);
   const date = new Date(value * UNITS[unit]);
   return Number.isNaN(date.getTime()) ? grouped.format(value) : date.toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** A length of time, a number in `unit`, in the largest unit that is exact; without a unit a number; a text as it is. */
+export function duration(value, unit = null) {
+  if (typeof value !== "number") return value;
+  if (!unit || !UNITS[unit]) return count(value);
+  let [length, name] = [value, unit];
+  for (const [larger, factor] of LARGER.slice(["ns", "us", "ms", "s"].indexOf(unit))) {
+    if (length % factor !== 0) break;
+    [length, name] = [length / factor, larger];
+  }
+  return `${length}${name}`;
 }
 
 /** A value of an answer; null is a variable without a value. */
