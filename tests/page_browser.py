@@ -8,14 +8,17 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+__all__ = ["PATIENCE", "Browser", "Error", "Page", "Windows", "chromium_running", "expect", "until"]
+
 try:
-    from playwright.sync_api import Browser, Page, expect, sync_playwright
+    from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 except ImportError as missing:
     if os.environ.get("RPQ_NEEDS_CHROMIUM"):
         raise
@@ -29,6 +32,14 @@ MISSING = "Failed to load resource"
 """How the console tells of a response that is no success: the page asks for what may not be there, such as a playback."""
 
 expect.set_options(timeout=PATIENCE)
+
+
+def until(page: Page, holds: Callable[[], object]) -> None:
+    """Wait until something holds; what Playwright has for that evaluates text in the page, which the page forbids."""
+    end = time.monotonic() + PATIENCE / 1000
+    while not holds():
+        assert time.monotonic() < end
+        page.wait_for_timeout(50)
 
 
 class NoBrowser(Exception):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.page_browser import Page, Windows, expect
+from tests.page_browser import Error, Page, Windows, expect, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
@@ -156,6 +160,117 @@ def test_a_long_table_stays_short(windows: Windows, server: ScriptedServer):
     expect(page.locator("#graph-count")).to_have_text("300 of 2,000 answers drawn")
 
 
+def test_a_number_has_one_value_wherever_it_stands(windows: Windows, server: ScriptedServer):
+    """The number of answers in the heading, in the list of queries and above its curve."""
+    server.change(("+", "ann", "bob"))
+    page = windows.open(server.address)
+    expect_answers(page, 1)
+    expect(page.locator(".curve-now").nth(1)).to_have_text("1")
+    seen = set()
+    for number in range(12):
+        server.change(("+", "ann", f"u{number}"), ("+", "bob", f"u{number}"))
+        page.wait_for_timeout(120)
+        told = page.evaluate(
+            """["#graph-count", ".query-answers", ".curve:nth-child(2) .curve-now"].map(
+                (place) => parseInt(document.querySelector(place).textContent))"""
+        )
+        assert len({*told}) == 1, told
+        seen.add(told[0])
+    assert len(seen) > 3
+
+
+def test_the_time_of_the_stream_does_not_go_back(windows: Windows, server: ScriptedServer):
+    held: list[Any] = []
+    server.change(("+", "ann", "bob"))
+    page = windows.open(server.address)
+    expect_answers(page, 1)
+    page.route("**/statistics", lambda route: route.continue_() if held else held.append((route, route.fetch())))
+    until(page, lambda: held)
+    server.change(("+", "bob", "cho"))
+    expect(page.locator("#stream-time")).to_have_text("2")
+    route, late = held[0]
+    assert late.json()["time"] == 1
+    route.fulfill(response=late)
+    for _ in range(10):
+        page.wait_for_timeout(20)
+        assert page.locator("#stream-time").inner_text() == "2"
+
+
+def test_an_error_goes_with_the_text_that_it_is_about(windows: Windows, server: ScriptedServer):
+    asked: list[Any] = []
+    page = windows.open(server.address)
+    expect_state(page, "live")
+
+    def hold(route: Any) -> None:
+        asked.append(route)
+
+    page.route("**/check", hold)
+
+    def answer(number: int, told: dict[str, Any], status: int = 200) -> None:
+        with contextlib.suppress(Error):  # The page may have let go of it.
+            asked[number].fulfill(status=status, content_type="application/json", body=json.dumps(told))
+
+    wrong = {"error": {"type": "ExpressionError", "message": "unexpected '/'", "line": 1, "column": 3, "length": 1}}
+    right = {"language": "path", "columns": ["source", "target"], "text": "", "svg": None}
+    page.get_by_role("button", name="New query").click()
+    page.locator("#expression").fill("a//b")
+    expect(page.locator("#checking")).to_be_visible()
+    until(page, lambda: asked)
+    answer(0, wrong, 400)
+    expect(page.locator("#query-error")).to_have_text("unexpected '/'")
+    expect(page.locator("#checking")).to_be_hidden()
+
+    # While another text is checked, nothing of the one before is said.
+    page.locator("#expression").fill("a/b")
+    assert page.locator("#query-error").inner_text() == ""
+    assert page.locator("#expression").get_attribute("aria-invalid") == "false"
+    expect(page.locator("#checking")).to_be_visible()
+    until(page, lambda: len(asked) == 2)
+
+    # A late answer to it says nothing about the text that stands there now.
+    page.locator("#expression").fill("a/b/c")
+    answer(1, wrong, 400)
+    page.wait_for_timeout(100)
+    assert page.locator("#query-error").inner_text() == ""
+    until(page, lambda: len(asked) == 3)
+    answer(2, right)
+    expect(page.locator("#language")).to_have_text("path")
+    expect(page.locator("#checking")).to_be_hidden()
+
+
+def test_new_answers_stand_out_however_fast_they_come(windows: Windows, server: ScriptedServer):
+    server.change(*[("+", f"u{number}", "v") for number in range(20)])
+    page = windows.open(server.address)
+    expect_state(page, "live")
+    expect_answers(page, 20)
+    new = "Number(document.getElementById('canvas-box').dataset.new)"
+    assert page.evaluate(new) == 0, "they held before anybody looked"
+    server.change(("+", "ann", "bob"))
+    until(page, lambda: page.evaluate(new) == 1)
+    stop = threading.Event()
+
+    def replace_one_after_the_other() -> None:
+        number = 0
+        while not stop.wait(0.1):
+            oldest = next(iter(server.answers))
+            server.change(("-", *oldest), ("+", f"w{number}", "v"))
+            number += 1
+
+    replacing = threading.Thread(target=replace_one_after_the_other)
+    replacing.start()
+    try:
+        page.wait_for_timeout(2500)
+        shares = []
+        for _ in range(10):
+            page.wait_for_timeout(100)
+            shares.append(page.evaluate(f"{new} / Number(document.getElementById('canvas-box').dataset.answers)"))
+        # Each holds for two seconds: a mark of two seconds and a half would say nothing.
+        assert 0 < sorted(shares)[5] < 0.6, shares
+    finally:
+        stop.set()
+        replacing.join()
+
+
 HARMFUL = '<script>window.harmed = 1</script>'
 IMAGE = '<img src="x" onerror="window.harmed = 1">'
 
@@ -177,3 +292,65 @@ def test_names_are_text_whatever_they_say(windows: Windows):
         assert page.locator("img:not([src^='page/']), script:not([src^='page/']), b").count() == 0
         assert page.evaluate("window.harmed") is None
         assert re.search(r"script", page.inner_text("#changes-rows"))
+
+
+OVERRIDE, ISOLATE = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{RIGHT-TO-LEFT ISOLATE}"
+SHOWN = {
+    f"{OVERRIDE}bob": "‹U+202E›bob",
+    f"a{ISOLATE}b": "a‹U+2067›b",
+    "": "‹empty›",
+    " ": "‹U+0020›",
+    "a  b ": "a ‹U+0020›b‹U+0020›",
+    "\N{ZERO WIDTH SPACE}": "‹U+200B›",
+    "ann\N{SOFT HYPHEN}": "ann‹U+00AD›",
+    "a\N{NO-BREAK SPACE}b": "a‹U+00A0›b",
+    "tab\there": "tab‹U+0009›here",
+    "\N{HANGUL FILLER}": "‹U+3164›",
+    "\N{BRAILLE PATTERN BLANK}": "‹U+2800›",
+    "\U000e0041": "‹U+E0041›",
+    "Ada L.": "Ada L.",
+    "שלום": "שלום",
+    "Zoë": "Zoë",
+}
+"""Names, and what is written for them."""
+
+
+def test_names_are_shown_whatever_is_invisible_in_them(windows: Windows):
+    from rpq.serve.drawn_graphs import Node, drawn
+
+    with ScriptedServer(expression=f"<{OVERRIDE}knows>/b") as server:
+        page = windows.open(server.address)
+        expect(page.locator(".query-choose code bdi")).to_have_text("<‹U+202E›knows>/b")
+        # Who copies the line posts the same name.
+        expect(page.locator("#empty-code")).to_contain_text('"label":"\\u202eknows"')
+        expect_state(page, "live")
+        page.evaluate(
+            """() => {
+                const { fillText } = CanvasRenderingContext2D.prototype;
+                window.written = new Set();
+                CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+                    window.written.add(text);
+                    return fillText.call(this, text, x, y);
+                };
+            }"""
+        )
+        server.change(*[("+", name, "x") for name in reversed(SHOWN)])
+        expect(page.locator("#changes-rows tr")).to_have_count(len(SHOWN))
+        cells = page.locator("#changes-rows td:nth-child(3) > bdi")
+        assert cells.evaluate_all("cells => cells.map(cell => cell.textContent)") == [*SHOWN.values()]
+        expect(page.locator("#changes-rows tr").first.locator(".escape")).to_have_text("‹U+202E›")
+        until(page, lambda: page.evaluate("window.written.has('‹U+202E›') && window.written.has('‹empty›')"))
+        written = page.evaluate("[...window.written].join('')")
+        assert not {OVERRIDE, ISOLATE, "\N{ZERO WIDTH SPACE}"} & {*written}
+
+        # The empty name as well is chosen, said, and found.
+        page.locator("#changes-rows tr").nth(2).click()
+        expect(page.locator("#answer .vertex").first).to_have_text("‹empty›")
+        expect(page.locator("#answer dd bdi").first).to_have_text("‹empty›")
+        page.locator("#answer dd button").first.click()
+        expect(page.locator("#graph-count")).to_have_text("1 found")
+
+    # The drawings that the server makes say the same.
+    for name, shown in SHOWN.items():
+        picture = drawn([Node(name, 0, 0, "box")], [], title="one")
+        assert shown in re.sub(r"<[^>]*>", "", picture), name

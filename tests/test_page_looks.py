@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.page_browser import Page, Windows, expect
+from tests.page_browser import Page, Windows, expect, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
@@ -120,6 +123,76 @@ def test_texts_can_be_read(windows: Windows, server: ScriptedServer, scheme: str
         ".edge-label", ".when", ".curve-head .label", ".axis.most", "#connection", "#let-go", ".legend li",
     )  # fmt: skip
     assert {text: contrast(page, text) for text in texts if contrast(page, text) < 4.5} == {}
+
+
+@pytest.mark.parametrize("block", [0, 1], ids=["light", "dark"])
+def test_new_and_old_are_told_apart_by_every_eye(block: int):
+    """Colours as they look without one kind of cones (Machado et al. 2009), compared by their distance in CIELAB."""
+    sheet = (Path(__file__).parents[1] / "rpq/serve/page/base.css").read_text().split("}")[block]
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6})", sheet))
+    for eye, matrix in EYES.items():
+        for one, other in (("new", "node"), ("new", "link"), ("removed", "node"), ("witness", "node")):
+            apart = math.dist(cielab(colours[one], matrix), cielab(colours[other], matrix))
+            assert apart > 25, (eye, one, other, round(apart))
+    assert abs(cielab(colours["new"], EYES["all"])[0] - cielab(colours["node"], EYES["all"])[0]) > 20, "without any colour"
+
+
+EYES = {
+    "all": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+    "no long": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
+    "no middle": ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
+    "no short": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
+}
+
+
+def cielab(colour: str, matrix: tuple[tuple[float, ...], ...]) -> tuple[float, float, float]:
+    """A colour #rrggbb, seen through a matrix, as lightness and two hues."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    red, green, blue = (min(1.0, max(0.0, sum(map(operator.mul, row, linear)))) for row in matrix)
+    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
+    y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
+    a, b, c = (one ** (1 / 3) if one > 0.008856 else 7.787 * one + 16 / 116 for one in (x, y, z))
+    return 116 * b - 16, 500 * (a - b), 200 * (b - c)
+
+
+def test_a_curve_begins_at_the_left_with_its_first_values(windows: Windows, server: ScriptedServer):
+    page = windows.open(server.address)
+    expect(page.locator(".curve .span").nth(1)).to_have_text(re.compile(r"^since start, [2-9] s$"))
+    line, room = page.evaluate(
+        """[...document.querySelectorAll(".curve:nth-child(2) .curve-line, .curve:nth-child(2) svg")].map(
+            (one) => one.getAttribute("d") ?? one.getAttribute("viewBox")).reverse()"""
+    )
+    places = [float(place) for place in re.findall(r"[ML]([\d.]+) ", line)]
+    assert room == "0 0 59 100" and places[0] == 0 and max(places) < 10
+
+
+def test_the_legend_says_what_sizes_mean(windows: Windows, server: ScriptedServer):
+    page = windows.open(server.address)
+    expect(page.locator(".legend .sizes")).to_contain_text("of the answers drawn")
+    width = "parseFloat(getComputedStyle(document.querySelector('.legend .many'), '::before').width)"
+    until(page, lambda: page.locator("#canvas-box").get_attribute("style"))
+    before = page.evaluate(width)
+    for _ in range(6):
+        page.locator("#zoom-out").click()
+    until(page, lambda: page.evaluate(width) < 0.7 * before)
+
+
+def test_a_witness_is_brought_into_view(windows: Windows, server: ScriptedServer):
+    page = windows.open(server.address, width=360, height=740)
+    expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
+    server.change(("+", "eve", "ann"))
+    # On a telephone it lies between the graph and the table.
+    page.locator("#changes-rows tr").first.click()
+    expect(page.locator("#answer .steps")).to_be_in_viewport(ratio=1)
+    page.locator("#let-go").click()
+    page.locator("#graph").focus()
+    page.evaluate("scrollTo(0, 0)")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#answer .steps")).to_be_visible()
+    # Who goes from answer to answer by keys looks at the graph.
+    assert page.evaluate("scrollY") == 0
 
 
 def test_it_is_used_by_keyboard_alone(windows: Windows, server: ScriptedServer):

@@ -6,6 +6,7 @@ With `RPQ_SCREENSHOTS=FOLDER` the last test writes the pictures of the docs ther
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_browser import PATIENCE, Page, Windows, expect
+from tests.page_browser import PATIENCE, Page, Windows, expect, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
@@ -263,9 +264,12 @@ def test_the_demo_shows_itself_on_the_page(windows: Windows):
             wait_for(address)
             pages = {name: windows.open(address, **options) for name, options in PICTURES.items()}
             for name, page in pages.items():
-                expect(page.locator(".query-name")).to_have_text(["reached", "rivals", "back and forth"])
+                # Queries say in a sentence what they ask, and vertices have names of people.
+                expect(page.locator(".query-name")).to_have_text([re.compile(r"^Who.*\?$")] * 3)
+                cell = page.locator("#changes-rows tr").first.locator("td:nth-child(3)")
+                expect(cell).to_have_text(re.compile(r"^\w+ [A-Z]\.$"))
                 expect(page.get_by_role("button", name="Pause", exact=True).first).to_be_visible()
-                until(page, "Number(document.getElementById('canvas-box').dataset.answers) > 50")
+                until(page, lambda: page.evaluate("Number(document.getElementById('canvas-box').dataset.answers) > 50"))
                 if folder := os.environ.get("RPQ_SCREENSHOTS"):
                     take_picture(page, Path(folder) / f"page-{name}.png")
         finally:
@@ -288,18 +292,10 @@ def wait_for(address: str) -> None:
             time.sleep(0.2)
 
 
-def until(page: Page, holds: str) -> None:
-    """Wait until an expression holds; what Playwright has for that evaluates text in the page, which the page forbids."""
-    end = time.monotonic() + PATIENCE / 1000
-    while not page.evaluate(holds):
-        assert time.monotonic() < end, holds
-        time.sleep(0.1)
-
-
 def take_picture(page: Page, path: Path) -> None:
     """A picture with an answer chosen whose witness has several edges, once the graph has come to rest."""
     page.locator("#speed").select_option("3600")  # slow enough not to come to the end
-    until(page, "document.querySelectorAll('.curve-line')[1].getAttribute('d').length > 250")
+    until(page, lambda: page.evaluate("document.querySelectorAll('.curve-line')[1].getAttribute('d').length > 250"))
     page.locator("#speed").select_option("600")  # slow enough to see something come and go
     page.wait_for_timeout(6000)
     page.get_by_role("button", name="Pause", exact=True).last.click()

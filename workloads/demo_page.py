@@ -22,27 +22,37 @@ QUERIES = """\
 semantics = "explicit"
 
 [[query]]
-name = "reached"
-query = "a2q/c2a*"
+name = "Whom does an answer reach, reply by reply?"
+query = "answered/replied*"
 window = "36h"
 slide = "6h"
 
 [[query]]
-name = "rivals"
-query = "?critic a2q ?asker . ?rival a2q ?asker . ?critic c2a ?rival"
+name = "Who replies to a rival who answered the same person?"
+query = "?critic answered ?asker . ?rival answered ?asker . ?critic replied ?rival"
 window = "10d"
 slide = "1d"
 
 [[query]]
-name = "back and forth"
-query = "c2a/^a2q"
+name = "Who replies to somebody whom the other answered?"
+query = "replied/^answered"
 window = "2d"
 slide = "6h"
 """
-"""What the page begins with: a path, a pattern, and a path that goes against an edge."""
+"""What the page begins with: a path, a pattern, and a path that goes against an edge. Their names say what they ask."""
 
-SPEED = 43_200
-"""Half a day of the stream a second: its 120 days take four minutes."""
+VERBS = {"a2q": "answered", "c2a": "replied", "c2q": "commented"}
+"""Labels of the stream as people say them: a reply is a comment on an answer, from who wrote it to who had answered."""
+
+GIVEN = (
+    "Ada Aiko Alma Amir Anna Arjun Asha Bao Bela Bruno Carla Chidi Clara Dana Dario Edda Elif Emil Esra Farid Finn Gita "
+    "Greta Hana Hugo Ida Ines Ivan Jana Jin Juan Kaya Kofi Lara Leo Lena Lina Luca Maja Mara Mei Milo Mina Nadia Nia Noor "
+    "Olga Omar Otto Pia Priya Rafa Rosa Sami Sara Tariq Tess Uma Vera Yuki"
+).split()
+INITIALS = "ABCDEFGHIJKLMNOPRSTUVWXYZ"
+
+SPEED = 21_600
+"""A quarter of a day of the stream a second: its 120 days take eight minutes, and an answer of 36 hours six seconds."""
 
 KEPT = "10d"
 """So far back queries see that are written on the page."""
@@ -61,8 +71,9 @@ def show_page(stream: pa.Table, *, port: int) -> int:
         queries, tuples = os.path.join(folder, "queries.toml"), os.path.join(folder, "stream.tsv")
         with open(queries, "w", encoding="utf-8") as file:
             file.write(QUERIES)
-        write_stream(stream.to_batches(), tuples)
+        write_stream(with_people(stream).to_batches(), tuples)
         click.echo(f"The page: http://127.0.0.1:{port}/  (Ctrl-C ends it)")
+        click.echo("People of a question-and-answer site answer questions and reply to answers: who is joined by that?")
         if _shows_windows():
             threading.Thread(target=_open_once_it_answers, args=(port,), daemon=True).start()
         asked = [
@@ -75,6 +86,30 @@ def show_page(stream: pa.Table, *, port: int) -> int:
             # Ctrl-C is how the demo ends.
             return 0 if ended.code == 130 else int(ended.code or 0)
     return 0
+
+
+def with_people(stream: pa.Table) -> pa.Table:
+    """Return the stream with names of people in place of `u0`, `u1`, …, and with verbs as labels."""
+    import pyarrow as pa
+
+    names = {name: person(int(name[1:])) for end in ("source", "target") for name in stream[end].unique().to_pylist()}
+    for column, words in (("source", names), ("target", names), ("label", VERBS)):
+        codes = stream[column].combine_chunks().dictionary_encode()
+        named = pa.array([words[word] for word in codes.dictionary.to_pylist()], pa.string()).take(codes.indices)
+        stream = stream.set_column(stream.schema.get_field_index(column), column, named)
+    return stream
+
+
+def person(number: int) -> str:
+    """Return the name of a user: a different one for each number.
+
+    >>> person(0), person(1), person(60)
+    ('Ada A.', 'Aiko B.', 'Ada B.')
+    """
+    turn, given = divmod(number, len(GIVEN))
+    more, turn = divmod(turn, len(INITIALS))
+    initial = INITIALS[(turn + given) % len(INITIALS)]
+    return f"{GIVEN[given]} {initial}." if more == 0 else f"{GIVEN[given]} {initial}. {more + 1}"
 
 
 def _free_port() -> int:

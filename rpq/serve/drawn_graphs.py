@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 SCALE = 80.0
@@ -16,6 +18,22 @@ RADIUS, HEIGHT, LETTER, FONT = 18.0, 30.0, 8.0, 14
 MARGIN = 24.0
 LONGEST = 40
 """Letters of a label, at most."""
+
+UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
+"""Controls, among them those that change the direction of writing, and separators of lines."""
+
+UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f"
+    "\uffa0\ufff0-\ufff8\ufffe\uffff\U000e0000-\U000e0fff]"
+)
+"""What is drawn as nothing in spite of its category: fillers, selectors, the blank of Braille, and what XML refuses."""
+
+
+class Part(NamedTuple):
+    """A piece of a text as it is drawn: as it is, or an escape for one letter that could not be seen."""
+
+    text: str
+    is_escape: bool
 
 
 @dataclass(frozen=True)
@@ -29,15 +47,15 @@ class Node:
     is_start: bool = False
 
     @property
-    def shown(self) -> str:
-        return _short(self.text)
+    def shown(self) -> list[Part]:
+        return _parts(self.text)
 
     @property
     def reach(self) -> tuple[float, float]:
         """Half of its width and of its height."""
         if self.shape in ("circle", "double"):
             return RADIUS, RADIUS
-        return max(RADIUS, len(self.shown) * LETTER / 2 + 8), HEIGHT / 2
+        return max(RADIUS, _length(self.shown) * LETTER / 2 + 8), HEIGHT / 2
 
     @property
     def place(self) -> tuple[float, float]:
@@ -60,6 +78,11 @@ def drawn(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) -> str:
     >>> picture = drawn([Node("<b>", 0, 0, "box")], [], title="one")
     >>> "&lt;b&gt;" in picture, "<b>" in picture
     (True, False)
+
+    Nothing in a name is invisible, or changes the direction of what is beside it:
+
+    >>> "‹U+202E›" in drawn([Node("\u202ebob", 0, 0, "box")], [], title="one")
+    True
     """
     places = [node.place for node in nodes]
     together = Counter(frozenset((arrow.start, arrow.end)) for arrow in arrows)
@@ -77,9 +100,9 @@ def drawn(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) -> str:
             path, label = _curve(nodes[arrow.start], nodes[arrow.end], bend)
         dashes = ' stroke-dasharray="5 4"' if arrow.is_dashed else ""
         shapes.append(f'<path d="{path}" fill="none" stroke="currentColor"{dashes} marker-end="url(#rpq-{title}-tip)"/>')
-        text = _short(arrow.text)
+        text = _parts(arrow.text)
         shapes.append(_text(label[0], label[1], text, "rpq-label", size=FONT - 2))
-        half = len(text) * LETTER / 2
+        half = _length(text) * LETTER / 2
         xs += [label[0] - half, label[0] + half]
         ys += [label[1] - 14, label[1] + 8]
     for node in nodes:
@@ -99,20 +122,39 @@ def drawn(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) -> str:
     )
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+def _parts(text: str) -> list[Part]:
+    """A name with escapes for what could not be seen in it, as the page writes names; cut where it is long."""
+    if not text:
+        return [Part("‹empty›", True)]
+    parts = [
+        Part(f"‹U+{ord(letter):04X}›", True) if _is_unseen(text, at) else Part(letter, False)
+        for at, letter in enumerate(text[: LONGEST + 1])
+    ]
+    return parts if len(text) <= LONGEST else [*parts[: LONGEST - 1], Part("…", False)]
 
 
-def _text(x: float, y: float, text: str, kind: str, *, size: int = FONT) -> str:
+def _is_unseen(text: str, at: int) -> bool:
+    """Whether a letter is drawn as nothing; a blank is at the ends of a text and beside another one."""
+    letter = text[at]
+    if letter == " ":
+        return at in (0, len(text) - 1) or text[at - 1] == " "
+    category = unicodedata.category(letter)
+    return category in UNSEEN_CATEGORIES or category == "Zs" or UNSEEN.match(letter) is not None
+
+
+def _length(parts: list[Part]) -> int:
+    return sum(len(part.text) for part in parts)
+
+
+def _text(x: float, y: float, parts: list[Part], kind: str, *, size: int = FONT) -> str:
+    written = "".join(
+        f'<tspan class="rpq-escape" font-style="italic">{part.text}</tspan>' if part.is_escape else escape(part.text)
+        for part in parts
+    )
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" dominant-baseline="central" font-size="{size}" '
-        f'font-family="system-ui, sans-serif" fill="currentColor" class="{kind}">{escape(_written(text))}</text>'
+        f'font-family="system-ui, sans-serif" fill="currentColor" unicode-bidi="isolate" class="{kind}">{written}</text>'
     )
-
-
-def _written(text: str) -> str:
-    """A text without what XML has no way to write."""
-    return "".join(one if one >= " " and one not in "\ufffe\uffff" else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def _node(node: Node, title: str) -> list[str]:

@@ -1,6 +1,7 @@
 // The newest changes of the chosen query, as a table of bounded length.
 
-import { byId, count, element, streamTime, valueText } from "./words.js";
+import { nameElement, nameText, shownText } from "./names.js";
+import { byId, count, element, streamTime } from "./words.js";
 
 const KEPT = 500;
 const SHOWN = 200;
@@ -33,7 +34,7 @@ export class ChangesTable {
     this.#kept = [];
     this.#rows = [];
     this.body.replaceChildren();
-    const titles = ["", "time", ...columns].map((name) => element("th", { scope: "col", title: name || null }, name));
+    const titles = ["", "time", ...columns].map((name) => element("th", { scope: "col", title: name ? nameText(name) : null }, name ? nameElement(name) : ""));
     titles[0].append(element("span", { class: "unseen" }, "begins or ceases"));
     byId("changes-columns").replaceChildren(...titles);
     this.#setPaused(false);
@@ -98,11 +99,10 @@ export class ChangesTable {
     made.row.className = begins ? "plus" : "minus";
     made.cells[0].textContent = begins ? "+" : "−";
     made.cells[0].setAttribute("aria-label", begins ? "begins" : "ceases");
-    made.cells[1].textContent = streamTime(change.timestamp, this.unit());
+    made.cells[1].textContent = shownText(streamTime(change.timestamp, this.unit()));
     this.columns.forEach((_, at) => {
-      const text = valueText(change.values[at]);
-      made.cells[2 + at].textContent = text;
-      made.cells[2 + at].title = text;
+      made.cells[2 + at].replaceChildren(nameElement(change.values[at]));
+      made.cells[2 + at].title = nameText(change.values[at]);
     });
   }
 

@@ -1,4 +1,5 @@
-// Curves of the last five minutes: one value a second each, with axis values and a read-out under the pointer.
+// Curves of the last five minutes: one value a second each, with axis values and a read-out under the pointer. Until there is
+// so much, the axis begins where the curve does, and has room for at least a minute: first points are not stretched.
 
 import { brief, bytes, count, element, milliseconds } from "./words.js";
 
@@ -20,10 +21,14 @@ function roundUp(value) {
   return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999);
 }
 
+function secondsText(seconds) {
+  const minutes = Math.floor(seconds / 60);
+  return [minutes ? `${minutes} min` : "", seconds % 60 ? `${seconds % 60} s` : ""].filter(Boolean).join(" ");
+}
+
 class Curve {
-  #values = new Array(POINTS).fill(null);
+  #values = []; // One a second, the last of now; null where nothing is known.
   #read = null;
-  #first = POINTS - LEAST_SHOWN; // Where what is shown begins: more as more is known.
 
   constructor({ title, format }) {
     this.format = format;
@@ -48,39 +53,53 @@ class Curve {
     this.title = title;
     this.plot.addEventListener("pointermove", (event) => {
       const box = this.plot.getBoundingClientRect();
-      this.#readAt(this.#first + Math.round(((event.clientX - box.left) / box.width) * (POINTS - 1 - this.#first)));
+      this.#readAt(Math.round(((event.clientX - box.left) / box.width) * (this.#room - 1)));
     });
     for (const name of ["pointerleave", "blur"]) this.plot.addEventListener(name, () => this.#readAt(null));
     this.plot.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (event.key === "Escape") this.#readAt(null);
       if (!step) return;
-      this.#readAt((this.#read ?? POINTS - 1) + step * (event.shiftKey ? 10 : 1));
+      this.#readAt((this.#read ?? this.#values.length - 1) + step * (event.shiftKey ? 10 : 1));
       event.preventDefault();
     });
   }
 
-  add(value) {
+  /** So many points there is room for. */
+  get #room() {
+    return Math.max(LEAST_SHOWN, this.#values.length);
+  }
+
+  /** Take a value; `missed` seconds went by before it without one. */
+  add(value, missed) {
+    if (this.#values.length) this.#values.push(...new Array(Math.min(POINTS, missed)).fill(null));
     this.#values.push(Number.isFinite(value) ? value : null);
-    this.#values.shift();
+    const more = this.#values.length - POINTS;
+    if (more > 0) this.#values.splice(0, more);
+    if (this.#read !== null && more > 0) this.#read = Math.max(0, this.#read - more);
     this.draw();
   }
 
+  /** What holds now, between two values of the curve. */
+  setNow(value) {
+    if (this.#values.length) this.#values[this.#values.length - 1] = value;
+    if (this.now.textContent !== this.format(value)) this.now.textContent = this.format(value);
+  }
+
   clear() {
-    this.#values.fill(null);
+    this.#values = [];
+    this.#read = null;
     this.draw();
   }
 
   draw() {
-    const last = this.#values.at(-1);
-    const known = this.#values.findIndex((value) => value !== null);
-    this.#first = Math.min(POINTS - LEAST_SHOWN, known < 0 ? POINTS : known);
-    this.svg.setAttribute("viewBox", `${this.#first} 0 ${POINTS - 1 - this.#first} 100`);
-    const shown = POINTS - this.#first;
-    this.span.textContent = shown % 60 ? `${shown} s` : `${shown / 60} min`;
+    const last = this.#values.at(-1) ?? null;
+    const length = this.#values.length;
+    this.svg.setAttribute("viewBox", `0 0 ${this.#room - 1} 100`);
+    this.span.textContent = length === 0 ? "" : length < POINTS ? `since start, ${secondsText(length)}` : secondsText(POINTS);
     const top = roundUp(Math.max(0, ...this.#values.filter((value) => value !== null)));
     this.now.textContent = last === null ? "–" : this.format(last);
-    this.most.textContent = known >= 0 ? this.format(top) : "";
+    this.most.textContent = this.#values.some((value) => value !== null) ? this.format(top) : "";
     this.plot.setAttribute("aria-label", `${this.title}: ${last === null ? "not known" : this.format(last)} now. Arrow keys read the curve.`);
     let line = "";
     let area = "";
@@ -88,10 +107,11 @@ class Curve {
     this.#values.forEach((value, x) => {
       if (value !== null) {
         const y = (97 - (94 * value) / top).toFixed(1);
-        line += `${start === null ? "M" : "L"}${x} ${y}`;
+        // A point that stands alone is a dot.
+        line += `${start === null ? `M${x} ${y}` : ""}L${x} ${y}`;
         start ??= x;
       }
-      if (start !== null && (value === null || x === POINTS - 1)) {
+      if (start !== null && (value === null || x === length - 1)) {
         const end = value === null ? x - 1 : x;
         area += `${line.slice(line.lastIndexOf("M"))}L${end} 100L${start} 100Z`;
         start = null;
@@ -103,21 +123,22 @@ class Curve {
   }
 
   #readAt(at) {
-    this.#read = at === null ? null : Math.max(this.#first, Math.min(POINTS - 1, at));
+    this.#read = at === null || this.#values.length === 0 ? null : Math.max(0, Math.min(this.#values.length - 1, at));
     const value = this.#read === null ? null : this.#values[this.#read];
     this.reading.hidden = this.#read === null;
     this.cursor.setAttribute("d", this.#read === null ? "" : `M${this.#read} 0V100`);
     if (this.#read === null) return;
-    const ago = POINTS - 1 - this.#read;
-    const when = ago === 0 ? "now" : ago < 60 ? `${ago} s ago` : `${Math.floor(ago / 60)} min ${ago % 60} s ago`;
+    const ago = this.#values.length - 1 - this.#read;
+    const when = ago === 0 ? "now" : `${secondsText(ago)} ago`;
     this.reading.textContent = `${value === null ? "not known" : this.format(value)}, ${when}`;
-    this.reading.classList.toggle("to-left", this.#read > (POINTS + this.#first) / 2);
+    this.reading.classList.toggle("to-left", this.#read > this.#room / 2);
   }
 }
 
 /** The four curves; `add` takes a value for each by its name. */
 export class Curves {
   #curves = new Map();
+  #addedAt = null;
 
   constructor(root) {
     for (const wanted of CURVES) {
@@ -128,8 +149,15 @@ export class Curves {
     }
   }
 
-  add(values) {
-    for (const [name, curve] of this.#curves) curve.add(values[name]);
+  /** `at` is the time of the values in milliseconds: where seconds were missed, the curves have a gap. */
+  add(values, at) {
+    const missed = this.#addedAt === null ? 0 : Math.max(0, Math.round((at - this.#addedAt) / 1000) - 1);
+    this.#addedAt = at;
+    for (const [name, curve] of this.#curves) curve.add(values[name], missed);
+  }
+
+  setNow(name, value) {
+    this.#curves.get(name).setNow(value);
   }
 
   clear(name) {

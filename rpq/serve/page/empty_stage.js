@@ -1,5 +1,6 @@
 // What stands where the graph would be while there are no answers: what to do next.
 
+import { shownJson } from "./names.js";
 import { byId } from "./words.js";
 
 /** A label that a query reads, for an example that it answers to. */
@@ -12,7 +13,7 @@ function someLabel({ language, expression }) {
 
 function curl(query, statistics, hasToken) {
   const time = typeof statistics?.time === "number" ? statistics.time : 1;
-  const tuple = JSON.stringify({ source: "ann", target: "bob", label: someLabel(query) ?? "knows", timestamp: time });
+  const tuple = shownJson({ source: "ann", target: "bob", label: someLabel(query) ?? "knows", timestamp: time });
   const address = new URL("tuples", document.baseURI).href;
   const token = hasToken ? ` \\\n  -H "Authorization: Bearer $RPQ_TOKEN"` : "";
   return `curl ${address} \\\n  -H 'Content-Type: application/x-ndjson'${token} \\\n  -d '${tuple.replaceAll("'", "'\\''")}'`;

@@ -4,7 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const ELEMENTS = new Set(["svg", "g", "defs", "marker", "title", "path", "circle", "ellipse", "rect", "line", "polygon", "polyline", "text", "tspan"]);
 const ATTRIBUTES = new Set(
   `viewBox width height d x y dx dy x1 y1 x2 y2 cx cy r rx ry points transform fill stroke stroke-width stroke-dasharray opacity
-  text-anchor dominant-baseline font-size class role aria-label refX refY markerWidth markerHeight orient`.split(/\s+/),
+  text-anchor dominant-baseline font-size font-style unicode-bidi class role aria-label refX refY markerWidth markerHeight orient`.split(/\s+/),
 );
 const REFERENCE = /^url\(#([\w-]+)\)$/;
 

@@ -1,17 +1,18 @@
 // Names beside vertices and labels on the edges of a witness: those that matter most, where there is room.
 
-import { shortened, valueText } from "./words.js";
+import { nameParts } from "./names.js";
 
 const MOST = 70;
 const HEIGHT = 15;
 const LONGEST = 28;
+const PADDING = 2; // Of an escape in its box.
 const PLACES = [0.5, 0.35, 0.65, 0.22, 0.78];  // along an edge: in its middle, or where no other label is
 
 /** Chooses labels that do not overlap; one that was shown keeps its place rather than flicker. */
 export class GraphLabels {
   font = "12px sans-serif";
   #shown = new Set();
-  #widths = new Map();
+  #texts = new Map();
 
   draw(context, camera, model, { hovered, lit, chosen, colours }) {
     context.font = this.font;
@@ -24,8 +25,8 @@ export class GraphLabels {
     for (const vertex of this.#ordered(model, hovered, chosen)) {
       const at = camera.toScreen(vertex);
       if (at.x < 0 || at.y < 0 || at.x > camera.width || at.y > camera.height) continue;
-      const text = shortened(valueText(vertex.name), LONGEST);
-      const width = this.#width(context, text);
+      const text = this.#text(context, [vertex.name]);
+      const { width } = text;
       const gap = vertex.radius * Math.sqrt(Math.min(2, camera.scale)) + 5;
       const must = vertex === hovered?.node || hovered?.shape?.vertices.includes(vertex) || vertex.witnesses > 0;
       // To the right, or to the left where that is taken or the canvas ends; what must be read stands below, if need be.
@@ -40,7 +41,7 @@ export class GraphLabels {
       taken.push(box);
       shown.add(vertex.name);
       context.globalAlpha = lit && !must ? 0.7 : 1;
-      this.#text(context, text, box.left + 2, (box.top + box.bottom) / 2, must ? colours.text : colours.muted, colours.surface);
+      this.#write(context, text, box.left + 2, (box.top + box.bottom) / 2, must ? colours.text : colours.muted, colours);
       if (shown.size >= MOST) break;
     }
     context.globalAlpha = 1;
@@ -48,25 +49,25 @@ export class GraphLabels {
   }
 
   #ordered(model, hovered, chosen) {
+    const ofChosen = model.shapes.get(chosen)?.vertices ?? [];
     const ranked = [];
     for (const vertex of model.vertices.values()) {
       let rank = vertex.links + (this.#shown.has(vertex.name) ? 2.5 : 0);
       if (vertex === hovered?.node || hovered?.shape?.vertices.includes(vertex)) rank = 1e9;
       else if (vertex.witnesses > 0) rank = 1e8;
-      else if (chosen !== null && [...vertex.shapes].some((shape) => shape.key === chosen)) rank = 1e7;
+      else if (ofChosen.includes(vertex)) rank = 1e7;
       ranked.push([rank, vertex]);
     }
     return ranked.sort((a, b) => b[0] - a[0]).map(([, vertex]) => vertex);
   }
 
   #edges(context, camera, { links }, { taken, free, colours }) {
-    context.textAlign = "center";
     for (const link of links) {
       const from = camera.toScreen(link.source);
       const to = camera.toScreen(link.target);
       const loop = link.source === link.target;
-      const text = shortened(link.labels.join(", "), LONGEST);
-      const width = this.#width(context, text);
+      const text = this.#text(context, link.labels);
+      const { width } = text;
       const boxes = (loop ? [0.5] : PLACES).map((along) => {
         const bend = 0.24 * along * (1 - along);
         const x = loop ? from.x : from.x + (to.x - from.x) * along - (to.y - from.y) * bend;
@@ -80,26 +81,43 @@ export class GraphLabels {
       }
       const box = boxes.find(free) ?? boxes[0];
       taken.push(box);
-      this.#text(context, text, (box.left + box.right) / 2, (box.top + box.bottom) / 2, colours.witness, colours.surface);
+      this.#write(context, text, box.left + 3, (box.top + box.bottom) / 2, colours.witness, colours);
     }
-    context.textAlign = "left";
   }
 
-  #text(context, text, x, y, colour, behind) {
-    context.lineWidth = 4;
-    context.strokeStyle = behind;
-    context.strokeText(text, x, y);
-    context.fillStyle = colour;
-    context.fillText(text, x, y);
+  /** Parts are written one after the other, each by itself: none changes the direction of the next. */
+  #write(context, { parts }, x, y, colour, { surface, raised, line }) {
+    for (const { text, width, isEscape } of parts) {
+      if (isEscape) {
+        context.fillStyle = raised;
+        context.strokeStyle = line;
+        context.lineWidth = 1;
+        context.beginPath();
+        context.roundRect(x, y - HEIGHT / 2, width, HEIGHT, 3);
+        context.fill();
+        context.stroke();
+      } else {
+        context.lineWidth = 4;
+        context.strokeStyle = surface;
+        context.strokeText(text, x, y);
+      }
+      context.fillStyle = colour;
+      context.fillText(text, x + (isEscape ? PADDING : 0), y);
+      x += width;
+    }
   }
 
-  #width(context, text) {
-    let width = this.#widths.get(text);
-    if (width === undefined) {
-      if (this.#widths.size > 5000) this.#widths.clear();
-      width = context.measureText(text).width;
-      this.#widths.set(text, width);
+  /** Names with commas between them, as parts with the width of each. */
+  #text(context, names) {
+    const key = JSON.stringify(names);
+    let text = this.#texts.get(key);
+    if (text === undefined) {
+      if (this.#texts.size > 5000) this.#texts.clear();
+      const parts = names.flatMap((name, at) => [...(at ? [{ text: ", ", isEscape: false }] : []), ...nameParts(name, LONGEST)]);
+      for (const part of parts) part.width = context.measureText(part.text).width + (part.isEscape ? 2 * PADDING : 0);
+      text = { parts, width: parts.reduce((sum, { width }) => sum + width, 0) };
+      this.#texts.set(key, text);
     }
-    return width;
+    return text;
   }
 }

@@ -4,7 +4,19 @@ import { ForceLayout } from "./force_layout.js";
 
 export const COMING = 700;
 export const LEAVING = 600;
-export const FRESH = 2600; // So long an answer counts as new to the eye.
+
+// An answer counts as new for a share of the time for which answers are drawn, which is short where the stream is fast:
+// else all would be new all the time. Never so short that it is not seen.
+const NEW_SHARE = 0.25;
+const LONGEST_NEW = 2600;
+const SHORTEST_NEW = 600;
+const RATE_OVER = 2000;
+
+/** The radius of a vertex that is in so many of the answers that are drawn. */
+export const radiusOf = (answers) => Math.min(11, 3.5 + Math.sqrt(Math.max(0, answers - 1)) * 1.5);
+
+/** Whether an answer that holds began less than `newFor` milliseconds ago; one that held when it was first read is not new. */
+export const isNew = ({ left, answer }, now, newFor) => left === null && answer.since !== null && now - answer.since < newFor;
 
 /** How an answer is drawn: one value is a vertex, two are a link, more are a knot with a spoke to each. */
 export class GraphModel {
@@ -14,6 +26,8 @@ export class GraphModel {
   witness = null;
   calm = false;
   #changed = 0;
+  #begun = 0; // Answers that were seen to begin, each worth less with time: divided by RATE_OVER it is their rate.
+  #begunAt = 0;
 
   /** Draw an answer from now on. */
   add(answer, now) {
@@ -22,6 +36,10 @@ export class GraphModel {
       known.answer = answer;
       known.left = null;
       return;
+    }
+    if (answer.since !== null) {
+      this.#begun = this.#begunBy(now) + 1;
+      this.#begunAt = now;
     }
     const values = answer.values.filter((value) => value !== null);
     const shape = { key: answer.key, answer, born: now, left: null, links: [], knot: null, vertices: [] };
@@ -38,9 +56,30 @@ export class GraphModel {
       shape.vertices = values.map((value) => this.#vertex(value, shape.knot, now));
       shape.links = shape.vertices.map((vertex) => this.#link(shape.knot, vertex, "spoke", shape));
     }
-    for (const vertex of shape.vertices) vertex.shapes.add(shape);
+    for (const vertex of shape.vertices) {
+      vertex.shapes.add(shape);
+      vertex.radius = radiusOf(vertex.shapes.size);
+    }
     this.shapes.set(answer.key, shape);
     this.#changed += 1;
+  }
+
+  /** For how many milliseconds an answer counts as new: so many are drawn for each that begins (Little's law). */
+  newFor(now) {
+    const lasting = (this.shapes.size * RATE_OVER) / this.#begunBy(now);
+    return Math.min(LONGEST_NEW, Math.max(SHORTEST_NEW, NEW_SHARE * lasting));
+  }
+
+  #begunBy(now) {
+    return this.#begun * Math.exp((this.#begunAt - now) / RATE_OVER);
+  }
+
+  /** How many of the answers that are drawn are marked as new. */
+  numberOfNew(now) {
+    const length = this.newFor(now);
+    let found = 0;
+    for (const shape of this.shapes.values()) if (isNew(shape, now, length)) found += 1;
+    return found;
   }
 
   /** An answer no longer holds, or gives its place to another: it fades. */
@@ -93,14 +132,18 @@ export class GraphModel {
   /** Take away what has faded, and warm the layout for what has come; whether anything is still coming or going. */
   settle(now) {
     let changing = false;
+    const newFor = this.newFor(now);
     for (const shape of this.shapes.values()) {
       if (shape.left !== null && (this.calm || now - shape.left >= LEAVING)) {
         for (const link of shape.links) this.#unlink(link);
         if (shape.knot) this.layout.nodes.delete(shape.knot);
-        for (const vertex of shape.vertices) vertex.shapes.delete(shape);
+        for (const vertex of shape.vertices) {
+          vertex.shapes.delete(shape);
+          vertex.radius = radiusOf(vertex.shapes.size);
+        }
         this.shapes.delete(shape.key);
         this.#changed += 1;
-      } else if (shape.left !== null || now - shape.born < FRESH) changing = true;
+      } else if (shape.left !== null || now - shape.born < COMING || isNew(shape, now, newFor)) changing = true;
     }
     if (this.#changed) {
       this.#forget();
@@ -108,7 +151,7 @@ export class GraphModel {
       this.layout.warm(Math.min(1, 0.12 + (2 * this.#changed) / (1 + this.shapes.size)));
       this.#changed = 0;
     }
-    return changing && !this.calm;
+    return changing;
   }
 
   /** From 0 to 1: how much of a shape or vertex is there. */
@@ -130,7 +173,7 @@ export class GraphModel {
   }
 
   #node(node, beside) {
-    Object.assign(node, { links: 0, radius: 4, x: 0, y: 0, vx: 0, vy: 0 });
+    Object.assign(node, { links: 0, radius: node.knot ? 3 : radiusOf(1), x: 0, y: 0, vx: 0, vy: 0 });
     this.layout.place(node, beside);
     this.layout.nodes.add(node);
     return node;
@@ -138,19 +181,14 @@ export class GraphModel {
 
   #link(source, target, kind, shape) {
     const link = { source, target, kind, shape, length: kind === "spoke" ? 34 : 56 };
-    for (const end of [source, target]) this.#count(end, 1);
+    for (const end of [source, target]) end.links += 1;
     this.layout.links.add(link);
     return link;
   }
 
   #unlink(link) {
-    for (const end of [link.source, link.target]) this.#count(end, -1);
+    for (const end of [link.source, link.target]) end.links -= 1;
     this.layout.links.delete(link);
-  }
-
-  #count(node, more) {
-    node.links += more;
-    node.radius = node.knot ? 3 : Math.min(11, 3.5 + Math.sqrt(Math.max(0, node.links - 1)) * 1.5);
   }
 
   #forget() {

@@ -1,18 +1,22 @@
 // The graph on a canvas: draws a model, and takes pointers and keys.
 
 import { Camera } from "./camera.js";
-import { FRESH } from "./graph_model.js";
+import { isNew } from "./graph_model.js";
 import { GraphLabels } from "./graph_labels.js";
 
 const FACTOR = 1.3;
 const BEHIND = 500;
 const STEP = 1000 / 60;
 const MOST_STEPS = 4;
+const LONGEST_STEPS = 4; // Milliseconds: where steps are slow, making up for lost ones would lose more.
+const SHORT_PATH = 50;
+const RIMMED = 5; // Vertices larger than this have a rim, which tells those apart that cover each other.
 
 /**
  * Draws what `model` holds whenever something moves, and only then.
  *
- * `onChoose(key | null)` is called when an answer is chosen or let go, `onAgain()` for Enter on the chosen one.
+ * `onChoose(key | null, {reveal})` is called when an answer is chosen or let go, with `reveal` by a pointer; `onAgain()` for
+ * Enter on the chosen one; `onSize(factor)` when vertices are drawn larger or smaller.
  */
 export class GraphView {
   camera = new Camera();
@@ -22,15 +26,17 @@ export class GraphView {
   #colours = {};
   #waiting = false;
   #drawnAt = 0;
+  #toldSize = 0;
   #pointers = new Map();
   #dragged = null;
   #moved = 0;
 
-  constructor(canvas, model, { onChoose, onAgain }) {
+  constructor(canvas, model, { onChoose, onAgain, onSize }) {
     this.canvas = canvas;
     this.model = model;
     this.onChoose = onChoose;
     this.onAgain = onAgain;
+    this.onSize = onSize;
     this.context = canvas.getContext("2d");
     this.recolour();
     new ResizeObserver(() => this.#resize()).observe(canvas.parentElement);
@@ -41,7 +47,7 @@ export class GraphView {
   /** Take the colours of the style sheet anew: the theme has changed. */
   recolour() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["surface", "text", "muted", "node", "node-edge", "link", "accent", "witness", "removed"])
+    for (const name of ["surface", "text", "muted", "node", "link", "new", "accent", "witness", "removed", "raised", "line"])
       this.#colours[name] = style.getPropertyValue(`--${name}`).trim();
     this.#labels.font = `12px ${style.getPropertyValue("--sans")}`;
     this.redraw();
@@ -91,7 +97,7 @@ export class GraphView {
     } else {
       // As far in a second whatever the machine draws in it.
       const steps = Math.min(MOST_STEPS, Math.max(1, Math.round((now - this.#drawnAt) / STEP)));
-      for (let step = 0; step < steps; step += 1) layout.step();
+      for (let step = 0; step < steps && performance.now() - now < LONGEST_STEPS; step += 1) layout.step();
     }
     this.#drawnAt = now;
     const following = this.camera.follow(layout.nodes, 0.12);
@@ -106,7 +112,7 @@ export class GraphView {
     const { context, camera } = this;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, camera.width, camera.height);
-    context.lineCap = "round";
+    if (Math.abs(this.#size() - this.#toldSize) > 0.02) this.onSize((this.#toldSize = this.#size()));
     const witness = this.model.witness;
     const lit = this.chosen !== null;
     this.#drawShapes(now, lit);
@@ -116,57 +122,77 @@ export class GraphView {
   }
 
   #drawShapes(now, lit) {
-    const { context, model } = this;
-    const resting = [];
+    const { model } = this;
+    const newFor = model.newFor(now);
+    // Links that look alike are drawn together: a look is how much of them is there, in eighths, and what they are.
+    const looks = new Map();
     for (const shape of model.shapes.values()) {
       const presence = model.presence(shape, now);
-      const fresh = !model.calm && shape.left === null && now - shape.born < FRESH;
-      const special = shape.key === this.chosen || shape === this.#hovered?.shape;
-      if (presence === 1 && !fresh && !special) resting.push(shape);
-      else this.#drawLinks([shape], { alpha: presence * (lit && !special ? 0.55 : 1), ...this.#look(shape, now, special, fresh) });
+      const special = shape.key === this.chosen ? "chosen" : shape === this.#hovered?.shape ? "hovered" : null;
+      const kind = special ?? (shape.left !== null ? "leaving" : isNew(shape, now, newFor) ? "new" : "resting");
+      const eighths = Math.ceil(presence * (lit && !special ? 0.55 : 1) * 8);
+      const look = `${kind}${eighths}`;
+      if (looks.has(look)) looks.get(look).shapes.push(shape);
+      else looks.set(look, { kind, alpha: eighths / 8, shapes: [shape] });
     }
-    this.#drawLinks(resting, { alpha: lit ? 0.55 : 1, colour: this.#colours.link, width: 1.2 });
-    context.globalAlpha = 1;
+    for (const kind of ["resting", "leaving", "new", "hovered", "chosen"]) {
+      for (const look of looks.values()) if (look.kind === kind) this.#drawLinks(look);
+    }
+    this.context.globalAlpha = 1;
   }
 
-  #look(shape, now, special, fresh) {
-    if (special) return { colour: this.#colours[shape.key === this.chosen ? "witness" : "accent"], width: 2 };
-    if (shape.left !== null) return { colour: this.#colours.removed, width: 1.2 };
-    return fresh ? { colour: this.#colours.accent, width: 1.2 + 0.9 * (1 - (now - shape.born) / FRESH) } : { colour: this.#colours.link, width: 1.2 };
-  }
-
-  #drawLinks(shapes, { alpha, colour, width }) {
-    if (!shapes.length) return;
+  #drawLinks({ kind, alpha, shapes }) {
     const { context, camera } = this;
+    const { colour, width } = {
+      // A line of one pixel is drawn many times as fast as a wider one where no graphics card does it.
+      resting: { colour: "link", width: 1 },
+      leaving: { colour: "removed", width: 1 },
+      new: { colour: "new", width: 1.8 },
+      hovered: { colour: "accent", width: 2 },
+      chosen: { colour: "witness", width: 2 },
+    }[kind];
     context.globalAlpha = alpha;
-    context.strokeStyle = colour;
-    context.fillStyle = colour;
+    context.strokeStyle = this.#colours[colour];
+    context.fillStyle = this.#colours[colour];
     context.lineWidth = width;
-    const dashed = shapes.length === 1 && shapes[0].key === this.chosen && this.model.witness !== null;
-    context.setLineDash(dashed ? [5, 5] : []);
+    context.setLineDash(kind === "leaving" ? [3, 4] : kind === "chosen" && this.model.witness !== null ? [5, 5] : []);
     context.beginPath();
     const heads = [];
+    let lines = 0;
     for (const { links } of shapes) {
       for (const link of links) {
-        if (link.source === link.target) {
-          const at = camera.toScreen(link.source);
-          const size = (link.source.radius + 5) * Math.min(1, camera.scale);
-          context.moveTo(at.x + size, at.y - size);
-          context.arc(at.x, at.y - size, size, 0, 2 * Math.PI);
-          continue;
-        }
         const from = camera.toScreen(link.source);
-        const to = camera.toScreen(link.target);
-        context.moveTo(from.x, from.y);
-        context.lineTo(to.x, to.y);
-        if (link.kind === "answer" && camera.scale > 0.35) heads.push([from, to, link.target.radius]);
+        if (link.source === link.target) {
+          const size = (link.source.radius + 5) * Math.min(1, camera.scale);
+          context.moveTo(from.x + size, from.y - size);
+          context.arc(from.x, from.y - size, size, 0, 2 * Math.PI);
+        } else {
+          const to = camera.toScreen(link.target);
+          if (!this.#isSeen(from, to)) continue;
+          context.moveTo(from.x, from.y);
+          context.lineTo(to.x, to.y);
+          if (link.kind === "answer" && camera.scale > 0.35) heads.push([from, to, link.target.radius]);
+        }
+        // What a path costs grows faster than its length.
+        if (++lines % SHORT_PATH === 0) {
+          context.stroke();
+          context.beginPath();
+        }
       }
     }
     context.stroke();
     context.setLineDash([]);
-    context.beginPath();
-    for (const [from, to, radius] of heads) this.#head(from, to, radius * this.#size() + 1, 4 + width);
-    context.fill();
+    const size = this.#size();
+    heads.forEach(([from, to, radius], at) => {
+      if (at % SHORT_PATH === 0) context.beginPath();
+      this.#head(from, to, radius * size + 1, 4 + width);
+      if (at % SHORT_PATH === SHORT_PATH - 1 || at === heads.length - 1) context.fill();
+    });
+  }
+
+  #isSeen(from, to) {
+    const { width, height } = this.camera;
+    return Math.max(from.x, to.x) > 0 && Math.min(from.x, to.x) < width && Math.max(from.y, to.y) > 0 && Math.min(from.y, to.y) < height;
   }
 
   /** Vertices grow less than the distances between them. */
@@ -189,32 +215,50 @@ export class GraphView {
 
   #drawVertices(now, lit) {
     const { context, camera, model } = this;
+    const colours = this.#colours;
     const size = this.#size();
+    const newFor = model.newFor(now);
+    const chosen = model.shapes.get(this.chosen);
+    const disc = (at, radius) => {
+      context.beginPath();
+      context.arc(at.x, at.y, radius, 0, 2 * Math.PI);
+    };
     for (const node of model.layout.nodes) {
       const at = camera.toScreen(node);
       if (at.x < -20 || at.y < -20 || at.x > camera.width + 20 || at.y > camera.height + 20) continue;
-      const shapes = node.knot ? [node.knot] : [...node.shapes];
-      const chosen = shapes.some((shape) => shape.key === this.chosen);
-      const marked = node.witnesses > 0 || chosen;
-      const leaving = shapes.length > 0 && shapes.every((shape) => shape.left !== null);
-      let alpha = leaving ? Math.max(...shapes.map((shape) => model.presence(shape, now))) : model.presence(node, now);
+      const { leaving, isNewest } = node.knot ? lifeOf([node.knot], now, newFor) : lifeOf(node.shapes, now, newFor);
+      const marked = node.witnesses > 0 || (chosen && (node.knot === chosen || chosen.vertices.includes(node)));
+      let alpha = leaving ? model.presence(leaving, now) : model.presence(node, now);
       if (lit && !marked) alpha *= 0.6;
-      const fresh = !model.calm && now - node.born < FRESH;
-      const radius = node.radius * size * (model.calm ? 1 : 0.6 + 0.4 * alpha);
+      const radius = (marked ? 1 : 0) + node.radius * size * (model.calm ? 1 : 0.6 + 0.4 * alpha);
+      if (isNewest && !marked) {
+        // A halo beside the colour, for whoever sees colours otherwise.
+        context.globalAlpha = alpha * 0.3;
+        context.fillStyle = colours.new;
+        disc(at, radius + 4);
+        context.fill();
+      }
       context.globalAlpha = alpha;
-      context.beginPath();
-      context.arc(at.x, at.y, marked ? radius + 1 : radius, 0, 2 * Math.PI);
-      context.fillStyle = marked ? this.#colours.witness : leaving ? this.#colours.removed : fresh ? this.#colours.accent : node.knot ? this.#colours.link : this.#colours.node;
-      context.fill();
-      if (!node.knot) {
+      disc(at, radius);
+      if (leaving && !marked) {
+        context.fillStyle = colours.surface;
+        context.fill();
         context.lineWidth = 1.5;
-        context.strokeStyle = this.#colours.surface;
+        context.strokeStyle = colours.removed;
         context.stroke();
+      } else {
+        context.fillStyle = marked ? colours.witness : isNewest ? colours.new : node.knot ? colours.link : colours.node;
+        context.fill();
+        if (radius > RIMMED) {
+          context.lineWidth = 1.5;
+          context.strokeStyle = colours.surface;
+          context.stroke();
+        }
       }
       if (node === this.#hovered?.node) {
-        context.beginPath();
-        context.arc(at.x, at.y, radius + 4, 0, 2 * Math.PI);
-        context.strokeStyle = this.#colours.accent;
+        disc(at, radius + 4);
+        context.lineWidth = 1.5;
+        context.strokeStyle = colours.accent;
         context.stroke();
       }
     }
@@ -312,12 +356,12 @@ export class GraphView {
   #click(at) {
     const found = this.#find(at);
     if (!found) this.onChoose(null);
-    else if (found.shape) this.onChoose(found.shape.key);
+    else if (found.shape) this.onChoose(found.shape.key, { reveal: true });
     else {
       // A vertex: the newest answer that it is in, then the one before.
       const shapes = [...found.node.shapes].filter((shape) => shape.left === null).reverse();
       const at = shapes.findIndex((shape) => shape.key === this.chosen);
-      if (shapes.length) this.onChoose(shapes[(at + 1) % shapes.length].key);
+      if (shapes.length) this.onChoose(shapes[(at + 1) % shapes.length].key, { reveal: true });
     }
   }
 
@@ -402,6 +446,22 @@ export class GraphView {
     this.canvas.classList.toggle("over", Boolean(found));
     this.redraw();
   }
+}
+
+/** Of the answers that a vertex is in: the one that leaves last, where all leave, and whether all that hold are new. */
+function lifeOf(shapes, now, newFor) {
+  let leaving = null;
+  let isNewest = false;
+  let holds = false;
+  for (const shape of shapes) {
+    if (shape.left !== null) {
+      if (leaving === null || shape.left > leaving.left) leaving = shape;
+    } else {
+      isNewest = isNew(shape, now, newFor) && (isNewest || !holds);
+      holds = true;
+    }
+  }
+  return { leaving: holds ? null : leaving, isNewest };
 }
 
 function distanceToLine(at, from, to) {

@@ -1,5 +1,7 @@
 // The answers of one query that hold now, as far as the page keeps them, and which of them are drawn.
 
+import { shownText } from "./names.js";
+
 /** So many answers are kept by value; of more only the number is known. */
 export const KEPT = 20_000;
 
@@ -35,20 +37,20 @@ export class LiveAnswers {
       const key = keyOf(values);
       const known = this.#kept.get(key);
       if (known) known.times += 1;
-      else this.#kept.set(key, { key, values, times: 1, timestamp: before.get(key)?.timestamp ?? null });
+      else this.#kept.set(key, { key, values, times: 1, timestamp: before.get(key)?.timestamp ?? null, since: before.get(key)?.since ?? null });
     }
     this.total = total;
     this.position = position;
   }
 
-  /** Apply one change; the answer that it is about. */
-  apply({ op, values, timestamp }) {
+  /** Apply one change that came at `now`; the answer that it is about. `since` is null where nobody saw it begin. */
+  apply({ op, values, timestamp }, now) {
     const key = keyOf(values);
     const known = this.#kept.get(key);
     if (op === "-") {
       this.total = Math.max(0, this.total - 1);
       if (known && --known.times <= 0) this.#kept.delete(key);
-      return known ?? { key, values, times: 0, timestamp };
+      return known ?? { key, values, times: 0, timestamp, since: null };
     }
     this.total += 1;
     if (known) {
@@ -56,7 +58,7 @@ export class LiveAnswers {
       known.timestamp = timestamp;
       return known;
     }
-    const answer = { key, values, times: 1, timestamp };
+    const answer = { key, values, times: 1, timestamp, since: now };
     this.#kept.set(key, answer);
     if (this.#kept.size > KEPT) this.#kept.delete(this.#kept.keys().next().value);
     return answer;
@@ -120,7 +122,7 @@ export class DrawnAnswers {
   /** Choose anew; `kept` is a key that stays as long as it holds. Returns the answers that came and the keys that went. */
   choose(answers, kept) {
     const search = this.#search;
-    const matches = search === "" ? () => true : ({ values }) => values.some((v) => v !== null && String(v).toLowerCase().includes(search));
+    const matches = search === "" ? () => true : ({ values }) => values.some((value) => value !== null && shownText(value).toLowerCase().includes(search));
     const went = [];
     const came = [];
     const drop = (key) => {

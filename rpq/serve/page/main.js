@@ -12,7 +12,8 @@ import { QueryList } from "./query_list.js";
 import { QueryWriter } from "./query_writer.js";
 import { startTheme } from "./theme.js";
 import { WitnessPanel } from "./witness_panel.js";
-import { byId, count, streamTime, valueText } from "./words.js";
+import { nameElement, nameText, shownMessage, shownText } from "./names.js";
+import { byId, count, streamTime } from "./words.js";
 
 const CHOOSE_EVERY = 250; // Milliseconds between two choices of what is drawn.
 const WITNESS_EVERY = 2000;
@@ -21,6 +22,7 @@ const model = new GraphModel();
 const drawn = new DrawnAnswers();
 let answers = new LiveAnswers();
 let follower = null;
+let isRead = false; // Whether the answers were read: until then the server alone knows their number.
 let reading = null; // Changes that came while answers are read anew, or null.
 let turn = 0; // Of the query that is followed: what comes for an earlier one is let go of.
 let chosen = null; // {key, values, told, error, left, asked}
@@ -29,15 +31,20 @@ let before = null; // The statistics a second ago.
 let differs = 0; // How often in a row the server counted other answers than the page.
 let playbackThere = true;
 let listening = false; // Whether the stream of changes is open.
+let newestTime = null; // Of the stream, as far as anybody told it.
 
 const unit = () => statistics?.time_unit ?? null;
 const isTime = () => unit() !== null || typeof statistics?.time === "string";
 
-const view = new GraphView(byId("graph"), model, { onChoose: choose, onAgain: () => readWitness() });
+const view = new GraphView(byId("graph"), model, {
+  onChoose: choose,
+  onAgain: () => readWitness(),
+  onSize: (size) => byId("canvas-box").style.setProperty("--vertex-size", size.toFixed(2)),
+});
 const table = new ChangesTable({ onChoose: (values) => chooseValues(values), unit });
 const panel = new WitnessPanel({ onFind: find, unit });
 const curves = new Curves(byId("curves"));
-const list = new QueryList({ onChoose: follow, onError: tell, unit });
+const list = new QueryList({ onChoose: follow, onCount: countAnswers, onError: tell, unit });
 const writer = new QueryWriter({ onRegistered: registered, isTime });
 const playback = new Playback({ onError: tell, isTime });
 
@@ -49,12 +56,13 @@ function follow(query) {
   follower = null;
   reading = null;
   answers = new LiveAnswers();
+  isRead = false;
   drawn.clear();
   model.clear();
   choose(null);
   curves.clear("answers");
   table.clear(query?.columns ?? []);
-  byId("graph-title").textContent = query?.name ?? "Answers";
+  byId("graph-title").replaceChildren(query ? nameElement(query.name) : "Answers");
   if (query) {
     const mine = turn;
     follower = new Follower(query.name, {
@@ -76,6 +84,7 @@ async function readAnswers() {
     if (mine !== turn || reading !== waiting) return;
     reading = null;
     answers.load(told);
+    isRead = true;
     for (const change of waiting) apply(change);
   } catch (error) {
     if (mine !== turn || reading !== waiting) return;
@@ -97,6 +106,7 @@ function take({ type, data }) {
     follower.forget();
     say(`The server ended the stream of changes: ${data.reason}`);
   } else if (type === "start") {
+    newestTime = null; // A server that was started anew may be behind.
     showTime(data.time);
   } else if (type === "changes") {
     if (reading) reading.push(data);
@@ -110,7 +120,7 @@ function apply({ position, time, changes }) {
   const mine = changes.filter(({ query }) => query === list.chosen);
   table.add(mine);
   if (position <= answers.position) return;
-  for (const change of mine) answers.apply(change);
+  for (const change of mine) answers.apply(change, performance.now());
 }
 
 // --- what is drawn of it ------------------------------------------------------------------------------------
@@ -139,16 +149,33 @@ function redraw() {
   if (came.length && drawn.size >= drawn.limit) later();
 }
 
+/** The number of answers of a query has one place, the list: all others show what it says. */
+function countAnswers(name, number) {
+  // Of the query that is followed, the page itself counts, change by change.
+  list.setAnswers(name, name === list.chosen && isRead ? answers.total : number);
+}
+
 function showCount() {
   const query = list.current;
-  const shown = drawn.size;
-  const among = drawn.searching ? drawn.among : answers.total;
-  const what = drawn.searching ? "found" : "answers";
-  byId("graph-count").textContent = !query ? "" : shown < among ? `${count(shown)} of ${count(among)} ${what} drawn` : `${count(among)} ${drawn.searching ? "found" : among === 1 ? "answer" : "answers"}`;
-  if (query) list.setAnswers(query.name, answers.total);
-  byId("canvas-box").dataset.answers = String(answers.total);
+  if (query && isRead) {
+    countAnswers(query.name);
+    curves.setNow("answers", answers.total);
+  }
+  const total = query ? list.answersOf(query.name) : null;
+  byId("graph-count").textContent = total === null ? "" : countText(total);
+  byId("canvas-box").dataset.answers = String(isRead ? answers.total : 0);
   byId("canvas-box").dataset.vertices = String(model.vertices.size);
-  emptyStage({ query, empty: model.shapes.size === 0 && !(drawn.searching && answers.total), hasToken: hasToken(), statistics, loading: reading !== null });
+  byId("canvas-box").dataset.new = String(model.numberOfNew(performance.now()));
+  byId("legend-knot").hidden = !(query?.columns.length > 2);
+  emptyStage({ query, empty: model.shapes.size === 0 && !(drawn.searching && total), hasToken: hasToken(), statistics, loading: !isRead });
+}
+
+function countText(total) {
+  const found = drawn.searching ? drawn.among : total;
+  const what = drawn.searching ? "found" : found === 1 ? "answer" : "answers";
+  // An answer that holds several times is drawn once; one that has just come is drawn in a moment.
+  const areAll = (drawn.searching ? found : answers.size) <= drawn.limit;
+  return areAll || !isRead ? `${count(found)} ${what}` : `${count(drawn.size)} of ${count(found)} ${what} drawn`;
 }
 
 function find(text) {
@@ -159,24 +186,30 @@ function find(text) {
 
 // --- the chosen answer --------------------------------------------------------------------------------------
 
-function choose(key) {
+/** Choose an answer, or let it go; `reveal` brings the witness into view, where the page is narrow and has it below the graph. */
+function choose(key, { reveal = false } = {}) {
   if (key === null && chosen === null) return;
-  chosen = key === null ? null : { key, values: JSON.parse(key), told: null, error: null, left: !answers.has(key) };
+  chosen = key === null ? null : { key, values: JSON.parse(key), told: null, error: null, left: !answers.has(key), reveal };
   view.chosen = key;
   byId("let-go").hidden = key === null;
   table.mark(key);
   model.light(null, performance.now());
   if (chosen) {
     showChosen();
+    if (reveal) revealWitness();
     readWitness();
-    say(`Chosen: ${chosen.values.map(valueText).join(", ")}`);
+    say(`Chosen: ${chosen.values.map(nameText).join(", ")}`);
   } else panel.clear();
   later();
   view.redraw();
 }
 
 function chooseValues(values) {
-  choose(JSON.stringify(values));
+  choose(JSON.stringify(values), { reveal: true });
+}
+
+function revealWitness() {
+  byId("witness").scrollIntoView({ block: "nearest", behavior: model.calm ? "auto" : "smooth" });
 }
 
 function showChosen() {
@@ -206,6 +239,8 @@ async function readWitness() {
     model.light(null, performance.now());
   }
   showChosen();
+  if (asked.reveal) revealWitness(); // Again, now that it has its height; not when it is read anew.
+  asked.reveal = false;
   view.redraw();
 }
 
@@ -230,21 +265,22 @@ async function takeStatistics(told, at) {
   const first = statistics === null;
   before = statistics && { ...statistics, at: statistics.at };
   statistics = { ...told, at };
+  if (before && told.position < before.position) newestTime = null;
   showTime(told.time);
   hideNotice("refused");
   if (told.failure) notice(`The server takes nothing more: ${told.failure}`, "failure");
   else hideNotice("failure");
   const names = told.queries.map(({ name }) => name).join("\n");
   if (first || names !== list.queries.map(({ name }) => name).join("\n")) await list.refresh();
-  for (const { name, answers: holding } of told.queries) if (name !== list.chosen) list.setAnswers(name, holding);
+  for (const { name, answers: holding } of told.queries) countAnswers(name, holding);
   const mine = told.queries.find(({ name }) => name === list.chosen);
   const seconds = before ? (at - before.at) / 1000 : 0;
   curves.add({
     tuples: before && seconds > 0 ? Math.max(0, (told.tuples - before.tuples) / seconds) : null,
-    answers: mine ? answers.total : null,
+    answers: mine ? list.answersOf(mine.name) : null,
     latency: told.latency_ms?.p99 ?? null,
     memory: told.memory_bytes ?? null,
-  });
+  }, at);
   // In windows that let answers expire in silence, the server's number is less than ours: read them anew.
   differs = mine && reading === null && typeof mine.answers === "number" && mine.answers !== answers.total ? differs + 1 : 0;
   if (differs >= 2 && listening) {
@@ -255,8 +291,11 @@ async function takeStatistics(told, at) {
   showCount();
 }
 
+/** Events and figures both tell the time of the stream; what comes late does not set it back. */
 function showTime(time) {
-  byId("stream-time").textContent = streamTime(time, unit());
+  if (time === null || time === undefined) return;
+  if (newestTime === null || typeof time !== typeof newestTime || time > newestTime) newestTime = time;
+  byId("stream-time").textContent = shownText(streamTime(newestTime, unit()));
 }
 
 // --- what is told ------------------------------------------------------------------------------------------
@@ -297,7 +336,7 @@ function tell(error) {
 function notice(text, kind) {
   byId("notice").dataset.kind = kind;
   byId("notice").hidden = false;
-  byId("notice-text").textContent = text;
+  byId("notice-text").textContent = shownMessage(text);
 }
 
 function hideNotice(kind) {
@@ -312,7 +351,7 @@ async function registered(query) {
   try {
     await list.refresh();
     list.choose(query.name);
-    say(`Registered ${query.name}`);
+    say(`Registered ${nameText(query.name)}`);
     byId("graph").focus();
   } catch (error) {
     tell(error);

@@ -17,7 +17,7 @@ function speedText(speed, isTime) {
 /** The control, hidden where the server plays nothing back; `onError(error)` where it refuses. */
 export class Playback {
   #state = null;
-  #asking = false;
+  #asked = 0; // Turns: an answer from before the last change would set the control back.
   #seen = new Set();
 
   constructor({ onError, isTime }) {
@@ -36,9 +36,10 @@ export class Playback {
 
   /** Ask the server how it stands; false where it plays nothing back. */
   async refresh() {
-    if (this.#asking) return true;
+    const turn = this.#asked;
     try {
-      this.#show(await request("GET", "playback"));
+      const state = await request("GET", "playback");
+      if (turn === this.#asked) this.#show(state);
       return true;
     } catch (error) {
       if (error.status === 404) this.root.hidden = true;
@@ -47,13 +48,14 @@ export class Playback {
   }
 
   async #change(wanted) {
-    this.#asking = true;
+    const turn = ++this.#asked;
     try {
-      this.#show(await request("POST", "playback", { body: wanted }));
+      const state = await request("POST", "playback", { body: wanted });
+      if (turn !== this.#asked) return;
+      this.#asked += 1; // What was asked meanwhile may have been answered before.
+      this.#show(state);
     } catch (error) {
       this.onError(error);
-    } finally {
-      this.#asking = false;
     }
   }
 

@@ -2,19 +2,26 @@
 
 import { ofQuery, request } from "./connection.js";
 import { drawExplained } from "./explained.js";
+import { nameElement, nameText, shownMessage } from "./names.js";
 import { byId, count, duration, element } from "./words.js";
 
 const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL" };
 
-/** The list; `onChoose(query | null)` when another one is followed, `onError(error)` where the server refuses; `unit()` of times. */
+/**
+ * The list; `onChoose(query | null)` when another one is followed, `onCount(name, answers)` when the server tells a number,
+ * `onError(error)` where the server refuses; `unit()` of times.
+ */
 export class QueryList {
   queries = [];
   chosen = null;
   #items = new Map();
   #dropping = null;
+  #explaining = 0; // Turns: what comes for an earlier question is let go of.
+  #reading = 0;
 
-  constructor({ onChoose, onError, unit }) {
+  constructor({ onChoose, onCount, onError, unit }) {
     this.unit = unit;
+    this.onCount = onCount;
     this.onChoose = onChoose;
     this.onError = onError;
     this.list = byId("query-list");
@@ -36,7 +43,9 @@ export class QueryList {
   }
 
   async refresh() {
-    this.show((await request("GET", "queries")).queries);
+    const turn = ++this.#reading;
+    const { queries } = await request("GET", "queries");
+    if (turn === this.#reading) this.show(queries);
   }
 
   show(queries) {
@@ -51,7 +60,7 @@ export class QueryList {
     }
     for (const query of queries) {
       if (!this.#items.has(query.name)) this.#add(query);
-      this.setAnswers(query.name, query.answers);
+      this.onCount(query.name, query.answers);
     }
     if (!this.current) this.choose(queries[0]?.name ?? null);
     else this.#mark();
@@ -67,7 +76,14 @@ export class QueryList {
   /** Say how many answers a query has. */
   setAnswers(name, answers) {
     const item = this.#items.get(name);
-    if (item && answers !== null && answers !== undefined) item.answers.textContent = count(answers);
+    if (!item || answers === null || answers === undefined) return;
+    item.number = answers;
+    item.answers.textContent = count(answers);
+  }
+
+  /** How many answers a query has; null where nobody has told. */
+  answersOf(name) {
+    return this.#items.get(name)?.number ?? null;
   }
 
   #add(query) {
@@ -75,9 +91,9 @@ export class QueryList {
     const choose = element(
       "button",
       { type: "button", class: "query-choose", "aria-pressed": "false" },
-      element("span", { class: "query-name" }, query.name),
+      element("span", { class: "query-name" }, nameElement(query.name)),
       answers,
-      ...(query.expression === query.name ? [] : [element("code", {}, query.expression)]),
+      ...(query.expression === query.name ? [] : [element("code", {}, nameElement(query.expression))]),
       element("span", { class: "query-kind muted" }, [KINDS[query.language] ?? query.language, windowText(query, this.unit())].filter(Boolean).join(" · ")),
     );
     choose.addEventListener("click", () => this.choose(query.name));
@@ -86,12 +102,12 @@ export class QueryList {
     const drop = element("button", { type: "button", class: "quiet" }, "Drop");
     drop.addEventListener("click", () => {
       this.#dropping = query.name;
-      byId("dropping-title").textContent = `Drop ${query.name}?`;
+      byId("dropping-title").textContent = `Drop ${nameText(query.name)}?`;
       byId("dropping").showModal();
     });
-    for (const [button, verb] of [[explain, "Explain"], [drop, "Drop"]]) button.setAttribute("aria-label", `${verb} ${query.name}`);
+    for (const [button, verb] of [[explain, "Explain"], [drop, "Drop"]]) button.setAttribute("aria-label", `${verb} ${nameText(query.name)}`);
     const root = element("li", {}, choose, element("div", { class: "query-tools" }, explain, drop));
-    this.#items.set(query.name, { root, choose, answers });
+    this.#items.set(query.name, { root, choose, answers, number: null });
     this.list.append(root);
   }
 
@@ -103,11 +119,13 @@ export class QueryList {
   }
 
   async #explain(query) {
+    const turn = ++this.#explaining;
     try {
       const told = await request("GET", ofQuery(query.name, "/explain"));
-      byId("reader-title").textContent = query.name;
-      byId("reader-drawing").replaceChildren(drawExplained(told, `${query.name} drawn`) ?? "");
-      byId("reader-text").textContent = told.text;
+      if (turn !== this.#explaining) return;
+      byId("reader-title").replaceChildren(nameElement(query.name));
+      byId("reader-drawing").replaceChildren(drawExplained(told, `${nameText(query.name)} drawn`) ?? "");
+      byId("reader-text").textContent = shownMessage(told.text);
       byId("reader").showModal();
     } catch (error) {
       this.onError(error);

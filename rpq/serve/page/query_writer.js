@@ -3,6 +3,7 @@
 import { request } from "./connection.js";
 import { drawExplained } from "./explained.js";
 import { askedQuery, rangeOf } from "./query_fields.js";
+import { nameElement, shownMessage } from "./names.js";
 import { byId, element } from "./words.js";
 
 const PAUSE = 250;
@@ -54,21 +55,23 @@ export class QueryWriter {
   }
 
   #typed() {
-    // What was told about another text is no longer true of this one.
-    this.#mark(null);
+    // What was told about another text is no longer true of this one, and what is still to come for it is let go of.
+    this.#asked += 1;
+    this.#abort?.abort();
     clearTimeout(this.#timer);
+    this.#tell(null);
+    if (!this.text.value.trim()) {
+      this.#show(null);
+      return;
+    }
+    this.#setChecking(true);
+    this.dialog.classList.add("stale");
     this.#timer = setTimeout(() => this.#check(), PAUSE);
   }
 
   async #check() {
-    const turn = ++this.#asked;
-    this.#abort?.abort();
+    const turn = this.#asked;
     this.#abort = new AbortController();
-    if (!this.text.value.trim()) {
-      this.#show(null);
-      this.#tell(null);
-      return;
-    }
     try {
       const told = await request("POST", "check", { body: askedQuery(), signal: this.#abort.signal });
       if (turn !== this.#asked) return;
@@ -77,12 +80,17 @@ export class QueryWriter {
     } catch (error) {
       if (turn !== this.#asked || error.name === "AbortError") return;
       this.#tell(error);
-      this.dialog.classList.add("stale");
     }
+  }
+
+  #setChecking(checking) {
+    byId("checking").hidden = !checking;
   }
 
   async #register() {
     clearTimeout(this.#timer);
+    this.#abort?.abort();
+    this.#setChecking(false);
     const turn = ++this.#asked;
     if (!this.text.value.trim()) {
       this.#tell({ message: "Write a query first.", place: null });
@@ -92,25 +100,33 @@ export class QueryWriter {
     byId("register").disabled = true;
     try {
       const query = await request("POST", "queries", { body: askedQuery() });
-      this.dialog.close();
-      this.text.value = "";
-      byId("query-name").value = "";
-      this.#show(null);
-      this.#tell(null);
+      if (turn === this.#asked) {
+        this.dialog.close();
+        this.text.value = "";
+        byId("query-name").value = "";
+        this.#show(null);
+        this.#tell(null);
+      }
+      // Who has written on meanwhile keeps the text, and the dialog in which it stands.
       this.onRegistered(query);
     } catch (error) {
-      if (turn === this.#asked) this.#tell(error);
-      this.text.focus();
+      if (turn === this.#asked) {
+        this.#tell(error);
+        this.text.focus();
+      }
     } finally {
       byId("register").disabled = false;
     }
   }
 
-  /** Say what is wrong, and underline its place; null takes both away. */
+  /** Say what is wrong, and underline its place; null takes both away. Whatever is told, nothing is checked any more. */
   #tell(error) {
-    const message = error === null ? "" : error.message.split("\n")[0];
-    const hint = error?.hint && !message.includes(error.hint) ? `; ${error.hint}` : "";
-    if (this.error.textContent !== message + hint) this.error.textContent = message + hint;
+    this.#setChecking(false);
+    // An error without a status came from the network.
+    const given = error === null ? "" : error.status || !(error instanceof Error) ? error.message.split("\n")[0] : "The server does not answer.";
+    const hint = error?.hint && !given.includes(error.hint) ? `; ${error.hint}` : "";
+    const message = shownMessage(given + hint);
+    if (this.error.textContent !== message) this.error.textContent = message;
     this.#mark(error?.place ?? null);
     this.text.setAttribute("aria-invalid", String(error !== null));
   }
@@ -142,10 +158,10 @@ export class QueryWriter {
     if (told) tag.textContent = KINDS[told.language] ?? told.language;
     const columns = told?.columns ?? [];
     byId("columns").replaceChildren(
-      ...(columns.length ? ["Answers have ", ...columns.flatMap((name, at) => [at ? ", " : "", element("b", {}, name)])] : []),
+      ...(columns.length ? ["Answers have ", ...columns.flatMap((name, at) => [at ? ", " : "", element("b", {}, nameElement(name))])] : []),
     );
     byId("in-words").hidden = !told;
-    byId("explained").textContent = told?.text ?? "";
+    byId("explained").textContent = shownMessage(told?.text ?? "");
     const drawing = told && drawExplained(told, `The ${KINDS[told.language] ?? "query"} drawn`);
     byId("drawing").replaceChildren(
       drawing ?? element("p", { class: "empty" }, told ? "No picture of this one: it is told in words." : "Its automaton or pattern is drawn here as you type."),

@@ -1,6 +1,7 @@
 // The chosen answer in words: its values, and the path or the atoms behind it.
 
-import { byId, element, streamTime, valueText } from "./words.js";
+import { nameElement, shownMessage, shownText } from "./names.js";
+import { byId, element, streamTime } from "./words.js";
 
 /** The panel beside the graph; values are buttons that search for other answers with them through `onFind(value)`. */
 export class WitnessPanel {
@@ -21,14 +22,14 @@ export class WitnessPanel {
   show({ columns, values, told, error, left }) {
     const list = element("dl", { class: "values" });
     columns.forEach((column, at) => {
-      const name = valueText(values[at]);
-      const button = element("button", { type: "button", class: "link", title: "Find answers with it" }, name);
-      button.addEventListener("click", () => this.onFind(name));
-      list.append(element("div", {}, element("dt", {}, column), element("dd", {}, button)));
+      const isBound = values[at] !== null && values[at] !== undefined;
+      const button = element(isBound ? "button" : "span", isBound ? { type: "button", class: "link", title: "Find answers with it" } : {}, nameElement(values[at]));
+      if (isBound) button.addEventListener("click", () => this.onFind(shownText(values[at])));
+      list.append(element("div", {}, element("dt", {}, nameElement(column)), element("dd", {}, button)));
     });
     const parts = [list];
     if (left) parts.push(element("p", { class: "left" }, "It has ceased to hold."));
-    if (error) parts.push(element("p", { class: "error" }, error));
+    if (error) parts.push(element("p", { class: "error" }, shownMessage(error)));
     else if (!told) parts.push(element("p", { class: "muted" }, left ? "" : "reading the witness …"));
     else parts.push(...this.#paths(told, values[0]));
     this.root.replaceChildren(...parts);
@@ -39,20 +40,20 @@ export class WitnessPanel {
     if (!atoms?.length) return [this.#steps(edges, first)];
     const grouped = atoms.filter((atom) => atom.edges?.length);
     if (!grouped.length) return [this.#steps(edges, first)];
-    return grouped.flatMap((atom) => [element("h3", { class: "atom" }, atom.text ?? atom.atom ?? ""), this.#steps(atom.edges)]);
+    return grouped.flatMap((atom) => [element("h3", { class: "atom" }, nameElement(atom.text ?? atom.atom ?? "")), this.#steps(atom.edges)]);
   }
 
   #steps(edges, first) {
     const list = element("ol", { class: "steps" });
-    const stop = (name) => element("li", { class: "stop" }, element("span", { class: "vertex" }, valueText(name)));
+    const stop = (name) => element("li", { class: "stop" }, nameElement(name, { class: "vertex" }));
     let before = first;
     edges.forEach(({ source, target, label, timestamp }, at) => {
       // Walked against its direction (^label): the path goes on at the edge's source.
       const against = before !== source && before === target;
       const [from, to] = against ? [target, source] : [source, target];
       if (at === 0 || before !== from) list.append(stop(from));
-      const when = timestamp === null || timestamp === undefined ? "static" : streamTime(timestamp, this.unit());
-      const name = element("span", { class: "edge-label" }, (against ? "^" : "") + valueText(label));
+      const when = timestamp === null || timestamp === undefined ? "static" : shownText(streamTime(timestamp, this.unit()));
+      const name = element("span", { class: "edge-label" }, against ? "^" : "", nameElement(label));
       list.append(element("li", { class: "step" }, name, element("span", { class: "muted when" }, when)), stop(to));
       before = to;
     });

@@ -48,17 +48,6 @@ export function duration(value, unit = null) {
   return `${length}${name}`;
 }
 
-/** A value of an answer; null is a variable without a value. */
-export const valueText = (value) => (value === null || value === undefined ? "unbound" : String(value));
-
-/** A text cut in its middle, so that both ends can be told apart from others. */
-export function shortened(text, longest) {
-  const letters = Array.from(text);
-  if (letters.length <= longest) return text;
-  const head = Math.ceil((longest - 1) / 2);
-  return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - (longest - 1 - head)).join("")}`;
-}
-
 /** An element with attributes and children; texts become text nodes, never markup. */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
