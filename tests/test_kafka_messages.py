@@ -162,26 +162,44 @@ def test_settings_of_clients_are_read_and_secrets_are_in_no_message(tmp_path) ->
         ClientSettings("here:1", {"bootstrap.servers": "there:1"})
 
 
-def test_a_journal_ends_with_its_last_whole_line(tmp_path) -> None:
-    path = str(tmp_path / "run.journal")
-    journal = Journal(path)
-    ends = [{Place("t", 0): 5}, {Place("t", 1): 7, Place("t", 0): 9}]
+def test_a_journal_ends_with_its_last_whole_round_and_shows_damage(tmp_path) -> None:
+    path = tmp_path / "run.journal"
+    journal = Journal(str(path), run="r")
+    ends = [{Place("t", 0): 5}, {Place("t", 1): 7, Place("t", 0): 9}, {Place("t", 0): 11}]
+    sizes = [path.stat().st_size]
     for number, end in enumerate(ends, 1):
         journal.write(number, end)
+        journal.synchronise()
+        sizes.append(path.stat().st_size)
+    rounds = [Round(number, end) for number, end in enumerate(ends, 1)]
+    assert read_journal(str(path), run="r") == rounds
+    content = path.read_bytes()
+    for length in range(sizes[0], len(content) + 1):
+        path.write_bytes(content[:length])
+        assert read_journal(str(path), run="r") == rounds[: sum(size <= length for size in sizes) - 1]
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        with pytest.raises(KafkaError, match=r"run.journal: .*byte \d"):
+            read_journal(str(path), run="r")
+    path.write_bytes(content[: sizes[1]] + content[sizes[2] :])  # a round is missing
+    with pytest.raises(KafkaError, match=f"at byte {sizes[1]} "):
+        read_journal(str(path), run="r")
+    path.write_bytes(content)
+    with pytest.raises(KafkaError, match="of another run"):
+        read_journal(str(path), run="s")
+    journal.restart()
+    journal.write(4, ends[0])
     journal.synchronise()
     journal.close()
-    rounds = [Round(1, ends[0]), Round(2, ends[1])]
-    assert read_journal(path) == rounds
-    with open(path, "ab") as file:
-        file.write(b'[3,[["t"')
-    assert read_journal(path) == rounds
-    again = Journal(path)
-    again.restart(rounds[:1])
-    again.write(2, ends[0])
-    again.synchronise()
-    again.close()
-    assert read_journal(path) == [rounds[0], Round(2, ends[0])]
-    assert read_journal(str(tmp_path / "none")) == []
-    (tmp_path / "bad").write_bytes(b"nonsense\n")
-    with pytest.raises(KafkaError, match="bad:1: is no journal"):
-        read_journal(str(tmp_path / "bad"))
+    assert read_journal(str(path), run="r") == [Round(4, ends[0])]
+    Journal(str(path), run="r", rounds=rounds[:2]).close()
+    assert read_journal(str(path), run="r") == rounds[:2]
+    assert read_journal(str(tmp_path / "none"), run="r") == []
+    path.write_bytes(b"")  # as the release before leaves it at its end
+    assert read_journal(str(path), run="r") == []
+    path.write_bytes(b'[1,[["t",0,5]]]\n')
+    with pytest.raises(KafkaError, match="if it is of the release before, start that once more"):
+        read_journal(str(path), run="r")
+    assert path.read_bytes() == b'[1,[["t",0,5]]]\n'

@@ -236,7 +236,7 @@ def test_a_journal_that_was_lost_is_not_passed_over(kafka, tmp_path) -> None:
 
     with pytest.raises(InterruptedError):
         run_topics(QUERY, input=kafka.uri(read), output=kafka.uri(written), checkpoint=checkpoint, check=check)
-    assert kept["journal"].count(b"\n") > 0
+    assert b'[["' in kept["journal"]
     options = {"input": kafka.uri(read), "output": kafka.uri(written), "checkpoint": checkpoint, "until_end": True}
     checkpoint.write_bytes(kept["state"])
     (tmp_path / "run.state.journal").write_bytes(b"")

@@ -29,7 +29,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -110,12 +110,17 @@ class RecordLog:
         self._descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
 
     @classmethod
-    def create(cls, path: str, kind: LogKind, head: dict[str, Any]) -> RecordLog:
-        """Make a file without records, on disk when this returns.  Raises `OSError`; then what was there is there still."""
+    def create(cls, path: str, kind: LogKind, head: dict[str, Any], records: Iterable[bytes] = ()) -> RecordLog:
+        """Make a file, on disk when this returns.  Raises `OSError`; then what was there is there still."""
         group, end = _group(LogEnd(offset=len(kind.beginning), number=0, digest=_first_digest(kind), salt=0), [_json(head)])
+        end = replace(end, salt=zlib.crc32(end.digest))
+        content = kind.beginning + group
+        for record in records:
+            group, end = _group(end, [record])
+            content += group
         with replacing(path, is_private=True) as file:
-            file.write(kind.beginning + group)
-        return cls(path, replace(end, salt=zlib.crc32(end.digest)))
+            file.write(content)
+        return cls(path, end)
 
     @property
     def size(self) -> int:
@@ -237,6 +242,15 @@ def log_in(data: bytes, kind: LogKind, *, path: str) -> LogContent:
         dropped=len(data) - end.offset,
         damage=damage,
     )
+
+
+def begins_with(path: str, start: bytes) -> bool:
+    """Whether a file that can be read begins with some bytes."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(start)) == start
+    except OSError:
+        return False
 
 
 def _json(head: dict[str, Any]) -> bytes:

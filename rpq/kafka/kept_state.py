@@ -78,8 +78,7 @@ class KeptState:
 
     def begin_journal(self) -> None:
         """Begin a journal in which there is no round."""
-        self._journal = Journal(self._journal_path)
-        self._journal.restart()
+        self._journal = Journal(self._journal_path, run=self.position.run)
 
     def rounds_up_to(self, last: int) -> list[Round]:
         """The rounds since the checkpoint up to the last that was committed; the journal goes on behind them.
@@ -87,14 +86,13 @@ class KeptState:
         Raises `KafkaError` where the journal does not tell them all.
         """
         path, first = self._journal_path, self.position.round + 1
-        rounds = [one for one in read_journal(path) if first <= one.number <= last]
+        rounds = [one for one in read_journal(path, run=self.position.run) if first <= one.number <= last]
         if [one.number for one in rounds] != [*range(first, last + 1)]:
             raise KafkaError(
                 f"{path}: does not tell the order of the rounds {first} to {last}, which were committed since the "
                 "checkpoint; it was lost or changed.  Remove the checkpoint to start anew"
             )
-        self._journal = Journal(path)
-        self._journal.restart(rounds)
+        self._journal = Journal(path, run=self.position.run, rounds=rounds)
         return rounds
 
     @property

@@ -152,6 +152,7 @@ SCHEMAS: Json = {
             "followers": _COUNT,
             "followers_dropped": _COUNT,
             "failure": {"type": ["string", "null"]},
+            "storage": {"type": ["string", "null"], "description": "Why journal or checkpoint cannot be written now."},
             "queries": {
                 "type": "array",
                 "items": _object(

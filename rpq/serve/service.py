@@ -248,6 +248,7 @@ class Service:
                     time.sleep(FAILED_SECONDS)
         finally:
             self._has_ended = True
+            self._refuse_begun()
             self._refuse_waiting()
 
     def _do_all(self) -> None:
@@ -287,7 +288,8 @@ class Service:
         self._refuse(waiters)
 
     def _refuse(self, waiters: Iterable[Waiter]) -> None:
-        reason = self.failure or "the server is stopping"
+        ended = "the server is stopping" if self.is_stopping else "the engine's thread has ended"
+        reason = self.failure or ended
         self._tell([], [(waiter, None, ServiceFailed(reason)) for waiter in waiters], [])
 
     def _next(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from rpq.errors import RpqError
-from rpq.files.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, read_log
+from rpq.files.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, begins_with, read_log
 
 KIND = LogKind(magic=b"rpqserve", noun="journal of `rpq serve`", version=2)
 _LENGTH = struct.Struct("<I")
@@ -156,7 +156,7 @@ def read_tuple_journal(path: str, *, until: int | None = None) -> JournalContent
     try:
         log = read_log(path, KIND, until=until)
     except LogError as error:
-        if error.reason == "foreign" and _begins_with(path, _FIRST_VERSION):
+        if error.reason == "foreign" and begins_with(path, _FIRST_VERSION):
             raise JournalError(
                 f"{path}: is a {KIND.noun} of version 1, and this release reads version 2: start the release that wrote it "
                 "once more and stop it with SIGTERM, which puts everything into the checkpoint; then start this one"
@@ -204,17 +204,9 @@ def _parsed(content: memoryview, schema: pa.Schema | None) -> Record:
     return Record(about["position"], tuples, about)
 
 
-def _begins_with(path: str, start: bytes) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(start)) == start
-    except OSError:
-        return False
-
-
 def is_empty_first_version(path: str, *, run: str) -> bool:
     """Whether a file is a journal of version 1, of a run, with nothing but its head: that of a server that ended well."""
-    if not _begins_with(path, _FIRST_VERSION) or os.path.getsize(path) > 1 << 12:
+    if not begins_with(path, _FIRST_VERSION) or os.path.getsize(path) > 1 << 12:
         return False
     with open(path, "rb") as file:
         line, _, rest = file.read().partition(b"\n")
