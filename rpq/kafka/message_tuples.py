@@ -17,10 +17,10 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.kafka.message_columns import MessageColumns, check_beside, text_beside
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.column_names import STREAM
+from rpq.readers.column_names import DELETE, STREAM
 from rpq.readers.field_errors import FieldError
 from rpq.readers.merge import in_order
-from rpq.readers.predicate import ColumnKind, Predicate
+from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
@@ -29,7 +29,7 @@ from rpq.readers.text.parsing import BlockParser, LineParser, Rows
 from rpq.readers.times import time_kind
 from rpq.readers.where import Where
 
-ORDER = ("source", "target", "label", "timestamp", "delete", STREAM)
+ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
 
 REGISTRY = (
     "begins with the byte 0, as Avro and Protobuf of a schema registry do; these are not read: expected JSON or CSV, for "
@@ -179,7 +179,8 @@ class MessageReader:
             is_json = isinstance(layout, JsonLayout)
             kinds = self._kinds("number" if is_json and layout.integers else "text", times=layout.times)
             further = (*self._beside, *(layout.further if isinstance(layout, JsonLayout) else ()))
-            loose = {name: ColumnKind(key=FURTHER + name, kind="loose") for name in further}
+            columns = {name for _, name in self._columns.beside}
+            loose = {name: ColumnKind(key=FURTHER + name, kind="loose", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **loose})
 
     def _told_by(self, value: bytes) -> JsonLayout | Layout:
@@ -203,14 +204,7 @@ class MessageReader:
     def _kinds(self, vertex: str, *, times: str = "integers") -> dict[str, ColumnKind]:
         """The columns of a tuple as a condition sees them, under their own names and those that were given for them."""
         unit = self._columns.unit if times == "integers" else self._columns.unit or "us"
-        kinds = {
-            "source": ColumnKind(key="source", kind=vertex),
-            "target": ColumnKind(key="target", kind=vertex),
-            "label": ColumnKind(key="label", kind="text"),
-            "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit),
-            "op": ColumnKind(key="delete", kind="op"),
-            STREAM: ColumnKind(key=STREAM, kind="text"),
-        }
+        kinds = tuple_kinds(vertex=vertex, unit=unit)
         renamed = {name: kinds[column] for column, name in self._columns.values.renamed}
         return {**kinds, **renamed}
 
@@ -273,8 +267,8 @@ class MessageReader:
         count = len(numbers)
         for column, values in beside.items():
             taken = [values[number] for number in numbers] if count < len(values) else values
-            if column == "op":
-                columns["delete"] = pa.array(taken, pa.bool_())
+            if column in ("op", DELETE):
+                columns[DELETE] = pa.array(taken, pa.bool_())
             elif column == "timestamp":
                 columns[column] = pa.array(taken, pa.int64())
             else:

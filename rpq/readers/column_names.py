@@ -13,13 +13,21 @@ from rpq.readers.field_errors import FieldError
 TUPLE = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op may be missing."""
 
+DELETE = "delete"
+"""What may say, as true or false, what op says with + and -, where columns have names: a tuple has one of the two."""
+
 STREAM = "stream"
 """A further column that a tuple may have where columns have names: the stream that it belongs to, or nothing."""
 
 EVENT = "event"
 """A further column that a reader may give tuples: the event that they belong to, or nothing."""
 
-NAMED = (*TUPLE, STREAM)
+NAMED = (*TUPLE, DELETE, STREAM)
+
+BOTH = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
+"""What is wrong with tuples that have both op and delete."""
+
+_OPTIONAL = ("op", DELETE, STREAM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +76,8 @@ class ColumnNames:
                     f"the label is {label!r} for all edges and the column {name!r} at once; give one of the two"
                 )
             renamed[column] = name
+        if "op" in renamed and DELETE in renamed:
+            raise InputError(f"op={renamed['op']} and delete={renamed[DELETE]} say the same: give one of the two")
         return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events)
 
     def __bool__(self) -> bool:
@@ -84,32 +94,41 @@ class ColumnNames:
         ('source', 'target', 'timestamp', 'op')
         """
         left_out = {*(("label",) if self.constant_label is not None else ()), *(("timestamp",) if not self.timed else ())}
-        return tuple(column for column in TUPLE if column not in left_out)
+        return tuple(column for column in TUPLE if column not in left_out and not self._is_replaced(column))
+
+    def _is_replaced(self, column: str) -> bool:
+        """Whether an optional column is not read: its name was given for another one, or of op and delete the other was."""
+        renamed = dict(self.renamed)
+        if column in renamed or column not in _OPTIONAL:
+            return False
+        other = {"op": DELETE, DELETE: "op"}.get(column)
+        return other in renamed or column in renamed.values()
 
     @property
     def looked_for(self) -> tuple[str, ...]:
         """The columns that are read where columns have names.
 
         >>> ColumnNames().looked_for
-        ('source', 'target', 'label', 'timestamp', 'op', 'stream')
+        ('source', 'target', 'label', 'timestamp', 'op', 'delete', 'stream')
         """
-        return (*self.columns, STREAM, EVENT) if self.has_events else (*self.columns, STREAM)
+        further = (DELETE, STREAM, EVENT) if self.has_events else (DELETE, STREAM)
+        return (*self.columns, *(column for column in further if not self._is_replaced(column)))
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns that an input must have; op and stream must be there only if they were given names.
+        """The columns that an input must have; op, delete and stream must be there only if they were given names.
 
         >>> ColumnNames().required
         ('source', 'target', 'label', 'timestamp')
         """
         renamed = dict(self.renamed)
-        return tuple(column for column in self.looked_for if column not in ("op", STREAM) or column in renamed)
+        return tuple(column for column in self.looked_for if column not in _OPTIONAL or column in renamed)
 
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
         """Return where each column of a tuple stands among the names of an input's columns.
 
         With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError`, which
-        lists the names, where one is missing or there twice.
+        lists the names, where one is missing or there twice, and where there are both op and delete.
 
         >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
         {'source': 1, 'target': 2, 'timestamp': 3}
@@ -124,10 +143,13 @@ class ColumnNames:
             if name in among:
                 places[column] = among.index(name)
             elif column in self.required:
-                needed = [self[one] for one in self.required if one not in ("op", STREAM)]
-                expected = f"{', '.join(needed)} and optionally {self['op']}"
+                needed = [self[one] for one in self.required if one not in _OPTIONAL]
+                either = " or ".join(self[one] for one in ("op", DELETE) if one in self.looked_for)
+                expected = f"{', '.join(needed)} and optionally {either}"
                 found = ", ".join(names) or "none"
                 raise FieldError(f"is missing; expected {expected}, found {found}{did_you_mean(name, names)}", name)
+        if "op" in places and DELETE in places:
+            raise FieldError(BOTH, DELETE)
         return places
 
 

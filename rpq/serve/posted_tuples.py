@@ -71,8 +71,8 @@ def _of_arrow(body: bytes) -> pa.RecordBatch | None:
     if missing:
         found = ", ".join([*given, *map(str, unknown)][:10]) or "none"
         raise InputError(
-            f"{NAME}: column '{missing[0]}' is missing: tuples have source, target, label, timestamp and optionally op, "
-            f"stream; found {found}",
+            f"{NAME}: column '{missing[0]}' is missing: tuples have source, target, label, timestamp and optionally op or "
+            f"delete, stream; found {found}",
             column=missing[0],
         )
     if not table.num_rows:

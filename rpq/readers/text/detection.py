@@ -11,7 +11,7 @@ from typing import Literal
 
 from rpq.readers.column_names import EVENT, STREAM, ColumnNames
 from rpq.readers.field_errors import FieldError
-from rpq.readers.predicate import ColumnKind, Predicate
+from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.text.first_times import FirstTimes, with_times
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, Layout, split_line
@@ -67,7 +67,7 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
             return Layout(separator=separator, fields=fields, optional=optional, quotes=True), []
     raise FieldError(
         f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
-        "separated by tabs, commas or blanks, or a header with these names"
+        "separated by tabs, commas or blanks, or a header with these names (delete in place of op is true or false)"
     )
 
 
@@ -182,15 +182,9 @@ class Detection:
     def _tuple_kinds(self, vertex: str) -> dict[str, ColumnKind]:
         """The columns of a tuple, under their own names and those that were given for them."""
         unit = self.time_unit if self.times == "integers" else self.unit
-        kinds = {
-            "source": ColumnKind(key="source", kind=vertex),
-            "target": ColumnKind(key="target", kind=vertex),
-            "label": ColumnKind(key="label", kind="text"),
-            "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit),
-            "op": ColumnKind(key="delete", kind="op"),
-            STREAM: ColumnKind(key=STREAM, kind="text"),
-            **({EVENT: ColumnKind(key=EVENT, kind="text")} if self.columns.has_events else {}),
-        }
+        kinds = tuple_kinds(vertex=vertex, unit=unit)
+        if self.columns.has_events:
+            kinds[EVENT] = ColumnKind(key=EVENT, kind="text")
         return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
 
 

@@ -10,7 +10,8 @@ code for every block that is not plain.  The rules:
   ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that a vertex
   may be called `#tag`).
 * Names are the text between the separators, UTF-8, not empty, nothing else is changed.  Integers are decimal, with an
-  optional sign; blanks around them are dropped, as they are around `+` and `-`, and around times (`rpq.readers.times`).
+  optional sign; blanks around them are dropped, as they are around `+` and `-`, around times (`rpq.readers.times`) and
+  around `true`, `false`, `1` and `0`, which `delete` holds, in letters of either case.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Literal
 
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.times import check_time, time_kind
+from rpq.stream.values import boolean_of_text
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
 INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -134,6 +136,15 @@ def check_op(text: str, column: str = "op") -> bool:
     return op == "-"
 
 
+def check_delete(text: str, column: str = "delete") -> bool:
+    """Return whether the tuple is a delete; raise `FieldError` unless the field is `true`, `false`, `1` or `0`."""
+    delete = boolean_of_text(text)
+    if delete is None:
+        what = f"{shown(text)} is not true or false" if text.strip(" \t") else "is empty"
+        raise FieldError(f"{what}; expected true, false, 1 or 0", column)
+    return delete
+
+
 def without_brackets(name: str) -> str:
     """The name inside `<...>`; other text as it is."""
     return name[1:-1] if len(name) >= 2 and name[0] == "<" and name[-1] == ">" else name
@@ -143,11 +154,11 @@ def without_brackets(name: str) -> str:
 class Layout:
     """The fields of every line of a file.
 
-    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, `stream` and `event` (which may be
-    empty), or "" for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of
-    them may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text; with `brackets`,
-    they lose a pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas,
-    never between blanks.
+    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op` or `delete`, `stream` and `event`
+    (which may be empty), or "" for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last
+    `optional` of them may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text;
+    with `brackets`, they lose a pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`:
+    always between commas, never between blanks.
     `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
     `time_unit`.
     """
@@ -186,6 +197,8 @@ class Layout:
                 values[field] = self._timestamp(text)
             elif field == "op":
                 values["delete"] = check_op(text)
+            elif field == "delete":
+                values[field] = check_delete(text)
             elif field in ("stream", "event"):
                 values[field] = check_text(text, field) if text else None
             elif field.startswith(FURTHER):
