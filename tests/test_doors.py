@@ -19,11 +19,15 @@ import pytest
 from pyarrow import parquet as pq
 
 from rpq import Engine, Query, Window
+from rpq.cli.opened_input import OpenedInput
+from rpq.cli.settings import RunSettings
 from rpq.errors import InputError
 from rpq.kafka.message_columns import MessageColumns
 from rpq.kafka.message_tuples import MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
 from rpq.readers.rdf.rdf_input import RdfReading
+from rpq.serve.file_feed import FileFeed
+from rpq.serve.playback import Playback
 from rpq.serve.posted_tuples import read_posted
 from rpq.spark.arrived_messages import ArrivedMessage, TuplesOfMessages
 from rpq.spark.envelopes import pack, unpack, without_sequence
@@ -32,6 +36,7 @@ from rpq.spark.split_reader import BAD, EDGE, SplitReader, describe
 from rpq.spark.splits import splits_of
 from rpq.spark.text_formats import Lines
 from rpq.spark.topic_edges import layout_told_by
+from tests.served import Served
 
 Row = dict[str, Any]
 _NUMBERS = ("timestamp", "amount")
@@ -121,7 +126,7 @@ def file_door(name: str, write: Callable[[list[Row]], bytes], **options: Any) ->
 
 def http_door(type_: str, write: Callable[[list[Row]], bytes]) -> Callable[..., Iterable[Any]]:
     def read(rows: list[Row], folder: Path, **_: Any) -> Iterable[Any]:
-        batch = read_posted(write(rows), type_, stream=None, time_unit=None)
+        batch = read_posted(write(rows), type_, stream=None, time_unit=None).columns
         return [] if batch is None else [batch]
 
     return read
@@ -363,6 +368,7 @@ def test_a_column_of_a_tuple_by_another_name_decides_too(tmp_path, door):
 
 
 def test_what_stands_in_graphs_of_deletes_is_filtered_alike(tmp_path):
+    pytest.importorskip("pyoxigraph", reason="the extra rdf is not installed")
     rows = three(False, False, True)
     texts = [("+", "urn:x", "urn:y", 1), ("+", "urn:x", "urn:z", 2), ("-", "urn:x", "urn:y", 3)]
     assert outcome(RDF.open(rows, tmp_path), "<urn:a>") == texts
@@ -389,3 +395,88 @@ def test_a_value_that_is_no_boolean_is_a_bad_line(tmp_path, rpq):
     assert f"{edges}:3: column 'delete': 'yes' is not true or false; expected true, false, 1 or 0" in err
     status, out, err = rpq("run", "t", "--input", str(edges), *options, "--on-error", "skip")
     assert (status, out.split()[1:]) == (0, ["a,b,1,+", "a,b,3,-"])
+
+
+# --- Debezium --------------------------------------------------------------------------------------------------------
+
+HINT = "looks like the deletes of Debezium, which are read as inserts; "
+POSTS = {
+    "text/csv": as_csv,
+    "application/x-ndjson": as_json_lines,
+    "application/vnd.apache.arrow.stream": as_stream,
+}
+FILES = {"edges.csv": as_csv, "edges.jsonl": as_json_lines, "edges.parquet": as_parquet, "edges.arrow": as_feather}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_deletes_of_debezium_that_are_not_read_are_told_of_files(tmp_path, rpq, name):
+    edges = tmp_path / name
+    options = ["--window", "10", "--slide", "1", "--input", str(edges), "--output", "-"]
+    edges.write_bytes(FILES[name](three("false", "false", "true", name="__deleted")))
+    status, out, err = rpq("run", "a", *options)
+    assert (status, len(out.split())) == (0, 3)
+    assert err.count(f"warning: {edges}: column '__deleted' {HINT}--columns delete=__deleted takes these edges back") == 1
+    status, out, err = rpq("run", "a", *options, "--columns", "delete=__deleted")
+    assert (status, out.split()[1:]) == (0, ["x,y,1,+", "x,z,2,+", "x,y,3,-"])
+    assert "Debezium" not in err
+
+
+@pytest.mark.parametrize("type_", POSTS)
+def test_deletes_of_debezium_that_are_not_read_are_told_of_posts(type_):
+    def warnings(rows: list[Row]) -> list[str]:
+        return read_posted(POSTS[type_](rows), type_, stream=None, time_unit=None).warnings
+
+    (warning,) = warnings(three("c", "u", "d", name="__op"))
+    assert warning.startswith(f"the body: column '__op' {HINT}let its connector rewrite them")
+    assert warnings(three(False, False, True)) == []
+    assert warnings([{**row, "__deleted": "false"} for row in three("+", "+", "-", name="op")]) == []
+
+
+def test_deletes_of_debezium_that_are_not_read_are_told_of_messages():
+    def warnings(rows: list[Row], columns: str | None = None) -> list[str]:
+        reader = MessageReader(MessageColumns.of(ColumnNames.parse(columns)))
+        reader.read(messages_of(as_json_lines, rows))
+        return reader.warnings
+
+    rows = three("false", "false", "true", name="__deleted")
+    remedy = "--columns delete=__deleted takes these edges back, and so does the name delete"
+    assert warnings(rows) == [f"column '__deleted' {HINT}{remedy}"]
+    assert warnings(rows, "delete=__deleted") == warnings(rows, "op=@header.op") == warnings(three(False, False, True)) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_operations_of_debezium_are_refused_with_what_to_do(tmp_path, rpq, name):
+    edges = tmp_path / name
+    edges.write_bytes(FILES[name](three("+", "+", "d", name="op")))
+    status, _, err = rpq("run", "a", "--window", "10", "--slide", "1", "--input", str(edges), "--output", "-")
+    assert status == 1
+    assert "is not an operation; expected + or -; those of Debezium are not read: let it add a column __deleted" in err
+
+
+def test_a_post_takes_edges_back_and_its_response_has_the_warnings():
+    with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
+        for type_, write in POSTS.items():
+            response = server.client.post(
+                "/tuples", content=write(three(False, False, True)), headers={"content-type": type_}
+            )
+            assert response.json()["tuples"] == 3 and "warnings" not in response.json()
+            assert server.answers("q") == {("x", "z")}
+        rows = three("false", "false", "true", name="__deleted")
+        response = server.client.post("/tuples", content=as_csv(rows), headers={"content-type": "text/csv"})
+        assert "the body: column '__deleted' looks like the deletes of Debezium" in response.json()["warnings"][0]
+        assert server.answers("q") == {("x", "y"), ("x", "z")}
+
+
+def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
+    edges = tmp_path / "edges.csv"
+    edges.write_bytes(as_csv(three("false", "false", "true", name="__deleted")))
+    settings = RunSettings(inputs=(str(edges),), format="edges")
+    opened = OpenedInput(settings=settings, reader=open_reader("edges", edges), time_unit=None)
+    with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
+        feed = FileFeed(server.service, opened, Playback(speed=None, time_unit=None), on_error="stop")
+        feed.start()
+        assert feed.has_ended.wait(60)
+        feed.stop()
+        assert server.answers("q") == {("x", "y"), ("x", "z")}
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [message.partition(" looks")[0] for message in told] == [f"{edges}: column '__deleted'"]

@@ -70,7 +70,10 @@ def place_of(message: Any) -> str:
 
 
 class MessageReader:
-    """Reads the messages of one topic.  Raises `InputError` or `WhereError` where the columns cannot be those of any."""
+    """Reads the messages of one topic.  `warnings` say what the first of them may mean otherwise than it is read.
+
+    Raises `InputError` or `WhereError` where the columns cannot be those of any.
+    """
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class MessageReader:
         self._only_json = only_json
         self._parser: BlockParser | None = None
         self._predicate: Predicate | None = None
+        self.warnings: list[str] = []
         self._beside = tuple(sorted(name for name in where.names if name.startswith("@"))) if where is not None else ()
         for name in self._beside:
             check_beside(name)
@@ -188,6 +192,7 @@ class MessageReader:
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
         found = read_object(value)
+        self.warnings = names.deletes_not_read(list(found))
         ends = [found.get(names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,

@@ -27,6 +27,12 @@ NAMED = (*TUPLE, DELETE, STREAM)
 BOTH = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
 """What is wrong with tuples that have both op and delete."""
 
+_OF_DEBEZIUM = {
+    "__deleted": "--columns delete=__deleted takes these edges back, and so does the name delete",
+    "__op": "let its connector rewrite them (delete.tombstone.handling.mode=rewrite), and say --columns delete=__deleted",
+}
+"""Columns that Debezium adds to records without their envelopes, and how what they say is read."""
+
 _OPTIONAL = ("op", DELETE, STREAM)
 
 
@@ -151,6 +157,25 @@ class ColumnNames:
         if "op" in places and DELETE in places:
             raise FieldError(BOTH, DELETE)
         return places
+
+
+    def deletes_not_read(self, names: Sequence[str]) -> list[str]:
+        """Return a warning where an input with such columns or keys has one of Debezium's deletes, and none is read.
+
+        >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
+        "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
+        >>> ColumnNames.parse("delete=__deleted").deletes_not_read(["source", "target", "__deleted"])
+        []
+        """
+        renamed = dict(self.renamed)
+        read = [column for column in ("op", DELETE) if column in self.looked_for]
+        found = {name.lower(): name for name in names if name not in renamed.values()}
+        if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
+            return []
+        for column, remedy in _OF_DEBEZIUM.items():
+            if column in found:
+                return [f"column {found[column]!r} looks like the deletes of Debezium, which are read as inserts; {remedy}"]
+        return []
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from rpq.readers.column_names import DELETE, EVENT, ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
-from rpq.readers.text.line_layout import FURTHER
+from rpq.readers.text.line_layout import FURTHER, no_operation
 from rpq.readers.where import Where
 from rpq.stream.values import boolean_of_text, booleans_of_text
 
@@ -111,6 +111,11 @@ class ParquetInput:
                     f"{file}: its columns differ in type from those of {self._files[0]}; files of a folder must agree",
                     file=file,
                 )
+        self.warnings = [
+            f"{file}: {warning}"
+            for file, schema in schemas.items()
+            for warning in self._columns.deletes_not_read(schema.names)
+        ][:1]
         for schema in schemas.values():
             self._predicate(schema)
 
@@ -382,7 +387,7 @@ def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: 
     for name in batch.schema.names:
         value = batch.column(name)[place].as_py()
         if name == "op" and value not in ("+", "-"):
-            problem = f"{value!r} is not an operation; expected + or -"
+            problem = no_operation(repr(value), value)
         elif name == DELETE and isinstance(value, str) and boolean_of_text(value) is None:
             problem = f"{value!r} is not true or false; expected true, false, 1 or 0"
         elif name in ("stream", "event"):

@@ -32,6 +32,10 @@ class Wrapper:
         return self._reader.rejections
 
     @property
+    def warnings(self) -> list[str]:
+        return self._reader.warnings
+
+    @property
     def filtered(self) -> int:
         return self._reader.filtered
 

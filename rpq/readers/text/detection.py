@@ -105,7 +105,8 @@ class Detection:
             layout = replace(layout, times=self.times, time_unit=self.unit)
             parser = LineParser(layout)
         quoted = layout if layout.has_quotes else None
-        return Detected(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate)
+        warnings = self.columns.deletes_not_read(names)
+        return Detected(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
 
     @property
     def times(self) -> Literal["integers", "naive", "aware"]:
@@ -153,7 +154,8 @@ class Detection:
             keys = self.where.names if self.known is None else self.known.keys
             further = {key: ColumnKind(key=FURTHER + key, kind="loose") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
-        return Detected(parser=JsonLines(layout), predicate=predicate)
+        warnings = self.columns.deletes_not_read(_keys(line)) if b"__" in line else ()
+        return Detected(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
 
     def _further_keys(self) -> tuple[str, ...]:
         """The keys of objects that a condition names beside those of a tuple."""

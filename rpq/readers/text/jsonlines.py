@@ -28,7 +28,7 @@ from rpq.readers.column_names import BOTH, DELETE, EVENT, STREAM, ColumnNames, d
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.loose import EXACT, texts_of
 from rpq.readers.source import Block
-from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text
+from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
 from rpq.readers.times import check_time, time_kind, times_of
 from rpq.stream.values import boolean_of_text, booleans_of_text
@@ -196,7 +196,7 @@ def _name_or_none(value: Any, name: str, expected: str) -> str | None:
 
 def _is_minus(value: Any, name: str) -> bool:
     if value not in (None, "+", "-"):
-        raise FieldError(f'{_shown(value)} is not an operation; expected "+" or "-"', name)
+        raise FieldError(no_operation(_shown(value), value), name)
     return bool(value == "-")
 
 

@@ -132,8 +132,14 @@ def check_op(text: str, column: str = "op") -> bool:
     """Return whether the tuple is a delete; raise `FieldError` unless the field is `+` or `-`."""
     op = text.strip(" \t")
     if op not in ("+", "-"):
-        raise FieldError(f"{shown(text)} is not an operation; expected + or -", column)
+        raise FieldError(no_operation(shown(text), op), column)
     return op == "-"
+
+
+def no_operation(shown: str, value: object) -> str:
+    """What is wrong with an operation that is neither `+` nor `-`, with a hint where it is one of Debezium's."""
+    hint = "; those of Debezium are not read: let it add a column __deleted, and say --columns delete=__deleted"
+    return f"{shown} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
 
 
 def check_delete(text: str, column: str = "delete") -> bool:
