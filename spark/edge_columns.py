@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rpq.errors import InputError
-from rpq.readers.column_names import STREAM, TUPLE, ColumnNames
+from rpq.readers.column_names import BOTH, DELETE, STREAM, TUPLE, ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.spark.errors import PipelineError
 from rpq.stream.durations import NANOSECONDS
+from rpq.stream.values import BOOLEANS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -67,6 +68,9 @@ def edge_columns(
     for name in ("label", "op"):
         if name in found and not isinstance(found[name], types.StringType):
             raise PipelineError(f"column {called[name]!r} is of type {found[name].simpleString()}; expected text")
+    if DELETE in found and not isinstance(found[DELETE], (types.BooleanType, types.StringType)):
+        kind_of_delete = found[DELETE].simpleString()
+        raise PipelineError(f"column {called[DELETE]!r} is of type {kind_of_delete}; expected true or false")
     if sequence and not _is_integer(found[sequence]):
         raise PipelineError(f"column {sequence!r} is of type {found[sequence].simpleString()}; a sequence is an integer")
     is_time = isinstance(found["timestamp"], (types.TimestampType, types.TimestampNTZType, types.DateType))
@@ -82,13 +86,16 @@ def edge_columns(
         return sql.col(f"`{called[name]}`")
 
     stamp: Column = _time_as_number(column("timestamp"), time_unit) if is_time else column("timestamp").cast("bigint")
+    op = column("op") if "op" in found else sql.lit("+")
+    if DELETE in found:
+        op = _op_of_delete(column(DELETE), is_text=isinstance(found[DELETE], types.StringType))
     constant = None if names is None else names.constant_label
     columns = [
         column("source").cast(kind).alias("source"),
         column("target").cast(kind).alias("target"),
         (column("label") if constant is None else sql.lit(constant)).alias("label"),
         stamp.alias("timestamp"),
-        (column("op") if "op" in found else sql.lit("+")).alias("op"),
+        op.alias("op"),
     ]
     if sequence:
         columns.append(column(sequence).cast("bigint").alias("sequence"))
@@ -98,22 +105,36 @@ def edge_columns(
 
 
 def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
-    """What the columns of tuples, and that of a sequence, are called in the data; op only where it is there."""
+    """What the columns of tuples, and that of a sequence, are called in the data; op or delete only where it is."""
     if names is not None:
         try:
             places = names.places(edges.columns)
         except FieldError as error:
             raise PipelineError(("" if error.column is None else f"column {error.column!r} ") + error.message) from error
-        found = {column: edges.columns[place] for column, place in places.items() if column in TUPLE}
+        found = {column: edges.columns[place] for column, place in places.items() if column in (*TUPLE, DELETE)}
     else:
-        found = {name: name for name in TUPLE if name in edges.columns}
+        found = {name: name for name in (*TUPLE, DELETE) if name in edges.columns}
+        if "op" in found and DELETE in found:
+            raise PipelineError(f"column {DELETE!r} {BOTH}")
     wanted = (*(_REQUIRED if names is None else ()), *([sequence] if sequence else []))
     for name in wanted:
         if name not in edges.columns:
             raise PipelineError(
-                f"no column {name!r}: expected {', '.join(wanted)} and optionally op, found {', '.join(edges.columns)}"
+                f"no column {name!r}: expected {', '.join(wanted)} and optionally op or delete, "
+                f"found {', '.join(edges.columns)}"
             )
     return found | ({sequence: sequence} if sequence else {})
+
+
+def _op_of_delete(delete: Column, *, is_text: bool) -> Column:
+    """`-` and `+` for what is true and false, and what is no op for all else: null for null."""
+    from pyspark.sql import functions as sql
+
+    if not is_text:
+        return sql.when(delete, "-").when(~delete, "+")
+    word = sql.lower(sql.btrim(delete, sql.lit(" \t")))
+    is_true, is_false = (word.isin(*(text for text, known in BOOLEANS.items() if known is one)) for one in (True, False))
+    return sql.when(is_true, "-").when(is_false, "+").otherwise(sql.concat(sql.lit("delete="), delete))
 
 
 def without_bad(tuples: DataFrame) -> DataFrame:

@@ -219,14 +219,15 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
     for name in table.column_names:
         if name not in _PLACES and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
-            raise _input_error(table, row, name, f"a tuple has no {name}; expected a value in every row", place)
+            lacks = "op, or no delete" if name == "op" else name
+            raise _input_error(table, row, name, f"a tuple has no {lacks}; expected a value in every row", place)
     for name in ("source", "target", "label"):
         if pa.types.is_string(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
             raise _input_error(table, row, name, EMPTY, place)
     wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
     row = pc.index(wrong, True).as_py()
     if row >= 0:
-        problem = f"{table['op'][row].as_py()!r} is no operation; '+' inserts, '-' deletes"
+        problem = f"{table['op'][row].as_py()!r} is no operation; '+' inserts, '-' deletes, or delete is true or false"
         raise _input_error(table, row, "op", problem, place)
 
 

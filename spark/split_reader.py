@@ -16,11 +16,13 @@ import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from rpq.readers import TextFormat
+from rpq.readers.column_names import DELETE, TUPLE
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.parsing import LineError, Rows
 from rpq.readers.text.textfile import settle
 from rpq.spark.splits import Split, blocks
 from rpq.spark.text_formats import Head, Lines, head_of
+from rpq.stream.values import booleans_of_text
 
 EDGE, BAD, COUNTS = "edge", "bad", "counts"
 LONGEST_TEXT = 10_000
@@ -158,7 +160,7 @@ def _bad_lines(errors: list[LineError], block: Block) -> dict[str, pa.Array]:
 def _read_parquet(split: Split) -> Iterator[Part]:
     """Row groups."""
     with pq.ParquetFile(split.path) as file:
-        names = [name for name in ("source", "target", "label", "timestamp", "op") if name in file.schema_arrow.names]
+        names = [name for name in (*TUPLE, DELETE) if name in file.schema_arrow.names]
         first = sum(file.metadata.row_group(group).num_rows for group in range(split.start))
         row = first
         for batch in file.iter_batches(row_groups=list(range(split.start, split.end)), columns=names):
@@ -170,7 +172,7 @@ def _read_parquet(split: Split) -> Iterator[Part]:
 def checked_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
     """Rows with the columns of tuples, the first of which is number `row` of its file.
 
-    One with a null, an empty name or an unknown op is bad.
+    One with a null, an empty name, an unknown op, or text in delete that is neither true nor false, is bad.
     """
     columns = {name: _plain(batch.column(name), name) for name in batch.schema.names}
     reasons = np.full(batch.num_rows, "", object)
@@ -184,7 +186,7 @@ def checked_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
     if not bad.all():
         good = pa.array(~bad)
         edges = {name: column.filter(good) for name, column in columns.items()}
-        yield EDGE, {"op": _ops(None, int((~bad).sum())), **edges}
+        yield EDGE, {"op": _ops(edges.pop(DELETE, None), int((~bad).sum())), **edges}
     if bad.any():
         places = np.flatnonzero(bad)
         rows = batch.take(pa.array(places)).to_pylist()
@@ -206,4 +208,6 @@ def _plain(column: pa.Array, name: str) -> pa.Array:
     if name == "timestamp" and pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if name == DELETE:
+        return booleans_of_text(column.cast(_STRING)) if is_text else column
     return column.cast(_STRING if is_text else _LONG)

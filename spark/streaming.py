@@ -57,10 +57,9 @@ def rpq_changes(
     """The answer changes of `queries` over `edges`: columns query, those of the queries (source, target), timestamp, op.
 
     `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
-    timestamp or a date) and optionally op ("+" or "-", without it all are inserts); others are not read.  Of a
-    timestamp or date, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows carry timestamps
-    again.  `sequence` names
-    an integer column that orders tuples of one timestamp.
+    timestamp or a date) and optionally op ("+" or "-") or delete (boolean), without which all are inserts; others are not
+    read.  Of a timestamp or date, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows carry
+    timestamps again.  `sequence` names an integer column that orders tuples of one timestamp.
 
     `columns` are the names that `edges` has for these, as in `rpq run`: "source=user,target=item,timestamp=ts", and `label`
     that of all edges where there is no column for it.

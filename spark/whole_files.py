@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rpq.errors import InputError
+from rpq.readers.column_names import DELETE
 from rpq.spark import hadoop_files
 from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, Reader, packed_with_place
 from rpq.spark.shipped import Shipped
@@ -73,6 +74,8 @@ class FilePacker(Shipped):
 
     def _check(self, path: str, schema: pa.Schema) -> None:
         """Raise `InputError` where a file has other columns than the one that Spark looked at."""
+        if DELETE in schema.names:
+            raise InputError(f"{path}: column {DELETE!r} is there, which other files have not", file=path, column=DELETE)
         for name, kind in self._types.items():
             place = schema.get_field_index(name)
             found = None if place < 0 else schema.field(place).type

@@ -13,12 +13,15 @@ from rpq.readers import ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.readers.text.jsonlines import JsonLayout
 
-KEYS = (Key("source", "text"), Key("time", "integer"), Key("op", "text", required=False))
+KEYS = (Key("source", "text"), Key("time", "integer"), Key("op", "text", False), Key("delete", "boolean", False))
 PLAIN = [
     b'{"source": "a", "time": 1}', b'{"time":-20,"source":"a longer name, of no end","op":"-"}',
     b'{ "op" : null,\t"source": "", "time": 0, "more": true, "and": false , "z": null, "n": -5, "t": "x y" }',
     '{"source": "é😀", "time": 999999999999999999}'.encode(), b'{"source": "12345678", "time": -0}',
     b'{"source": "{}:,", "time": 7, "sourc": "x", "sourcee": 8}',
+    b'{"source": "a", "time": 1, "delete": true}', b'{"delete":false , "source": "a", "time": 1}',
+    b'{"source": "a", "delete": "true", "time": 1}', b'{"source": "a", "time": 1, "delete": "0"}',
+    b'{"source": "a", "time": 1, "delete": null}', b'{"source": "a", "time": 1, "delete": "1" , "op": null}',
     b'{"a": 1.5, "b": -0.25e-3,"source": "a","c":0E9, "time": 7, "d": 12e+4 , "e": -7.0}',
 ]  # fmt: skip
 OTHERS = [
@@ -29,6 +32,9 @@ OTHERS = [
     b'{"source": "a", "time": +1}', b'{"source": "a", "time": -}', b'{"source": "a", "time": 9223372036854775808}',
     b'{"source": "\\u0061", "time": 1}', b'{"source": "a\tb", "time": 1}', b'{"source": "a", "time": 1, "source": "b"}',
     b'{"source": "a", "time": 1, "op": null, "op": "-"}', b'{"source": "a", "time": 1,}', b'{"source": "a" "time": 1}',
+    b'{"source": "a", "time": 1, "delete": 1}', b'{"source": "a", "time": 1, "delete": "t"}',
+    b'{"source": "a", "time": 1, "delete": truee}', b'{"source": "a", "time": 1, "delete": "true}',
+    b'{"source": "a", "time": 1, "delete": "11"}', b'{"source": "a", "time": 1, "delete": ""}',
     b'{"source": "a", "time": 1, "x": [1]}', b'{"source": "a", "time": 1, "x": tru}',
     b'{"source": "a", "time": 1, "x": nulll}', b'{"source": "a", "time": 1, "x": 1.}',
     b'{"source": "a", "time": 1, "x": .5}', b'{"source": "a", "time": 1, "x": 1e}', b'{"source": "a", "time": 1, "x": 1e+}',
@@ -42,7 +48,8 @@ OTHERS = [
 
 def exact(line: bytes) -> tuple:
     found = json.loads(line)
-    return found["source"], found["time"], found.get("op")
+    deletes = {"true": True, "1": True, "false": False, "0": False}
+    return found["source"], found["time"], found.get("op"), deletes.get(found.get("delete"), found.get("delete"))
 
 
 def read(lines: list[bytes]) -> list[tuple] | None:
@@ -86,18 +93,21 @@ def test_what_is_read_of_damaged_lines_is_what_they_say(lines, place, byte, how)
     layout = JsonLayout(names=ColumnNames.parse("timestamp=time,target=source", label="x"))
     assert {len(column) for column in columns} == {len(damaged)}
     for number, line in enumerate(damaged):
-        source, time, op = (column[number] for column in columns)
+        source, time, op, delete = (column[number] for column in columns)
         try:
             text = source.as_py()
         except UnicodeDecodeError:
             continue  # it is looked at by whoever asks for text
         if not text or (op.is_valid and op.as_py() not in ("+", "-")):
             continue  # no such name, no such operation: it was read well all the same
+        if op.is_valid and delete.is_valid:
+            continue  # both at once are refused elsewhere
         try:
             found = layout.read(line)
         except FieldError as error:
             raise AssertionError(f"{line!r} was read, but {error}") from error
-        assert (found["target"], found["timestamp"], found["delete"]) == (text, time.as_py(), op.as_py() == "-")
+        is_delete = op.as_py() == "-" or delete.as_py() is True
+        assert (found["target"], found["timestamp"], found["delete"]) == (text, time.as_py(), is_delete)
 
 
 def test_keys_that_cannot_stand_there_plainly_are_left_to_others() -> None:

@@ -203,3 +203,17 @@ def test_a_journal_ends_with_its_last_whole_round_and_shows_damage(tmp_path) -> 
     with pytest.raises(KafkaError, match="if it is of the release before, start that once more"):
         read_journal(str(path), run="r")
     assert path.read_bytes() == b'[1,[["t",0,5]]]\n'
+
+
+def test_what_stands_beside_a_message_may_delete():
+    messages = [
+        Sent(edge(), pairs=(("gone", b"true"),)),
+        Sent(edge(op="?")),
+        Sent(edge(delete="?", source="\\"), pairs=(("gone", b"0"),)),
+        Sent(edge(), pairs=(("gone", b"yes"),)),
+    ]
+    found = reader("delete=@header.gone").read(messages)
+    assert found.columns.column("delete").to_pylist() == [True, False, False]
+    assert found.bad[3].reason == "column '@header.gone': 'yes' is not true or false; expected true, false, 1 or 0"
+    found = reader("op=@header.gone").read([Sent(edge(delete=True, source="\\")), Sent(edge(), pairs=(("gone", b"-"),))])
+    assert found.columns.column("delete").to_pylist() == [False, True]

@@ -138,7 +138,12 @@ objects = st.fixed_dictionaries(
         "label": st.sampled_from("xyz"),
         "timestamp": st.integers(-5, 5),
     },
-    optional={"op": st.sampled_from(["+", "-", None, "?"]), "w": values, "z": values},
+    optional={
+        "op": st.sampled_from(["+", "-", None, None, "?"]),
+        "delete": st.sampled_from([True, False, True, False, None, "true", "FALSE", " 1", "0", "t", 1]),
+        "w": values,
+        "z": values,
+    },
 )
 
 
@@ -157,6 +162,7 @@ def test_what_the_quick_way_accepts_the_exact_way_reads_the_same(found, ascii_on
         exact = parse_exact(Block(data, 1), layout, stop=False)
         assert exact.errors == []
         assert exact.data_lines == quick.data_lines == len(quick)
+        assert ("delete" in quick.columns) == ("delete" in exact.columns)
         for name, column in exact.columns.items():
             if not name.startswith("="):
                 assert quick.columns[name].to_pylist() == column.to_pylist()
@@ -168,6 +174,15 @@ def test_ordinary_lines_take_the_quick_way():
     for weights in ([1, 2], [1, 2.5], [None, 3], [0.5, 1]):
         data = lines(*({**FIRST, "w": weight} for weight in weights)).encode()
         assert parser._parse_plain(data) is not None
+
+
+@pytest.mark.parametrize("further", [(), ("w",)])
+def test_ordinary_deletes_take_the_quick_way(further):
+    for values in ([True, False], ["true", "0"], [None, True]):
+        parser = JsonLines(JsonLayout(names=ColumnNames(), further=further))
+        rows = parser._parse_plain(lines(*({**FIRST, "delete": value} for value in values)).encode())
+        assert rows is not None
+        assert rows.columns["delete"].to_pylist() == [value in (True, "true") for value in values]
 
 
 def test_where_blocks_are_cut_does_not_matter(opened):

@@ -21,6 +21,7 @@ LAYOUTS = [
     Layout(separator=" ", fields=("source", "target", "timestamp")),
     Layout(separator=" ", fields=("source", "label", "target"), integers=True),
     Layout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True),
+    Layout(separator=",", fields=("delete", "source", "target", "label", "timestamp")),
 ]
 
 # Most fields are as they should be, some are a trap somewhere.
@@ -34,7 +35,9 @@ INTEGERS = ["0", "-3", "17", "0042", "9223372036854775807"]
 def texts(draw, layout: Layout) -> bytes:
     sane = draw(st.integers(0, 3)) > 0  # no trap in the whole block: the plain way should often be taken
     clean = [name for name in NAMES if (sane and layout.separator == ",") or "," not in name]
-    pools = {"timestamp": INTEGERS, "op": ["+", "-"], "": ["", "z"] if layout.separator == "\t" else ["z"]}
+    deletes = ["true", "False", "0", "1"] if sane else ["true", " 1", "0\t", "t", "+", "TRUE", "False"]
+    pools = {"timestamp": INTEGERS, "op": ["+", "-"], "delete": deletes}
+    pools[""] = ["", "z"] if layout.separator == "\t" else ["z"]
     lines = []
     for _ in range(draw(st.integers(1, 4))):
         width = draw(st.sampled_from(list(layout.widths)))
@@ -97,6 +100,7 @@ def check_same(layout, data):
         (LAYOUTS[2], b"a  b\tl 1 \n a b l 2\n"),
         (LAYOUTS[3], b"a 0.5 b l 1 zz\n"),
         (LAYOUTS[5], b"1 2 3\n"),
+        (LAYOUTS[7], b"true,a,b,l,1\n 0,a,b,l,2\n"),
         (LAYOUTS[6], b"<id>\t<a>\tl\t<b>\t\n<id>\t<a>\t<l>\tb\t\n"),
     ],
 )

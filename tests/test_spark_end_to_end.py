@@ -184,6 +184,19 @@ def test_a_replay_without_rows_has_columns(session, tmp_path):
     assert there.selectExpr("source", "string(timestamp)").collect() == [("x", "2024-01-01 00:00:00")]
 
 
+@pytest.mark.parametrize(("kind", "values"), [("boolean", [False, True]), ("string", ["False", " 1"])])
+def test_a_column_delete_of_a_data_frame_takes_edges_back(session, kind: str, values: list):
+    """As at every other door (`test_doors.py`)."""
+    schema = f"source string, target string, label string, timestamp bigint, delete {kind}"
+    frame = session.createDataFrame([("x", "y", "a", time, value) for time, value in enumerate(values, 1)], schema)
+    query = rpq.Query("a", window=rpq.Window(size=10, slide=1))
+    found = sorted((row["timestamp"], row["op"]) for row in pipeline.replay(session, frame, query, partitions=1).collect())
+    assert found == [(1, "+"), (2, "-")]
+    for bad in (frame.withColumn("op", frame["label"]), frame.withColumn("delete", frame["timestamp"])):
+        with pytest.raises(PipelineError, match="'delete'"):
+            pipeline.replay(session, bad, query)
+
+
 def test_data_may_lie_where_only_spark_reads(session, prepared, tmp_path):
     """Hadoop's viewfs: names that are none of a local file."""
     hadoop = session._jsc.hadoopConfiguration()

@@ -27,12 +27,15 @@ _FEWEST_BYTES = len(b'{"":1}\n')
 _MOST_DIGITS = 18
 """Of an integer that fits 64 bits whatever its digits."""
 _MOST_KEYS = 32
-_TEXT, _INTEGER = 0, 1
+_KINDS = {"text": 0, "integer": 1, "boolean": 2}
+_TEXT, _INTEGER, _BOOLEAN = _KINDS.values()
 _ABSENT = -1  # in place of the length of a text
 _UNREAD = -1
 
 _BLANK, _TAB, _LINE_END, _QUOTE, _COMMA, _COLON = (np.uint8(ord(one)) for one in ' \t\n",:')
-_BEGIN, _END, _ESCAPE, _MINUS, _PLUS, _POINT, _ZERO, _NINE, _EXPONENT = (np.uint8(ord(one)) for one in "{}\\-+.09e")
+_BEGIN, _END, _ESCAPE, _MINUS, _PLUS, _POINT, _ZERO, _ONE, _NINE, _EXPONENT = (
+    np.uint8(ord(one)) for one in "{}\\-+.019e"
+)
 _LOWER = np.uint8(ord("a") - ord("A"))  # the bit that makes a letter small
 _CONTROL = np.uint8(0x20)  # what is below must be escaped
 _TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
@@ -44,15 +47,17 @@ _ONES, _HIGHEST, _QUOTES, _ESCAPES, _CONTROLS = (
 
 
 class Key(NamedTuple):
-    """A key whose values are wanted: texts or integers; of those that are not `required` some may be missing, or null."""
+    """A key whose values are wanted: texts, integers, or booleans (true, false, or text that says so: "true", "false", "1",
+    "0"). Of those that are not `required` some may be missing, or null.
+    """
 
     name: str
-    kind: Literal["text", "integer"]
+    kind: Literal["text", "integer", "boolean"]
     required: bool = True
 
 
 def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None:
-    """The values of each key, as string or int64 arrays with an entry a line; None where anything is not plain.
+    """The values of each key, as string, int64 or bool arrays with an entry a line; None where anything is not plain.
 
     Whether texts are UTF-8 is not looked at.  O(bytes).
 
@@ -72,15 +77,19 @@ def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None
     if count * _FEWEST_BYTES > len(data) + 1:
         return None
     ends = np.cumsum([0, *map(len, names)])
-    kinds = np.array([_INTEGER if key.kind == "integer" else _TEXT for key in keys])
+    kinds = np.array([_KINDS[key.kind] for key in keys])
     required = np.array([key.required for key in keys], np.uint8)
-    values = np.empty((len(keys), count), np.int64)  # an integer, or where a text begins
-    lengths = np.full((len(keys), count), _ABSENT, np.int32)  # of a text
+    values = np.empty((len(keys), count), np.int64)  # an integer, 0 or 1, or where a text begins
+    lengths = np.full((len(keys), count), _ABSENT, np.int32)  # of a text; 0 of any other value
     if not _read(text, len(data), _readable(b"".join(names) or b" "), ends, kinds, required, values, lengths):
         return None
     found = []
     for number, key in enumerate(keys):
-        found.append(pa.array(values[number]) if key.kind == "integer" else _texts(text, values[number], lengths[number]))
+        if key.kind == "integer":
+            found.append(pa.array(values[number]))
+        else:
+            make = _booleans if key.kind == "boolean" else _texts
+            found.append(make(text, values[number], lengths[number]))
     return found
 
 
@@ -88,6 +97,12 @@ def _readable(data: bytes) -> np.ndarray:
     """Bytes as a kernel takes them, read-only."""
     array: np.ndarray = np.frombuffer(data, np.uint8)
     return array
+
+
+def _booleans(data: np.ndarray, values: np.ndarray, lengths: np.ndarray) -> pa.Array:
+    """Values of 0 and 1 as an array; nulls where their length says so."""
+    is_absent = lengths < 0
+    return pa.nulls(len(values), pa.bool_()) if is_absent.all() else pa.array(values == 1, mask=is_absent)
 
 
 def _texts(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.Array:
@@ -218,6 +233,26 @@ def _is_word(data, place, end, word):
 
 
 @njit(cache=True, nogil=True)
+def _boolean(data, place, end):
+    """The 0 or 1 at a place, which is a word, or a text that says one, and where it ends: -1 if there is none."""
+    is_text = data[place] == _QUOTE
+    if is_text:
+        place += 1
+    value = np.int64(1)
+    if _is_word(data, place, end, _TRUE):
+        place += 4
+    elif _is_word(data, place, end, _FALSE):
+        value, place = np.int64(0), place + 5
+    elif is_text and place < end and (data[place] == _ZERO or data[place] == _ONE):
+        value, place = np.int64(data[place] - _ZERO), place + 1
+    else:
+        return np.int64(0), np.int64(-1)
+    if is_text:
+        place = place + 1 if place < end and data[place] == _QUOTE else np.int64(-1)
+    return value, place
+
+
+@njit(cache=True, nogil=True)
 def _unread_end(data, place, end):
     """Where a value ends that is not wanted: -1 if it is not plain."""
     if place >= end:
@@ -312,7 +347,10 @@ def _read(data, end, names, ends, kinds, required, values, lengths):
                 if kinds[key] == _INTEGER:
                     values[key, row], place = _integer(data, place, end)
                     lengths[key, row] = 0
-                elif data[place] == _QUOTE:
+                elif kinds[key] == _BOOLEAN and not _is_word(data, place, end, _NULL):
+                    values[key, row], place = _boolean(data, place, end)
+                    lengths[key, row] = 0
+                elif kinds[key] == _TEXT and data[place] == _QUOTE:
                     closing = _text_end(data, place + 1, end)
                     values[key, row] = place + 1
                     lengths[key, row] = closing - place - 1

@@ -90,7 +90,8 @@ def execute(settings: RunSettings) -> int:
     if asked.entries:
         no_single = dict.fromkeys(("window", "slide", "paths", "semantics", "columns"))
         figures |= no_single | {"queries": figures_of_queries(session.engine, asked)}
-    tell(session, figures, settings, warnings=[*warnings_of(queries, settings), *begun.labels_seen.warnings()])
+    warnings = [*warnings_of(queries, settings), *opened.reader.warnings, *begun.labels_seen.warnings()]
+    tell(session, figures, settings, warnings=warnings)
     return session.exit_code
 
 

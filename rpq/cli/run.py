@@ -97,13 +97,14 @@ Ctrl-C; a run over topics ends with 0 at SIGTERM.
 @click.option(
     "--columns",
     metavar="COLUMN=NAME,...",
-    help="Names that the input has for source, target, label, timestamp, op, stream, event.",
+    help="Names that the input has for source, target, label, timestamp, op or delete, stream, event.",
 )
 @click.option("--label", metavar="LABEL", help="The label of all edges, where the input has no column for it.")
 @click.option(
     "--where",
     metavar="CONDITION",
-    help="Only tuples for which it holds: \"amount > 1000 and kind in ('buy', 'sell')\".",
+    help="Only tuples for which it holds: \"amount > 1000 and kind in ('buy', 'sell')\"; deletes pass, unless it names only "
+    "source, target, label, timestamp, op, delete and stream.",
 )
 @shared.window_and_slide(
     "30d, 10m (minutes), 500ms, or a number in the stream's unit; count:N, the last N inserts; unbounded"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpq.errors import InputError
-from rpq.readers.column_names import ColumnNames, did_you_mean
+from rpq.readers.column_names import DELETE, ColumnNames, did_you_mean
 from rpq.readers.field_errors import FieldError
-from rpq.readers.text.line_layout import check_integer, check_op, check_text
+from rpq.readers.text.line_layout import check_delete, check_integer, check_op, check_text
 from rpq.readers.times import check_time, time_kind
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
@@ -31,11 +31,17 @@ class ValueColumns(ColumnNames):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(column for column in super().columns if column not in self.beside)
+        return tuple(column for column in super().columns if column not in self._elsewhere)
 
     @property
     def looked_for(self) -> tuple[str, ...]:
-        return tuple(column for column in super().looked_for if column not in self.beside)
+        return tuple(column for column in super().looked_for if column not in self._elsewhere)
+
+    @property
+    def _elsewhere(self) -> set[str]:
+        """The columns that values do not have: op stands for delete, too, and delete for op."""
+        says_op = {"op", DELETE} & {*self.beside}
+        return {*self.beside, *(("op", DELETE) if says_op else ())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +86,14 @@ class MessageColumns:
             return self._time(message)
         value = text_beside(name, message)
         if value is None:
-            if column in ("op", "stream"):
-                return False if column == "op" else None
+            if column in ("op", DELETE, "stream"):
+                return None if column == "stream" else False
             raise FieldError("is not there", name)
         if column == "timestamp":
             kind = time_kind(value.strip(" \t"))
             return check_integer(value, name) if kind is None else check_time(value, name, kind=kind, unit=self.unit or "us")
-        return check_op(value, name) if column == "op" else check_text(value, name)
+        checks = {"op": check_op, DELETE: check_delete}
+        return checks.get(column, check_text)(value, name)
 
     def _time(self, message: Any) -> int:
         kind, milliseconds = message.timestamp()

@@ -17,10 +17,10 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.kafka.message_columns import MessageColumns, check_beside, text_beside
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.column_names import STREAM
+from rpq.readers.column_names import DELETE, STREAM
 from rpq.readers.field_errors import FieldError
 from rpq.readers.merge import in_order
-from rpq.readers.predicate import ColumnKind, Predicate
+from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
@@ -29,7 +29,7 @@ from rpq.readers.text.parsing import BlockParser, LineParser, Rows
 from rpq.readers.times import time_kind
 from rpq.readers.where import Where
 
-ORDER = ("source", "target", "label", "timestamp", "delete", STREAM)
+ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
 
 REGISTRY = (
     "begins with the byte 0, as Avro and Protobuf of a schema registry do; these are not read: expected JSON or CSV, for "
@@ -70,7 +70,10 @@ def place_of(message: Any) -> str:
 
 
 class MessageReader:
-    """Reads the messages of one topic.  Raises `InputError` or `WhereError` where the columns cannot be those of any."""
+    """Reads the messages of one topic.  `warnings` say what the first of them may mean otherwise than it is read.
+
+    Raises `InputError` or `WhereError` where the columns cannot be those of any.
+    """
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class MessageReader:
         self._only_json = only_json
         self._parser: BlockParser | None = None
         self._predicate: Predicate | None = None
+        self.warnings: list[str] = []
         self._beside = tuple(sorted(name for name in where.names if name.startswith("@"))) if where is not None else ()
         for name in self._beside:
             check_beside(name)
@@ -179,7 +183,8 @@ class MessageReader:
             is_json = isinstance(layout, JsonLayout)
             kinds = self._kinds("number" if is_json and layout.integers else "text", times=layout.times)
             further = (*self._beside, *(layout.further if isinstance(layout, JsonLayout) else ()))
-            loose = {name: ColumnKind(key=FURTHER + name, kind="loose") for name in further}
+            columns = {name for _, name in self._columns.beside}
+            loose = {name: ColumnKind(key=FURTHER + name, kind="loose", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **loose})
 
     def _told_by(self, value: bytes) -> JsonLayout | Layout:
@@ -187,6 +192,7 @@ class MessageReader:
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
         found = read_object(value)
+        self.warnings = names.deletes_not_read(list(found))
         ends = [found.get(names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,
@@ -204,14 +210,7 @@ class MessageReader:
     def _kinds(self, vertex: str, *, times: str = "integers") -> dict[str, ColumnKind]:
         """The columns of a tuple as a condition sees them, under their own names and those that were given for them."""
         unit = self._columns.unit if times == "integers" else self._columns.unit or "us"
-        kinds = {
-            "source": ColumnKind(key="source", kind=vertex),
-            "target": ColumnKind(key="target", kind=vertex),
-            "label": ColumnKind(key="label", kind="text"),
-            "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit),
-            "op": ColumnKind(key="delete", kind="op"),
-            STREAM: ColumnKind(key=STREAM, kind="text"),
-        }
+        kinds = tuple_kinds(vertex=vertex, unit=unit)
         renamed = {name: kinds[column] for column, name in self._columns.values.renamed}
         return {**kinds, **renamed}
 
@@ -274,8 +273,8 @@ class MessageReader:
         count = len(numbers)
         for column, values in beside.items():
             taken = [values[number] for number in numbers] if count < len(values) else values
-            if column == "op":
-                columns["delete"] = pa.array(taken, pa.bool_())
+            if column in ("op", DELETE):
+                columns[DELETE] = pa.array(taken, pa.bool_())
             elif column == "timestamp":
                 columns[column] = pa.array(taken, pa.int64())
             else:

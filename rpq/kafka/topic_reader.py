@@ -285,7 +285,11 @@ class TopicReader:
         raise KafkaError(f"{message.topic()}: {self._settings.scrubbed(error.str())}")
 
     def _take_of(self, topic: str, messages: list[Any], merge: PartitionMerge) -> None:
-        tuples = self._readers[topic].read(messages)
+        reader = self._readers[topic]
+        tuples = reader.read(messages)
+        for warning in reader.warnings:
+            warn(warning, topic=topic)
+        reader.warnings.clear()
         self.messages += len(messages)
         self.filtered += tuples.filtered
         self.undecided += tuples.undecided

@@ -65,6 +65,10 @@ class Reader(Protocol):
         """What was wrong with the first of them, and where."""
 
     @property
+    def warnings(self) -> list[str]:
+        """What may be meant otherwise than it is read; all there is once the first batch was read of each input."""
+
+    @property
     def filtered(self) -> int:
         """Tuples left out so far because a condition on the input's columns does not hold for them."""
 

@@ -17,13 +17,27 @@ from rpq.stream.values import EMPTY
 TUPLE = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op may be missing."""
 
+DELETE = "delete"
+"""What may say, as true or false, what op says with + and -, where columns have names: a tuple has one of the two."""
+
 STREAM = "stream"
 """A further column that a tuple may have where columns have names: the stream that it belongs to, or nothing."""
 
 EVENT = "event"
 """A further column that a reader may give tuples: the event that they belong to, or nothing."""
 
-NAMED = (*TUPLE, STREAM)
+NAMED = (*TUPLE, DELETE, STREAM)
+
+BOTH = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
+"""What is wrong with tuples that have both op and delete."""
+
+_OF_DEBEZIUM = {
+    "__deleted": "--columns delete=__deleted takes these edges back, and so does the name delete",
+    "__op": "let its connector rewrite them (delete.tombstone.handling.mode=rewrite), and say --columns delete=__deleted",
+}
+"""Columns that Debezium adds to records without their envelopes, and how what they say is read."""
+
+_OPTIONAL = ("op", DELETE, STREAM)
 
 _USUAL = {
     "timestamp": "timestamp ts time datetime date when epoch created at t",
@@ -88,6 +102,8 @@ class ColumnNames:
                     f"the label is {label!r} for all edges and the column {name!r} at once; give one of the two"
                 )
             renamed[column] = name
+        if "op" in renamed and DELETE in renamed:
+            raise InputError(f"op={renamed['op']} and delete={renamed[DELETE]} say the same: give one of the two")
         return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events)
 
     def __bool__(self) -> bool:
@@ -104,32 +120,41 @@ class ColumnNames:
         ('source', 'target', 'timestamp', 'op')
         """
         left_out = {*(("label",) if self.constant_label is not None else ()), *(("timestamp",) if not self.timed else ())}
-        return tuple(column for column in TUPLE if column not in left_out)
+        return tuple(column for column in TUPLE if column not in left_out and not self._is_replaced(column))
+
+    def _is_replaced(self, column: str) -> bool:
+        """Whether an optional column is not read: its name was given for another one, or of op and delete the other was."""
+        renamed = dict(self.renamed)
+        if column in renamed or column not in _OPTIONAL:
+            return False
+        other = {"op": DELETE, DELETE: "op"}.get(column)
+        return other in renamed or column in renamed.values()
 
     @property
     def looked_for(self) -> tuple[str, ...]:
         """The columns that are read where columns have names.
 
         >>> ColumnNames().looked_for
-        ('source', 'target', 'label', 'timestamp', 'op', 'stream')
+        ('source', 'target', 'label', 'timestamp', 'op', 'delete', 'stream')
         """
-        return (*self.columns, STREAM, EVENT) if self.has_events else (*self.columns, STREAM)
+        further = (DELETE, STREAM, EVENT) if self.has_events else (DELETE, STREAM)
+        return (*self.columns, *(column for column in further if not self._is_replaced(column)))
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns that an input must have; op and stream must be there only if they were given names.
+        """The columns that an input must have; op, delete and stream must be there only if they were given names.
 
         >>> ColumnNames().required
         ('source', 'target', 'label', 'timestamp')
         """
         renamed = dict(self.renamed)
-        return tuple(column for column in self.looked_for if column not in ("op", STREAM) or column in renamed)
+        return tuple(column for column in self.looked_for if column not in _OPTIONAL or column in renamed)
 
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
         """Return where each column of a tuple stands among the names of an input's columns.
 
         With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError` where one is
-        there twice, and `MissingColumns`, which lists the names.
+        there twice, and where there are both op and delete, and `MissingColumns`, which lists the names.
 
         >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
         {'source': 1, 'target': 2, 'timestamp': 3}
@@ -144,6 +169,8 @@ class ColumnNames:
             if name in among:
                 places[column] = among.index(name)
         self.refuse_missing(names, there=places)
+        if "op" in places and DELETE in places:
+            raise FieldError(BOTH, DELETE)
         return places
 
     def refuse_missing(self, names: Sequence[str], *, there: Mapping[str, int] | Sequence[str]) -> None:
@@ -158,8 +185,9 @@ class ColumnNames:
         missing = [column for column in self.required if column not in there]
         if not missing:
             return
-        needed = [self[one] for one in self.required if one not in ("op", STREAM)]
-        expected = f"expected {', '.join(needed)} and optionally {self['op']}, found {', '.join(names) or 'none'}"
+        needed = [self[one] for one in self.required if one not in _OPTIONAL]
+        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.looked_for)
+        expected = f"expected {', '.join(needed)} and optionally {either}, found {', '.join(names) or 'none'}"
         if len(missing) == 1:
             name = self[missing[0]]
             near = did_you_mean(name, names) if missing[0] in dict(self.renamed) else ""
@@ -241,6 +269,25 @@ def _renaming(found: Mapping[str, str], missing: Sequence[str]) -> str:
     renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
     added = " and ".join(column for column in missing if column not in found)
     return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])
+
+
+    def deletes_not_read(self, names: Sequence[str]) -> list[str]:
+        """Return a warning where an input with such columns or keys has one of Debezium's deletes, and none is read.
+
+        >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
+        "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
+        >>> ColumnNames.parse("delete=__deleted").deletes_not_read(["source", "target", "__deleted"])
+        []
+        """
+        renamed = dict(self.renamed)
+        read = [column for column in ("op", DELETE) if column in self.looked_for]
+        found = {name.lower(): name for name in names if name not in renamed.values()}
+        if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
+            return []
+        for column, remedy in _OF_DEBEZIUM.items():
+            if column in found:
+                return [f"column {found[column]!r} looks like the deletes of Debezium, which are read as inserts; {remedy}"]
+        return []
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -1,13 +1,13 @@
-"""The formats `edges` and `jsonl`: source, target, label, timestamp and optionally op, as text, JSON lines or Parquet.
+"""The formats `edges` and `jsonl`: source, target, label, timestamp and optionally op or delete, as text, JSON or Parquet.
 
 Text: separated by tabs, commas or blanks, compressed or not, with or without a header.  The first line that is neither
 blank nor a comment decides for its file:
 
 * An object of JSON makes it JSON lines (`rpq.readers.text.jsonlines`), which the format `jsonl` takes for granted.
 * It is a **header** if, cut at tabs, else at commas, else at blanks, its fields include each of `source`, `target`,
-  `label` and `timestamp` once (in any order, upper or lower case), or the names that were given for them.  `op` and
-  `stream` are read if they are there, `event` is where it is asked for, further columns are not, unless a condition names
-  them.
+  `label` and `timestamp` once (in any order, upper or lower case), or the names that were given for them.  `op` or
+  `delete`, and `stream`, are read if they are there, `event` is where it is asked for, further columns are not, unless a
+  condition names them.
 * Otherwise the **separator** is the first of tab, comma, blanks that cuts it into four or five fields, and the fields
   are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.  Where all
   edges have one label that was given, the lines have none, and one field less.  This first line must be whole: it is

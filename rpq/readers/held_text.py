@@ -29,14 +29,15 @@ class HeldText:
 
 def read_held(
     data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: ColumnNames | None = None
-) -> list[pa.RecordBatch]:
-    """Read all tuples of a text, JSON lines or lines of fields with or without a header; raises `InputError` at a bad one.
+) -> tuple[list[pa.RecordBatch], list[str]]:
+    """Read all tuples of a text, JSON lines or lines of fields with or without a header, and what there is to warn of.
 
-    Times in text need a `time_unit`, as those of a pipe do.
+    Times in text need a `time_unit`, as those of a pipe do.  Raises `InputError` at a bad line.
 
-    >>> batches = read_held(b"x,y,a,1\\n", name="the body", only_json=False)
+    >>> batches, _ = read_held(b"x,y,a,1\\n", name="the body", only_json=False)
     >>> [batch.to_pylist() for batch in batches]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
     detection = Detection(columns=columns or ColumnNames(fixed=True), only_json=only_json, time_unit=time_unit)
-    return list(TextFile(HeldText(data, name=name), detect=detection))
+    text = TextFile(HeldText(data, name=name), detect=detection)
+    return list(text), text.warnings

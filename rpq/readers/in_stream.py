@@ -31,6 +31,10 @@ class InStream:
         return self._input.rejections
 
     @property
+    def warnings(self) -> list[str]:
+        return self._input.warnings
+
+    @property
     def filtered(self) -> int:
         return self._input.filtered
 

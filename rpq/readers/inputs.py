@@ -33,6 +33,9 @@ class Input(Protocol):
     def rejections(self) -> list[str]: ...
 
     @property
+    def warnings(self) -> list[str]: ...
+
+    @property
     def filtered(self) -> int: ...
 
     @property
@@ -84,6 +87,10 @@ class InputsReader(Generic[One]):
     @property
     def rejections(self) -> list[str]:
         return [message for one in self._inputs for message in one.rejections][:REJECTIONS_TOLD]
+
+    @property
+    def warnings(self) -> list[str]:
+        return [message for one in self._inputs for message in one.warnings]
 
     @property
     def filtered(self) -> int:

@@ -2,15 +2,16 @@
 
 Columns, by name: `source` and `target` (both text, or both integers, which become int64), `label` (text), `timestamp`
 (an integer, or an Arrow timestamp, which becomes the int64 of its unit as Parquet stores it: seconds are stored as
-milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or `-`) and `stream` (text, null or empty
-for none), or under the names that were given for them.  Text may be dictionary-encoded or a view.  Further columns are
-not read, unless a condition names them.
+milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or `-`) or `delete` (boolean, or text that
+says true or false) and `stream` (text, null or empty for none), or under the names that were given for them.  Text may be
+dictionary-encoded or a view.  Further columns are not read, unless a condition names them.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,13 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.column_names import ColumnNames
+from rpq.readers.column_names import DELETE, EVENT, ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
-from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type
+from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
+from rpq.readers.text.line_layout import FURTHER, no_operation
 from rpq.readers.where import Where
-from rpq.stream.values import EMPTY
+from rpq.stream.values import EMPTY, boolean_of_text, booleans_of_text
 
 MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
@@ -109,6 +111,11 @@ class ParquetInput:
                     f"{file}: its columns differ in type from those of {self._files[0]}; files of a folder must agree",
                     file=file,
                 )
+        self.warnings = [
+            f"{file}: {warning}"
+            for file, schema in schemas.items()
+            for warning in self._columns.deletes_not_read(schema.names)
+        ][:1]
         for schema in schemas.values():
             self._predicate(schema)
 
@@ -127,16 +134,13 @@ class ParquetInput:
             names = {column: self._columns[column] for column in self._columns.looked_for}
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
-            wanted = list(dict.fromkeys([*names.values(), *(sorted(predicate.keys) if predicate else ())]))
+            further = [key.removeprefix(FURTHER) for key in sorted(predicate.keys if predicate else ()) if key != DELETE]
+            wanted = list(dict.fromkeys([*names.values(), *further]))
             for batch, size in _batches(path, wanted, names, self._batch_rows):
                 self._bytes_read += size
-                keep = None
-                if predicate is not None:
-                    known = dict(zip(batch.schema.names, batch.columns, strict=True))
-                    keep, undecided = predicate.keep(known, batch.num_rows)
-                    self.undecided += undecided
                 tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
-                yield from self._checked(tuples, path, row, keep)
+                known = {FURTHER + name: batch.column(name) for name in further}
+                yield from self._checked(tuples, path, row, predicate, known)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from error
@@ -151,13 +155,17 @@ class ParquetInput:
         kinds = {}
         for field in schema:
             kind, unit = kind_of_type(field.type)
-            kinds[field.name] = ColumnKind(key=field.name, kind=kind, unit=unit)
+            kinds[field.name] = ColumnKind(key=FURTHER + field.name, kind=kind, unit=unit)
+        of_tuple = {column: kind for column, kind in tuple_kinds().items() if kind.key == DELETE}
         for column in self._columns.looked_for:
-            if self._columns[column] in kinds:
-                kinds.setdefault(column, kinds[self._columns[column]])
-        return Predicate(self._where, kinds)
+            name = self._columns[column]
+            if name in kinds:
+                kinds[name] = of_tuple.setdefault(column, replace(kinds[name], of_tuple=column != EVENT))
+        return Predicate(self._where, kinds | {column: kind for column, kind in of_tuple.items() if column not in kinds})
 
-    def _checked(self, batch: pa.RecordBatch, path: str, row: int, keep: np.ndarray | None) -> Iterator[pa.RecordBatch]:
+    def _checked(
+        self, batch: pa.RecordBatch, path: str, row: int, predicate: Predicate | None, further: dict[str, pa.Array]
+    ) -> Iterator[pa.RecordBatch]:
         """Convert a batch, take out its bad rows and those not to keep; it begins with row number `row` of the file."""
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
         for name in batch.schema.names:
@@ -176,7 +184,11 @@ class ParquetInput:
                 self.rejected += int(np.count_nonzero(bad))
                 for place in np.flatnonzero(bad)[: REJECTIONS_TOLD - len(self.rejections)]:
                     self.rejections.append(str(_row_error(batch, path, row, int(place), self._columns)))
-        if keep is not None:
+        if predicate is not None:
+            deletes = columns.get("op", columns.get(DELETE))
+            known = further if deletes is None else {**further, DELETE: deletes}
+            keep, undecided = predicate.keep(known, batch.num_rows)
+            self.undecided += undecided
             self.filtered += int(np.count_nonzero(chosen & ~keep))
             chosen &= keep
         good = _edges(columns)
@@ -199,7 +211,7 @@ def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> 
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
         return
     metadata = pq.read_metadata(path)
-    repetitive = _repetitive(metadata, [names.get("label", ""), names.get("op", "")], list(names.values()))
+    repetitive = _repetitive(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
     with pq.ParquetFile(path, read_dictionary=repetitive, metadata=metadata) as file:
         for batch in file.iter_batches(rows, columns=wanted):
@@ -277,6 +289,7 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
             "target": _is_text(type_) or pa.types.is_integer(type_),
             "timestamp": pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_date(type_),
             "event": _is_text(type_) or pa.types.is_integer(type_),
+            DELETE: _is_text(type_) or pa.types.is_boolean(type_),
         }.get(column, _is_text(type_))
         if not allowed:
             expected = {
@@ -285,6 +298,7 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
                 "stream": "text",
                 "event": "text or integers",
                 "op": "text: + or -",
+                DELETE: "true or false",
             }.get(column, "integers or text")
             raise InputError(f"{path}: column '{name}' holds {type_}; expected {expected}", file=path, column=name)
     if _is_text(types["source"]) != _is_text(types["target"]):
@@ -319,6 +333,9 @@ def _converted(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
         text = column.cast(pa.string())
         wrong = pc.invert(pc.is_in(text, pa.array(["+", "-"])))
         return pc.fill_null(pc.equal(text, "-"), False), _mask(wrong)
+    if name == DELETE:
+        deletes = column if pa.types.is_boolean(column.type) else booleans_of_text(column.cast(pa.string()))
+        return deletes.fill_null(False), _mask(deletes.is_null())
     if name in ("stream", "event"):
         text = column.cast(pa.string())
         names = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
@@ -361,8 +378,8 @@ def _mask(flags: pa.Array) -> np.ndarray:
 
 
 def _edges(columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    named = {"delete" if name == "op" else name: column for name, column in columns.items()}
-    order = [name for name in (*_TUPLE, "delete", "stream", "event") if name in named]
+    named = {DELETE if name == "op" else name: column for name, column in columns.items()}
+    order = [name for name in (*_TUPLE, DELETE, "stream", "event") if name in named]
     return pa.RecordBatch.from_arrays([named[name] for name in order], order)
 
 
@@ -371,7 +388,9 @@ def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: 
     for name in batch.schema.names:
         value = batch.column(name)[place].as_py()
         if name == "op" and value not in ("+", "-"):
-            problem = f"{value!r} is not an operation; expected + or -"
+            problem = no_operation(repr(value), value)
+        elif name == DELETE and isinstance(value, str) and boolean_of_text(value) is None:
+            problem = f"{value!r} is not true or false; expected true, false, 1 or 0"
         elif name in ("stream", "event"):
             continue
         elif value is None:

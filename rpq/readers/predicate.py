@@ -6,6 +6,9 @@
 * What cannot be told is null: a comparison with null, a number that is none, a division by zero.  As in SQL `and`, `or`
   and `not` pass it on unless the other side decides.  Rows for which the condition is null are left out, and counted.
 * A row's verdict depends on that row alone.
+* A delete is kept whatever the condition says of it, for it mostly lacks what the condition asks about, and without it an
+  edge would stay that was taken back.  Only a condition that names no other columns than those which every tuple has
+  (`tuple_kinds`) decides about deletes, too.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.readers.column_names import did_you_mean
+from rpq.readers.column_names import DELETE, STREAM, did_you_mean
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.loose import LooseColumn
 from rpq.readers.times import check_time, time_kind
@@ -59,13 +62,27 @@ _KINDS = {"number": "a number", "time": "a time", "text": "text", "boolean": "tr
 class ColumnKind:
     """A column as a condition sees it: under which `key` a batch has it, and what it holds.
 
-    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "loose", or "op", which is text made of a
-    column of deletes.
+    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "loose", or "op" and "delete", which are made of a
+    column of deletes that may be missing.  Columns that every tuple has are `of_tuple`.
     """
 
     key: str
     kind: str
     unit: str | None = None
+    of_tuple: bool = False
+
+
+def tuple_kinds(*, vertex: str = "text", unit: str | None = None, has_stream: bool = True) -> dict[str, ColumnKind]:
+    """The columns that every tuple has, as a condition sees them; `vertex` is the kind of source and target."""
+    kinds = {
+        "source": ColumnKind(key="source", kind=vertex, of_tuple=True),
+        "target": ColumnKind(key="target", kind=vertex, of_tuple=True),
+        "label": ColumnKind(key="label", kind="text", of_tuple=True),
+        "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit, of_tuple=True),
+        "op": ColumnKind(key=DELETE, kind="op", of_tuple=True),
+        DELETE: ColumnKind(key=DELETE, kind="delete", of_tuple=True),
+    }
+    return {**kinds, STREAM: ColumnKind(key=STREAM, kind="text", of_tuple=True)} if has_stream else kinds
 
 
 @dataclass(frozen=True)
@@ -82,15 +99,22 @@ class Predicate:
     def __init__(self, where: Where, columns: Mapping[str, ColumnKind]) -> None:
         self._where = where
         self._columns = columns
-        self.keys = frozenset(columns[name].key for name in where.names if name in columns)
+        used = [columns[name] for name in where.names if name in columns]
+        self.keys = frozenset(one.key for one in used)
+        self._keeps_deletes = not all(one.of_tuple for one in used)
         bound = self._condition(where.tree)
         self._run = bound.run
 
     def keep(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
-        """Return which of `count` rows are kept, and for how many of the others the condition cannot be told."""
+        """Return which of `count` rows are kept, and for how many of the others the condition cannot be told.
+
+        Which rows are deletes, the column "delete" says, if there is one.
+        """
         verdict = self._run(columns)
         if isinstance(verdict, pa.Scalar):
-            return np.full(count, bool(verdict.as_py())), 0 if verdict.is_valid else count
+            verdict = pa.array([verdict.as_py()], pa.bool_()).take(pa.array(np.zeros(count, np.int8)))
+        if self._keeps_deletes and DELETE in columns:
+            verdict = pc.or_kleene(verdict, columns[DELETE])
         return verdict.fill_null(False).to_numpy(zero_copy_only=False), verdict.null_count
 
     def _bind(self, node: Node) -> _Bound:
@@ -128,13 +152,15 @@ class Predicate:
             raise self._where.error(
                 f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; there are {listed}", column
             )
-        if known.kind not in (*_KINDS, "op"):
+        if known.kind not in (*_KINDS, "op", DELETE):
             raise self._where.error(f"column {name!r} holds {known.kind}, which no condition can be about", column)
         key = known.key
         if known.kind == "loose":
             return _Bound("loose", lambda columns: LooseColumn(columns[key]))
         if known.kind == "op":
             return _Bound("text", lambda columns: pc.if_else(columns[key], "-", "+") if key in columns else pa.scalar("+"))
+        if known.kind == DELETE:
+            return _Bound("boolean", lambda columns: columns[key] if key in columns else pa.scalar(False))
         return _Bound(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
 
     def _condition(self, node: Node) -> _Bound:

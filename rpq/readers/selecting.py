@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.readers.batch import Batch, Reader
-from rpq.readers.predicate import ColumnKind, Predicate
+from rpq.readers.predicate import Predicate, tuple_kinds
 from rpq.readers.where import Where
 
 
@@ -30,6 +30,10 @@ class Wrapper:
     @property
     def rejections(self) -> list[str]:
         return self._reader.rejections
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._reader.warnings
 
     @property
     def filtered(self) -> int:
@@ -107,9 +111,8 @@ class Filtered(Wrapper):
 
     def __init__(self, reader: Reader, where: Where, *, time_unit: str | None = None) -> None:
         super().__init__(reader)
-        time = ColumnKind(key="timestamp", kind="time", unit=reader.time_unit or time_unit)
-        names = {name: ColumnKind(key=name, kind="text") for name in ("source", "target", "label")}
-        self._predicate = Predicate(where, {**names, "timestamp": time, "op": ColumnKind(key="delete", kind="op")})
+        unit = reader.time_unit or time_unit
+        self._predicate = Predicate(where, tuple_kinds(unit=unit, has_stream=False))
         self._filtered = self._undecided = 0
 
     @property

@@ -149,10 +149,10 @@ class Application:
         async with self._body(request) as body:
             unit = self.service.defaults.time_unit
             if len(body) <= SMALL_BODY:
-                columns = read_posted(body, type_, stream=stream, time_unit=unit)
+                columns, warnings = read_posted(body, type_, stream=stream, time_unit=unit)
             else:
                 loop = asyncio.get_running_loop()
-                columns = await loop.run_in_executor(
+                columns, warnings = await loop.run_in_executor(
                     self._readers, lambda: read_posted(body, type_, stream=stream, time_unit=unit)
                 )
             if columns is None:
@@ -165,8 +165,8 @@ class Application:
             "time": json_value(applied.time),
             "position": applied.position,
         }
-        if applied.warnings:
-            content["warnings"] = list(applied.warnings)
+        if applied.warnings or warnings:
+            content["warnings"] = [*warnings, *applied.warnings]
         return told(content)
 
     def _see_that_it_works(self) -> None:

@@ -68,7 +68,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @shared.of_rdf
 @click.option("--columns", metavar="COLUMN=NAME,...", help="Names that the input has for the columns of a tuple.")
 @click.option("--label", metavar="LABEL", help="The label of all edges of the input, where it has no column for it.")
-@click.option("--where", metavar="CONDITION", help="Only tuples of the input for which it holds.")
+@click.option("--where", metavar="CONDITION", help="Only tuples of the input for which it holds, as of rpq run.")
 @click.option(
     "--playback-speed",
     type=Speed(),

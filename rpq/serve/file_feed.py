@@ -137,8 +137,12 @@ class FileFeed:
     def _parts(self) -> Iterator[pa.RecordBatch]:
         """What the inputs hold, in parts, behind what is there already."""
         left = self._skipped
+        warned = 0
         for batch in self._opened.reader:
             columns = batch.columns
+            for warning in self._opened.reader.warnings[warned:]:
+                LOG.warning("%s", warning)
+                warned += 1
             if left:
                 passed = min(left, columns.num_rows)
                 left -= passed

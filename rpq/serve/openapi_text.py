@@ -151,7 +151,10 @@ def _post_tuples(limits: ServeLimits) -> Json:
             "required": True,
             "content": {
                 "application/x-ndjson": {
-                    "schema": {**text, "description": "An object a line: source, target, label, timestamp[, op][, stream]."},
+                    "schema": {
+                        **text,
+                        "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
+                    },
                     "examples": {
                         "one": {"value": '{"source":"x","target":"y","label":"a","timestamp":1}\n'},
                     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,15 @@ TYPES = (*JSON_LINES, *CSV, *ARROW)
 _NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
 
 
-def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> pa.RecordBatch | None:
-    """The tuples of a body of one of `TYPES`, in the order that they have in it; None where there are none.
+class Posted(NamedTuple):
+    """The tuples of a body, None where there are none, and what may be meant otherwise than it is read."""
+
+    columns: pa.RecordBatch | None
+    warnings: list[str]
+
+
+def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> Posted:
+    """The tuples of a body of one of `TYPES`, in the order that they have in it.
 
     `stream` is the one that all of them belong to.  Raises `InputError`, with the line where there are lines: then none of
     them is to be taken.  O(bytes).
@@ -35,16 +43,17 @@ def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str |
     if stream is not None:
         check_stream(stream)
     if type_ in ARROW:
-        columns = _of_arrow(body)
+        columns, warnings = _of_arrow(body)
     else:
         only_json = type_ in JSON_LINES
-        columns = joined(read_held(body, name=NAME, only_json=only_json, time_unit=time_unit))
+        batches, warnings = read_held(body, name=NAME, only_json=only_json, time_unit=time_unit)
+        columns = joined(batches)
     if columns is None or stream is None:
-        return columns
+        return Posted(columns, warnings)
     if "stream" in columns.schema.names:
         raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
     named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
-    return columns.append_column("stream", named.cast(LABEL_TYPE))
+    return Posted(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
@@ -60,7 +69,7 @@ def can_be_joined(first: pa.Schema, second: pa.Schema) -> bool:
     return first == second and "op" not in first.names
 
 
-def _of_arrow(body: bytes) -> pa.RecordBatch | None:
+def _of_arrow(body: bytes) -> Posted:
     """The columns of a tuple in a stream of Arrow's IPC format."""
     try:
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
@@ -74,10 +83,11 @@ def _of_arrow(body: bytes) -> pa.RecordBatch | None:
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
         raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
+    warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
     if not table.num_rows:
-        return None
+        return Posted(None, warnings)
     table = table.select([name for name in _NAMES if name in given]).combine_chunks()
     batches = table.to_batches()
     if len(batches) > 1:  # of dictionaries that differ
         batches = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
-    return batches[0]
+    return Posted(batches[0], warnings)

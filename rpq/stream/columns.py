@@ -22,6 +22,7 @@ from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
 from rpq.stream.values import (
     MEANT,
     MISSING,
+    booleans_of_text,
     deletes_of,
     deletes_of_ops,
     first_empty,
@@ -92,7 +93,7 @@ def columns_of(
         names = [*given, *unknown]
         raise InputError(
             f"no column {', '.join(map(repr, missing))}: tuples have the columns source, target, label, timestamp "
-            f"and optionally op, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
+            f"and optionally op or delete, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
             column=missing[0],
         )
     if "op" in given and "delete" in given:
@@ -463,8 +464,17 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         if pa.types.is_null(column.type) and count:
             problem(problems, 0, "delete", MISSING)
             return np.zeros(count, np.uint8)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if column.type == TEXT:
+            texts = filled(column, "delete", "false", problems)
+            column = booleans_of_text(texts)
+            unknown = pc.index(column.is_null(), True).as_py()
+            if unknown >= 0:
+                problem(problems, unknown, "delete", f"{shown(texts[unknown].as_py())} is neither; {MEANT['delete']}")
+            column = column.fill_null(False)
         if not pa.types.is_boolean(column.type):
-            raise InputError(f"column 'delete' is of type {column.type}; it is true or false", column="delete")
+            raise InputError(f"column 'delete' is of type {column.type}; {MEANT['delete']}", column="delete")
         return np.array(filled(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
     if "op" not in read:
         return np.zeros(count, np.uint8)

@@ -20,7 +20,7 @@ MEANT = {
     "label": "labels are text",
     "timestamp": "timestamps are integers of 64 bits, or all of them dates or times",
     "op": "'+' inserts and '-' deletes",
-    "delete": "it is true or false",
+    "delete": "it is true or false, or text that says so: true, false, 1, 0",
     "stream": "the names of streams are text, or null",
     "event": "equal values, one after the other, make one event",
 }
@@ -28,6 +28,9 @@ MISSING = "nothing is given; a value is needed"
 EMPTY = "is empty; expected a name"
 """Of a vertex or a label: in outputs an empty text stands for what has no value, so no name is empty, wherever tuples come
 from."""
+
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+"""The texts that say true or false, in small letters."""
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
@@ -147,15 +150,32 @@ def deletes_of_ops(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
 
 
 def deletes_of(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
-    """Truth values as uint8."""
+    """Truth values, or texts that say them, as uint8."""
 
     def delete(value: Any) -> bool:
-        if not isinstance(value, (bool, np.bool_)):
+        known = boolean_of_text(value) if isinstance(value, str) else value
+        if not isinstance(known, (bool, np.bool_)):
             raise _unlike(value, "delete")
-        return bool(value)
+        return bool(known)
 
     good, misfit = _taken(values, delete, "delete")
     return np.array(good, np.uint8), misfit
+
+
+def boolean_of_text(text: str) -> bool | None:
+    """Return what a text says: `true` or `1`, `false` or `0`, letters of either case, blanks around it; None for any other.
+
+    >>> [boolean_of_text(text) for text in ("true", "FALSE", " 1", "0", "t", "")]
+    [True, False, True, False, None, None]
+    """
+    return BOOLEANS.get(text.strip(" \t").lower())
+
+
+def booleans_of_text(texts: pa.Array) -> pa.Array:
+    """Return what texts say, as `boolean_of_text` reads each; null for any other, and for null."""
+    encoded = texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
+    known = [None if text is None else boolean_of_text(text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(known, pa.bool_()).take(encoded.indices)
 
 
 def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:

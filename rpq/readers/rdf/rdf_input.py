@@ -101,6 +101,7 @@ class RdfInput:
         self.time_unit = time_unit
         self.rejected = 0
         self.rejections: list[str] = []
+        self.warnings: list[str] = []
         self.filtered = 0
         self.undecided = 0
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from rpq.readers.column_names import EVENT, STREAM, ColumnNames
 from rpq.readers.field_errors import FieldError
-from rpq.readers.predicate import ColumnKind, Predicate
+from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.text.first_times import FirstTimes, with_times
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, Layout, split_line
@@ -67,7 +67,8 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
             return Layout(separator=separator, fields=fields, optional=optional, quotes=True), []
     raise FieldError(
         f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
-        f"separated by tabs, commas or blanks, or a header with these names{_hint(line, cuts, fields, optional, columns)}"
+        "separated by tabs, commas or blanks, or a header with these names (delete in place of op is true or false)"
+        f"{_hint(line, cuts, fields, optional, columns)}"
     )
 
 
@@ -116,7 +117,8 @@ class Detection:
             layout = replace(layout, times=self.times, time_unit=self.unit)
             parser = LineParser(layout)
         quoted = layout if layout.has_quotes else None
-        return Detected(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate)
+        warnings = self.columns.deletes_not_read(names)
+        return Detected(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
 
     @property
     def times(self) -> Literal["integers", "naive", "aware"]:
@@ -165,7 +167,8 @@ class Detection:
             keys = self.where.names if self.known is None else self.known.keys
             further = {key: ColumnKind(key=FURTHER + key, kind="loose") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
-        return Detected(parser=JsonLines(layout), predicate=predicate)
+        warnings = self.columns.deletes_not_read(_keys(line)) if b"__" in line else ()
+        return Detected(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
 
     def _further_keys(self) -> tuple[str, ...]:
         """The keys of objects that a condition names beside those of a tuple."""
@@ -194,15 +197,9 @@ class Detection:
     def _tuple_kinds(self, vertex: str) -> dict[str, ColumnKind]:
         """The columns of a tuple, under their own names and those that were given for them."""
         unit = self.time_unit if self.times == "integers" else self.unit
-        kinds = {
-            "source": ColumnKind(key="source", kind=vertex),
-            "target": ColumnKind(key="target", kind=vertex),
-            "label": ColumnKind(key="label", kind="text"),
-            "timestamp": ColumnKind(key="timestamp", kind="time", unit=unit),
-            "op": ColumnKind(key="delete", kind="op"),
-            STREAM: ColumnKind(key=STREAM, kind="text"),
-            **({EVENT: ColumnKind(key=EVENT, kind="text")} if self.columns.has_events else {}),
-        }
+        kinds = tuple_kinds(vertex=vertex, unit=unit)
+        if self.columns.has_events:
+            kinds[EVENT] = ColumnKind(key=EVENT, kind="text")
         return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
 
 

@@ -1,9 +1,9 @@
 """JSON lines: one object a line, the columns of a tuple by name.
 
 Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.times`): the first
-object decides for its file.  Labels are text; `op` may be missing or null, which is `+`, and so may `stream`, and `event`,
-which is read where it is asked for, as text or an integer.  Other keys are not read, unless a condition
-names them; then a key may be missing, and its values may be of any kind.
+object decides for its file.  Labels are text.  `op` may be missing or null, which is `+`; so may `delete`, which is true or
+false, or text that says so, `stream`, and `event`, which is read where it is asked for, as text or an integer.  Other keys
+are not read, unless a condition names them; then a key may be missing, and its values may be of any kind.
 
 As with lines of fields there is more than one way: `JsonLayout.read` is the definition, line by line, and knows what is
 wrong where; whole blocks go through a kernel if all their objects are plain, or else through Arrow, and both give up
@@ -24,17 +24,18 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from rpq.arrays.flat_objects import Key, read_flat_objects
-from rpq.readers.column_names import EVENT, STREAM, ColumnNames, did_you_mean
+from rpq.readers.column_names import BOTH, DELETE, EVENT, STREAM, ColumnNames, did_you_mean
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.loose import EXACT, texts_of
 from rpq.readers.source import Block
-from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text
+from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
 from rpq.readers.times import check_time, time_kind, times_of
+from rpq.stream.values import boolean_of_text, booleans_of_text
 
 _LOOSE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
-_OPTIONAL = ("op", STREAM, EVENT)
+_OPTIONAL = ("op", DELETE, STREAM, EVENT)
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -56,13 +57,17 @@ class JsonLayout:
         return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
 
     @cached_property
+    def sought(self) -> tuple[tuple[str, str], ...]:
+        """The columns that are read, and their keys."""
+        return tuple((column, self.names[column]) for column in self.names.looked_for)
+
+    @cached_property
     def keys(self) -> tuple[Key, ...]:
         """The keys of a tuple with the kinds of their values, column by column."""
-        integers = (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ()))
-        return tuple(
-            Key(self.names[column], "integer" if column in integers else "text", column not in _OPTIONAL)
-            for column in self.names.looked_for
-        )
+        kinds: dict[str, Literal["integer", "boolean"]] = {DELETE: "boolean"}
+        for column in (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ())):
+            kinds[column] = "integer"
+        return tuple(Key(name, kinds.get(column, "text"), column not in _OPTIONAL) for column, name in self.sought)
 
     def read(self, line: bytes) -> dict[str, Any]:
         """Return the values of one line by column (`op` as `delete`, further ones as they are); raise `FieldError`.
@@ -75,8 +80,7 @@ class JsonLayout:
         if doubled:
             raise FieldError("stands in the object twice", min(doubled))
         values: dict[str, Any] = {}
-        for column in self.names.looked_for:
-            name = self.names[column]
+        for column, name in self.sought:
             if column == STREAM:
                 values[column] = _name_or_none(found.get(name), name, "the name of a stream, or null")
                 continue
@@ -86,7 +90,10 @@ class JsonLayout:
                 values[column] = _name_or_none(value, name, "what tells an event from others, or null")
                 continue
             if column == "op":
-                values["delete"] = _delete(found.get(name), name)
+                values[DELETE] = _is_minus(found.get(name), name)
+                continue
+            if column == DELETE:
+                self._read_delete(found, name, values)
                 continue
             value = found.get(name)
             if value is None:
@@ -103,7 +110,19 @@ class JsonLayout:
         for key in self.further:
             value = found.get(key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
+        values.setdefault(DELETE, False)
         return values
+
+    def _read_delete(self, found: Mapping[str, Any], name: str, values: dict[str, Any]) -> None:
+        value = found.get(name)
+        if value is None:
+            return
+        if DELETE in values and found.get(self.names["op"]) is not None:
+            raise FieldError(BOTH, name)
+        delete = boolean_of_text(value) if isinstance(value, str) else value
+        if not isinstance(delete, bool):
+            raise FieldError(f"{_shown(value)} is not true or false", name)
+        values[DELETE] = delete
 
     def _expected(self, column: str) -> str:
         """What stands where there is no text: a label, or a vertex of a file whose vertices are text."""
@@ -194,9 +213,9 @@ def _name_or_none(value: Any, name: str, expected: str) -> str | None:
     return check_text(value, name) if value else None
 
 
-def _delete(value: Any, name: str) -> bool:
+def _is_minus(value: Any, name: str) -> bool:
     if value not in (None, "+", "-"):
-        raise FieldError(f'{_shown(value)} is not an operation; expected "+" or "-"', name)
+        raise FieldError(no_operation(_shown(value), value), name)
     return bool(value == "-")
 
 
@@ -228,27 +247,31 @@ class JsonLines:
 
     def _parse_plain(self, data: bytes) -> Rows | None:
         layout = self.layout
+        sought = dict(layout.sought)
         if b"\r" in data:  # between the tokens of JSON it is a blank, and inside of text it may not be
             data = data.replace(b"\r\n", b"\n")
         table: pa.Table | None = None
         found = None if layout.further else read_flat_objects(data, layout.keys)
         if found is not None:
-            arrays, count = dict(zip(layout.names.looked_for, found, strict=True)), len(found[0])
+            arrays, count = dict(zip(sought, found, strict=True)), len(found[0])
         else:
             count = _objects(data)
             table = self._arrow_table(data) if count else None
             if table is None or table.num_rows != count:
                 return None
-            arrays = {column: table.column(layout.names[column]).combine_chunks() for column in layout.names.looked_for}
+            arrays = {column: table.column(name).combine_chunks() for column, name in sought.items()}
+        deletes = [arrays[column] for column in ("op", DELETE) if column in arrays and _has_values(arrays[column])]
+        if len(deletes) == 2 and pc.any(pc.and_(*(array.is_valid() for array in deletes))).as_py():
+            return None
         columns: dict[str, pa.Array] = {}
-        for column in layout.names.looked_for:
+        for column in sought:
             array = _checked(arrays[column], column, layout)
             if array is None:
                 return None
-            if column != "op":
+            if column not in ("op", DELETE):
                 columns[column] = array
             elif array.true_count:
-                columns["delete"] = array
+                columns[DELETE] = pc.or_(columns[DELETE], array) if DELETE in columns else array
         for key in layout.further:
             assert table is not None
             loose = _loose(table.column(key).combine_chunks())
@@ -258,11 +281,11 @@ class JsonLines:
         return Rows(columns=columns, data_lines=count)
 
     def _arrow_table(self, data: bytes) -> pa.Table | None:
-        """Read with the types that the further columns had last; where that fails, with what the first object says."""
-        types_of_kinds = {"text": pa.string(), "integer": pa.int64()}
+        """Read with the types that such columns had last; where that fails, with what the first object says."""
+        types_of_kinds = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
         schema = {key.name: types_of_kinds[key.kind] for key in self.layout.keys}
         for is_last in (False, True):
-            types = {**schema, **{key: self._types.get(key, pa.string()) for key in self.layout.further}}
+            types = {**schema, **dict.fromkeys(self.layout.further, pa.string()), **self._types}
             try:
                 return arrow_json.read_json(
                     pa.BufferReader(data),
@@ -277,15 +300,18 @@ class JsonLines:
         return None
 
     def _learn(self, data: bytes) -> bool:
-        """Guess the types of further columns from some lines; return whether the guess is a new one."""
+        """Guess the types of further columns, and of delete, from some lines; return whether the guess is a new one."""
+        deletes = [name for column, name in self.layout.sought if column == DELETE]
         before = dict(self._types)
         for line in data.split(b"\n", 50)[:50]:
             try:
                 found = read_object(line)
             except FieldError:
                 continue
-            for key in self.layout.further:
+            for key in (*self.layout.further, *deletes):
                 type_ = _LOOSE_TYPES.get(type(found.get(key)))
+                if key in deletes and type_ not in (pa.string(), pa.bool_()):
+                    continue
                 if type_ is not None and not (type_ == pa.int64() and self._types.get(key) == pa.float64()):
                     self._types[key] = type_
         if self._types == before:  # what began as integers may go on as floats, but not the other way round
@@ -330,14 +356,17 @@ def _objects(data: bytes) -> int:
 
 def _checked(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | None:
     """A column of tuples as batches have it, or None if it holds what it must not."""
-    if column in _OPTIONAL and array.null_count == len(array):  # mostly
-        return pa.nulls(len(array), pa.bool_() if column == "op" else _NAMES)
+    if column in _OPTIONAL and not _has_values(array):  # mostly
+        return pa.nulls(len(array), pa.bool_() if column in ("op", DELETE) else _NAMES)
     if pa.types.is_string(array.type) and not _is_text(array):
         return None
     if column == "op":
         if not pc.all(pc.is_in(array.fill_null("+"), pa.array(["+", "-"]))).as_py():
             return None
         return pc.equal(array.fill_null("+"), "-")
+    if column == DELETE:
+        booleans = booleans_of_text(array) if pa.types.is_string(array.type) else array
+        return booleans.fill_null(False) if booleans.null_count == array.null_count else None
     if column in (STREAM, EVENT):
         return _empty_as_none(array)
     if array.null_count:
@@ -350,6 +379,10 @@ def _checked(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | Non
     if pa.types.is_string(array.type) and pc.min(pc.binary_length(array)).as_py() == 0:
         return None
     return array
+
+
+def _has_values(array: pa.Array) -> bool:
+    return bool(array.null_count < len(array))
 
 
 def _empty_as_none(array: pa.Array) -> pa.Array:

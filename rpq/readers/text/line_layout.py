@@ -10,7 +10,8 @@ code for every block that is not plain.  The rules:
   ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that a vertex
   may be called `#tag`).
 * Names are the text between the separators, UTF-8, not empty, nothing else is changed.  Integers are decimal, with an
-  optional sign; blanks around them are dropped, as they are around `+` and `-`, and around times (`rpq.readers.times`).
+  optional sign; blanks around them are dropped, as they are around `+` and `-`, around times (`rpq.readers.times`) and
+  around `true`, `false`, `1` and `0`, which `delete` holds, in letters of either case.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Literal
 
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.times import check_time, time_kind
-from rpq.stream.values import EMPTY
+from rpq.stream.values import EMPTY, boolean_of_text
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
 INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -131,8 +132,23 @@ def check_op(text: str, column: str = "op") -> bool:
     """Return whether the tuple is a delete; raise `FieldError` unless the field is `+` or `-`."""
     op = text.strip(" \t")
     if op not in ("+", "-"):
-        raise FieldError(f"{shown(text)} is not an operation; expected + or -", column)
+        raise FieldError(no_operation(shown(text), op), column)
     return op == "-"
+
+
+def no_operation(shown: str, value: object) -> str:
+    """What is wrong with an operation that is neither `+` nor `-`, with a hint where it is one of Debezium's."""
+    hint = "; those of Debezium are not read: let it add a column __deleted, and say --columns delete=__deleted"
+    return f"{shown} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
+
+
+def check_delete(text: str, column: str = "delete") -> bool:
+    """Return whether the tuple is a delete; raise `FieldError` unless the field is `true`, `false`, `1` or `0`."""
+    delete = boolean_of_text(text)
+    if delete is None:
+        what = f"{shown(text)} is not true or false" if text.strip(" \t") else "is empty"
+        raise FieldError(f"{what}; expected true, false, 1 or 0", column)
+    return delete
 
 
 def without_brackets(name: str) -> str:
@@ -144,11 +160,11 @@ def without_brackets(name: str) -> str:
 class Layout:
     """The fields of every line of a file.
 
-    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op`, `stream` and `event` (which may be
-    empty), or "" for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last `optional` of
-    them may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text; with `brackets`,
-    they lose a pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`: always between commas,
-    never between blanks.
+    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op` or `delete`, `stream` and `event`
+    (which may be empty), or "" for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last
+    `optional` of them may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text;
+    with `brackets`, they lose a pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`:
+    always between commas, never between blanks.
     `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
     `time_unit`.
     """
@@ -187,6 +203,8 @@ class Layout:
                 values[field] = self._timestamp(text)
             elif field == "op":
                 values["delete"] = check_op(text)
+            elif field == "delete":
+                values[field] = check_delete(text)
             elif field in ("stream", "event"):
                 values[field] = check_text(text, field) if text else None
             elif field.startswith(FURTHER):

@@ -23,13 +23,14 @@ from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, is_ignored
 from rpq.readers.text.quotes import pieces, quotes_of, records
 from rpq.readers.times import times_of
+from rpq.stream.values import booleans_of_text
 
 One = TypeVar("One")
 
 _TYPES = {
     **dict.fromkeys(("source", "target"), pa.string()),
     "timestamp": pa.int64(),
-    **dict.fromkeys(("label", "op", "stream", "event"), LABEL_TYPE),
+    **dict.fromkeys(("label", "op", "delete", "stream", "event"), LABEL_TYPE),
 }
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
 EXACT_BYTES = 1 << 14
@@ -315,6 +316,9 @@ def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
             column = _timestamps(column, layout)
         elif name == "op":
             name, column = "delete", _deletes(column)
+        elif name == "delete":
+            column = booleans_of_text(column)
+            column = None if column.null_count else column
         elif name.startswith(FURTHER):
             pass
         elif name in ("stream", "event"):

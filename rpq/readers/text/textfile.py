@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
@@ -32,13 +32,14 @@ class Detected:
     """What the first data line of a file tells: how to read the file, and whether that line is a header.
 
     `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` tells which
-    tuples are wanted.
+    tuples are wanted, `warnings` what may be meant otherwise than it is read.
     """
 
     parser: BlockParser
     is_header: bool = False
     quoted: Layout | None = None
     predicate: Predicate | None = None
+    warnings: Sequence[str] = ()
 
 
 Detect = Callable[[bytes], Detected]
@@ -92,6 +93,7 @@ class TextFile:
         self.time_unit = time_unit
         self.rejected = 0
         self.rejections: list[str] = []
+        self.warnings: list[str] = []
         self.filtered = 0
         self.undecided = 0
         self.first_position = 0
@@ -111,6 +113,7 @@ class TextFile:
                 return
             detected, block = self._settle(block)
         assert block is not None
+        self.warnings = [f"{self.name}: {warning}" for warning in detected.warnings]
         rest = chain([block], blocks) if block.data else blocks
         for block in rest if detected.quoted is None else whole_records(rest, detected.quoted):
             for rows in detected.parser.parse(block, stop=self._stop):
