@@ -12,6 +12,7 @@ from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.held_text import read_held
 from rpq.readers.merge import in_order
 from rpq.stream.columns import check_stream, given_columns
+from rpq.stream.plain_columns import plain_column
 
 NAME = "the body"
 """What messages call the body of a request."""
@@ -77,8 +78,6 @@ def _of_arrow(body: bytes) -> pa.RecordBatch | None:
         )
     if not table.num_rows:
         return None
-    table = table.select([name for name in _NAMES if name in given]).combine_chunks()
-    batches = table.to_batches()
-    if len(batches) > 1:  # of dictionaries that differ
-        batches = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
-    return batches[0]
+    # Plain types from here on: what others post beside it goes to the engine as one with it.
+    columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
+    return pa.RecordBatch.from_arrays([*columns.values()], [*columns])

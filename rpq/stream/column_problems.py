@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from rpq.errors import InputError
 from rpq.stream.values import MISSING, Misfit
 
-TEXT = pa.string()
 NUMBER = pa.int64()
 
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.column_problems import NUMBER, TEXT, cast, filled, problem, signed, to_end
+from rpq.stream.column_problems import NUMBER, cast, filled, problem, signed, to_end
 from rpq.stream.event_grouping import at_one_time, first_of_events
+from rpq.stream.plain_columns import TEXT, plain_column
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
 from rpq.stream.values import (
@@ -306,20 +307,21 @@ def _read(name: str, column: Any) -> pa.Array | list[Any]:
         if isinstance(column, list):
             return column
         if isinstance(column, (pa.Array, pa.ChunkedArray)):
-            return _sound(column)
+            return _sound(name, column)
         if isinstance(column, np.ndarray):
-            return _read_numpy(column)
+            read = _read_numpy(column)
+            return read if isinstance(read, list) else _sound(name, read)
         if str(getattr(column, "dtype", "")) == "object":
             return list(column)
         if hasattr(column, "__arrow_array__") or hasattr(column, "__arrow_c_array__"):
-            return _sound(pa.array(column))
+            return _sound(name, pa.array(column))
         if hasattr(column, "__arrow_c_stream__"):
-            return _sound(pa.chunked_array(column))
+            return _sound(name, pa.chunked_array(column))
         if hasattr(column, "dtype") and hasattr(column, "array"):  # a pandas series or index
-            return _sound(pa.array(column))
+            return _sound(name, pa.array(column))
         if not isinstance(column, (str, bytes, bytearray, memoryview, Mapping, Set)):
             return list(column)
-    except MemoryError:
+    except (MemoryError, InputError):
         raise
     except Exception as problem:  # of foreign code, and what Arrow finds wrong with an array
         reason = str(problem).strip().split("\n")[0]
@@ -355,35 +357,12 @@ def _kind_name(column: Any) -> str:
     return type(column).__name__ if kind is None else f"{type(column).__name__} of {kind}"
 
 
-def _sound(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """An array in one piece, of plain types: text as string, no views, no run ends; its bytes are text where it says so."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            raise ValueError("it is too large for one push: push it in parts")
-    kind = column.type
-    if kind == NUMBER or kind == pa.timestamp("us"):
-        return column
-    if pa.types.is_run_end_encoded(kind):
-        column = pc.run_end_decode(column)
-    if pa.types.is_dictionary(kind):
-        column.validate(full=True)
-        words = column.dictionary
-        if _is_text(words.type):
-            words = cast(words, TEXT)
-            if words is not column.dictionary:
-                column = pa.DictionaryArray.from_arrays(column.indices, words)
-        return column
-    if _is_text(column.type):
-        column = cast(column, TEXT)
-        column.validate(full=True)
-    elif pa.types.is_date64(column.type):
+def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """An array in one piece, of a plain type that a column of this name can have; its bytes are text where it says so."""
+    column = plain_column(name, column)
+    if pa.types.is_date64(column.type):
         column = cast(column, pa.date32(), safe=False)
     return column
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 # --- what each column is -------------------------------------------------------------------------------------
@@ -414,8 +393,6 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
         return pa.nulls(len(array), TEXT)
     if own == TEXT:
         return filled(array, name, "", problems)
-    if not pa.types.is_integer(own):
-        raise InputError(f"column {name!r} is of type {own}; vertices are integers or text", column=name)
     array = filled(array, name, 0, problems)
     return signed(array, name, problems) if pa.types.is_uint64(own) else cast(array, NUMBER)
 
@@ -424,7 +401,7 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
     if isinstance(column, list):
         return to_end(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
     array = column
-    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or array.dictionary.type != TEXT):
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
         array = array.dictionary_decode()
     if pa.types.is_null(array.type):
         array = array.cast(TEXT)
@@ -432,8 +409,6 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
         if array.null_count:
             filled(array.indices, "label", 0, problems)
         return array
-    if array.type != TEXT:
-        raise InputError(f"column 'label' is of type {array.type}; labels are text", column="label")
     return filled(array, "label", "", problems).dictionary_encode()
 
 
@@ -442,13 +417,11 @@ def _streams(column: Any, problems: list[InputError]) -> pa.Array:
     if isinstance(column, list):
         return to_end(streams_of(column), len(column), "stream", problems)
     if pa.types.is_dictionary(column.type):
-        if column.dictionary.type == TEXT and "" not in column.dictionary.to_pylist():
+        if "" not in column.dictionary.to_pylist():
             return column
         column = column.dictionary_decode()
     if column.null_count == len(column):
         return pa.nulls(len(column), TEXT)
-    if column.type != TEXT:
-        raise InputError(f"column 'stream' is of type {column.type}; {MEANT['stream']}", column="stream")
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, TEXT), column)
 
 
@@ -457,11 +430,8 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         column = read["delete"]
         if isinstance(column, list):
             return to_end(deletes_of(column), count, "delete", problems)
-        if pa.types.is_null(column.type) and count:
-            problem(problems, 0, "delete", MISSING)
-            return np.zeros(count, np.uint8)
-        if not pa.types.is_boolean(column.type):
-            raise InputError(f"column 'delete' is of type {column.type}; it is true or false", column="delete")
+        if pa.types.is_null(column.type):
+            column = column.cast(pa.bool_())
         return np.array(filled(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
     if "op" not in read:
         return np.zeros(count, np.uint8)
@@ -470,8 +440,6 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         return to_end(deletes_of_ops(column), count, "op", problems)
     if pa.types.is_null(column.type):
         column = column.cast(TEXT)
-    if (column.type.value_type if pa.types.is_dictionary(column.type) else column.type) != TEXT:
-        raise InputError(f"column 'op' is of type {column.type}; {MEANT['op']}", column="op")
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     for code, value in enumerate(values):
