@@ -24,7 +24,7 @@ from rpq.cli.refusals import refuse
 from rpq.cli.run_figures import figures_of_queries
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
 from rpq.cli.session import Session
-from rpq.cli.settings import RunSettings
+from rpq.cli.settings import RunSettings, max_ahead_of
 from rpq.cli.static_input import load_static
 from rpq.cli.told import tell, warnings_of
 from rpq.errors import InputError, QueryError, RpqError
@@ -46,6 +46,7 @@ def execute(settings: RunSettings) -> int:
 
     opened = opened_input(settings)
     queries = asked.queries(unit=opened.time_unit, integers=False)
+    max_ahead = max_ahead_of(settings, opened.time_unit)
     identity = identity_of(asked, queries)
     interrupts = Interrupts()
     begun = opened.begun(queries, interrupts)
@@ -61,8 +62,8 @@ def execute(settings: RunSettings) -> int:
         quiet=settings.quiet,
     )
 
-    resumed = _resumed(settings, identity)
-    engine = resumed.engine if resumed else _new_engine(settings, queries, unit=opened.time_unit)
+    resumed = _resumed(settings, identity, max_ahead)
+    engine = resumed.engine if resumed else _new_engine(settings, queries, opened.time_unit, max_ahead)
     static_edges = _load_static(settings, None if resumed else engine, begun.labels_seen)
     session = Session(
         settings,
@@ -97,7 +98,7 @@ def _import_kernels() -> None:
     _ = rpq.warm_up
 
 
-def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
+def _resumed(settings: RunSettings, identity: dict[str, Any], max_ahead: int | str | None) -> Resumed | None:
     """The checkpoint to go on from, if there is one."""
     if settings.checkpoint is None:
         return None
@@ -109,12 +110,15 @@ def _resumed(settings: RunSettings, identity: dict[str, Any]) -> Resumed | None:
             memory_limit=settings.memory_limit,
             max_rows=settings.max_rows,
             witness=settings.witness,
+            max_ahead=max_ahead,
         )
     except RpqError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query], *, unit: str | None) -> rpq.Engine:
+def _new_engine(
+    settings: RunSettings, queries: Sequence[rpq.Query], unit: str | None, max_ahead: int | str | None
+) -> rpq.Engine:
     keep = _kept(settings, unit)
     try:
         return rpq.Engine(
@@ -124,6 +128,7 @@ def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query], *, unit: st
             max_rows=settings.max_rows,
             witness=settings.witness,
             keep=keep,
+            max_ahead=max_ahead,
             events=settings.events,
         )
     except QueryError as error:

@@ -70,10 +70,14 @@ MOST_JOURNAL = 256 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """How engines are made, at the beginning and from a checkpoint."""
+    """How engines are made, at the beginning and from a checkpoint, and how far ahead of the stream time tuples may be.
+
+    What is done again of a journal was taken under the limit of its day, and comes whatever it is now.
+    """
 
     make: Callable[[], Engine]
     restore: Callable[[str], Engine]
+    max_ahead: int | str | None = None
 
 
 class Service:
@@ -125,7 +129,7 @@ class Service:
         self.began = time.monotonic()
         self._lock = None if checkpoint is None else RunLock(checkpoint)
         try:
-            self.engine: Engine = self._load()
+            self.engine: Engine = self._limited(self._load())
         except BaseException:
             self._unlock()
             raise
@@ -167,6 +171,11 @@ class Service:
             self._journal = TupleJournal(self.journal_path, run=self.run, after=self.position)
         else:
             self._journal.restart(run=self.run, after=self.position)
+        return engine
+
+    def _limited(self, engine: Engine) -> Engine:
+        """The engine, which from now on refuses what is too far ahead of its time."""
+        engine.max_ahead = self._options.max_ahead
         return engine
 
     def _replay(self, engine: Engine) -> None:
@@ -476,7 +485,7 @@ class Service:
         try:
             self._journal.synchronise()
             self.tuples = self.late = 0
-            self.engine = self._load()
+            self.engine = self._limited(self._load())
         except (RpqError, OSError) as problem:
             self._fail(f"the engine met a limit ({error}), and cannot be restored: {problem}")
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.column_problems import NUMBER, cast, filled, problem, signed, to_end
-from rpq.stream.event_grouping import at_one_time, first_of_events
+from rpq.stream.column_problems import NUMBER, cast, filled, problem, row_error, signed, to_end
+from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
+from rpq.stream.max_ahead import AheadLimit
 from rpq.stream.plain_columns import TEXT, plain_column
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
@@ -71,6 +72,7 @@ def columns_of(
     kind: str | None = None,
     stream: str | None = None,
     events: bool = False,
+    ahead: AheadLimit | None = None,
 ) -> Columns:
     """The tuples of a table, record batch, pandas frame or mapping of columns.
 
@@ -78,8 +80,10 @@ def columns_of(
     (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times`
     say; one above `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given. All
     tuples are of `stream`, if that is. With `events` a column event is looked at (`rpq.stream.event_grouping`): then a tuple
-    that is not well-formed ends the columns before the event that it is of.
+    that is not well-formed ends the columns before the event that it is of. So does one that is further `ahead` of the
+    stream time than it may be.
     """
+    known = times
     given, unknown = given_columns(data)
     column = given.pop("event", None)
     event = column if events else None
@@ -118,6 +122,17 @@ def columns_of(
     first = first_of_events(read["event"]) if event is not None else None
     if first is not None and error is not None and end < count:
         end = int(first[end])  # of an event all comes or nothing
+    if ahead is not None and end:
+        if times.type != known.type:
+            ahead.max_ahead.refuse_unfit(times)
+        moments = timestamp[:end] if first is None else at_one_time(first[:end], timestamp[:end])
+        found = ahead.first_ahead(moments)
+        if found is not None:
+            end, before = found
+            row = end if first is None else end + int(np.argmax(timestamp[end : end_of_event(first, end)]))
+            error = row_error(row, "timestamp", ahead.reason(int(timestamp[row]), before, times))
+            if isinstance(read["timestamp"], list):  # nothing is learnt of what does not come
+                timestamp, times = timestamps_as_integers(read["timestamp"][:end], known, latest, [])
     # Where the first tuple is bad already, a column may be of no type.
     for name, vertices in (("source", source), ("target", target)) if end else ():
         expected = kind or ("string" if source.type == TEXT else "int64")
