@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ import pyarrow as pa
 import pytest
 
 import rpq
+from rpq.cli.opened_input import opened_input
+from rpq.cli.settings import RunSettings
+from rpq.serve.file_feed import FileFeed
+from rpq.serve.playback import Playback
 from rpq.stream.max_ahead import AheadLimit, MaxAhead
 from tests.commands import Caller
 from tests.served import Command, Served
@@ -366,10 +371,23 @@ def test_the_command_has_a_limit_unless_it_is_told_otherwise(tmp_path: Path) -> 
         assert served.end() == 0
 
 
+@pytest.mark.parametrize("speed", [1_000_000.0, None])
+def test_playback_does_not_wait_for_it(speed: float | None, edges: Path) -> None:
+    opened = opened_input(RunSettings(inputs=(str(edges),), format="edges", on_error="skip"))
+    with Served(QUERY, max_ahead="1000x") as served:
+        playback = Playback(speed=speed, time_unit=None)
+        feed = FileFeed(served.service, opened, playback, on_error="skip")
+        feed.start()
+        assert feed.has_ended.wait(60)
+        assert feed.error is None and feed.rejected == 1
+        assert served.answers("q") == {(x, y) for x, y in combinations("xyzw", 2)}
+        assert playback.told()["time"] < FAR
+
+
 # --- topics ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_too_far_ahead_is_a_bad_one(kafka: Any) -> None:
+def test_a_message_too_far_ahead_is_a_bad_one(kafka: Any, request: pytest.FixtureRequest) -> None:
     from rpq.kafka import run_topics
 
     read, written, letters = kafka.new(), kafka.new(), kafka.new()
@@ -381,3 +399,9 @@ def test_a_message_too_far_ahead_is_a_bad_one(kafka: Any) -> None:
         run_topics(query, **common, max_ahead="1000x")
     figures = run_topics(query, **common, max_ahead=100, on_error=kafka.uri(letters))
     assert (figures.rejected, len(kafka.rows(letters)), len(kafka.rows(written))) == (1, 1, 5)
+    call = request.getfixturevalue("rpq")
+    asked = ("run", "a", "--input", kafka.uri(read), "--window", "10s", "--slide", "1s", "--time-unit", "s", "--until-end")
+    status, _, err = call(*asked, "--max-ahead", "1d", "--on-error", "skip")
+    assert status == 0 and f"{read}/0 at offset 2" in err and "than max_ahead allows (86400)" in err
+    status, _, err = call(*asked, "--max-ahead", "1d")
+    assert status == 1 and "further ahead of the stream time, 2" in err
