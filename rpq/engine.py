@@ -6,6 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +41,7 @@ from rpq.state.engine_state import read_state, write_state
 from rpq.state.state_content import EventsState, KeptWindow
 from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of, with_event
 from rpq.stream.event_grouping import end_of_event, whole_events
+from rpq.stream.max_ahead import AheadLimit, MaxAhead
 from rpq.stream.static_edges import static_columns
 from rpq.stream.stream_time import StreamTime, windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
@@ -71,6 +73,10 @@ class Engine:
     kept of dates and times: finer ones are floored. Without it these are kept to the nanosecond, which only the
     years 1677 to 2262 are, and a window in one of the two over timestamps of the other is an error.
 
+    `max_ahead` is how far ahead of the stream time a tuple may be: a length in the stream's unit, a duration, or "1000x",
+    a thousand times the longest window of the queries that run (and of `keep`). One that is further ahead is a bad tuple, an
+    `InputError`, and moves nothing; None, the default, lets all come.
+
     `keep` is a window all edges of which are kept, so that any query over it or a smaller one can be registered at any time.
     Without it an edge is kept while some query reads its label over a window that holds it.
 
@@ -96,6 +102,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         share: tuple[int, int] = (0, 1),
         events: Literal["window", "alone"] | None = None,
         keep: Window | None = None,
+        max_ahead: int | str | timedelta | np.timedelta64 | None = None,
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
     ) -> None:
@@ -122,6 +129,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             sharing=_sharing,
         )
         self._times = StreamTime(unit=time_unit)
+        self._max_ahead: MaxAhead | None = None
+        self._most_ahead: int | None = None
         self._stopwatch = Stopwatch()
         self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self.extra: dict[str, str] = {}
@@ -141,6 +150,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if self._keep is not None:
             self._evaluation.keep(self._times.resolved(self._keep).window)
         self._evaluation.add(*(self._resolved(query, self._times) for query in queries))
+        self.max_ahead = max_ahead
 
     def __repr__(self) -> str:
         names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
@@ -206,6 +216,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 kind=self._evaluation.vertices.kind,
                 stream=stream,
                 events=self._events is not None,
+                ahead=self._ahead_limit(),
             )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
@@ -306,8 +317,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         started = self._stopwatch.start()
         self._usable()
         evaluation = self._evaluation
+        latest = evaluation.running.latest
+        if self._most_ahead is not None and (now := evaluation.graph.time) is not None:
+            latest = min(latest, now + self._most_ahead)  # one beyond goes the way on which it is refused
         plain = self._times.is_of_numbers and not evaluation.awaits_first and self._clock is None and is_plain(
-            source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=evaluation.running.latest
+            source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=latest
         )
         if not plain:
             if data is None:
@@ -368,6 +382,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
 
+        `max_ahead` plays no part: it is what the caller says, not what some input happens to hold.
+
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
         >>> engine = rpq.Engine(rpq.Query("a", window=window, semantics="explicit"))
@@ -378,7 +394,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         started = self._stopwatch.start()
         self._usable()
-        time, self._times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
+        time, times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
+        if self._max_ahead is not None:
+            self._max_ahead.refuse_unfit(times)
+        self._times = times
         if self._clock is not None:
             self._clock.advance(time)
             self._evaluation.told_time = self._clock.time
@@ -447,6 +466,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         _refuse_same_names(asked)
         # Of the queries with one window one will do.
         times = self._times.asked([*self._by_window.values(), *_by_window(asked).values()])
+        most_ahead = self._most_ahead_of(self._max_ahead, times, [*self._by_window.values(), *_by_window(asked).values()])
         queries = [self._resolved(one, times) for one in asked]
         time = evaluation.graph.time
         reach = max((window.reach for one in queries for window in windows_of(one)), default=0)
@@ -472,7 +492,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 evaluation.midway = False
                 raise
         evaluation.midway = False
-        self._times = times
+        self._times, self._most_ahead = times, most_ahead
         self._asked |= {one.name: one for one in asked}
         self._users_of_windows.update(map(windows_of, asked))
         self._by_window = _by_window(asked) | self._by_window
@@ -505,6 +525,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if any(window not in self._users_of_windows for window in windows):
             self._by_window = self._windows_asked()
             self._times = self._times.asked(self._by_window.values())
+            self._most_ahead = self._most_ahead_of(self._max_ahead, self._times, self._by_window.values())
 
     def on_change(self, handler: Handler, *, query: str | Iterable[str] | None = None) -> None:
         """Let a function be called with the rows of a query, of several, or of all queries that there are and will be.
@@ -584,7 +605,31 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.time
         7
         """
-        return self._times.told(self._evaluation.graph.time if self._clock is None else self._clock.time)
+        return self._times.told(self._now)
+
+    @property
+    def max_ahead(self) -> Any:
+        """How far ahead of the stream time a tuple may be, as it was given; None for no limit. It can be set at any time.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)), max_ahead="1000x")
+        >>> engine.push_rows([("x", "y", "a", 5), ("y", "z", "a", 10_005)]).added
+        3
+        >>> engine.insert("x", "y", "a", 20_006)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        rpq.errors.InputError: row 0: column 'timestamp': 20006 is further ahead of the stream time, 10005, than ...
+        >>> engine.max_ahead = None
+        >>> engine.insert("x", "y", "a", 20_006).added
+        1
+        """
+        return None if self._max_ahead is None else self._max_ahead.given
+
+    @max_ahead.setter
+    def max_ahead(self, given: Any) -> None:
+        max_ahead = MaxAhead.of(given)
+        self._most_ahead = self._most_ahead_of(max_ahead, self._times, self._by_window.values())
+        self._max_ahead = max_ahead
 
     @alone
     def answers(self, query: str | None = None) -> Answers:
@@ -740,12 +785,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         memory_limit: int | None = None,
         max_rows: int | None = MOST_ROWS,
         witness: bool = False,
+        max_ahead: int | str | timedelta | np.timedelta64 | None = None,
     ) -> Engine:
         """An engine that goes on as the one saved to `path` would have.
 
-        The index is built anew from the window; threads may differ from those of the engine that was saved. Raises
-        `StateFormatError`, whose `reason` tells a file that is no state from one that is truncated, damaged, or of another
-        version; `OSError` where there is no file that can be read.
+        The index is built anew from the window; threads and limits may be others than those of the engine that was saved.
+        Raises `StateFormatError`, whose `reason` tells a file that is no state from one that is truncated, damaged, or of
+        another version; `OSError` where there is no file that can be read.
 
         >>> import os, rpq, tempfile
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -778,6 +824,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
         engine._left[:] = saved.content.left
+        engine.max_ahead = max_ahead
         return engine
 
     def __copy__(self) -> Engine:
@@ -797,6 +844,23 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 "this engine failed in the middle of a tuple (it met its memory limit or that on rows, was interrupted, or "
                 "met an error) and takes no more of them; go on from a saved state with Engine.restore"
             )
+
+    @property
+    def _now(self) -> int | None:
+        """The stream time in the integers of the stream."""
+        return self._evaluation.graph.time if self._clock is None else self._clock.time
+
+    def _most_ahead_of(self, max_ahead: MaxAhead | None, times: StreamTime, asked: Iterable[Any]) -> int | None:
+        """A limit in the integers of the stream, over the windows of these queries; None for no limit."""
+        if max_ahead is None:
+            return None
+        return max_ahead.limit(times, (window for query in asked for window in windows_of(times.resolved(query))))
+
+    def _ahead_limit(self) -> AheadLimit | None:
+        """What tuples that come now are held to."""
+        if self._max_ahead is None or self._most_ahead is None:
+            return None
+        return AheadLimit(self._max_ahead, self._most_ahead, self._now)
 
     def _resolved(self, query: Query, times: StreamTime) -> Query:
         """A query as it runs: over windows in the integers of the stream, or over one event."""

@@ -22,6 +22,7 @@ from rpq.readers.text.parsing import LineError, Rows
 from rpq.readers.text.textfile import settle
 from rpq.spark.splits import Split, blocks
 from rpq.spark.text_formats import Head, Lines, head_of
+from rpq.stream.plain_columns import with_plain_columns
 from rpq.stream.values import booleans_of_text
 
 EDGE, BAD, COUNTS = "edge", "bad", "counts"
@@ -174,6 +175,7 @@ def checked_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
 
     One with a null, an empty name, an unknown op, or text in delete that is neither true nor false, is bad.
     """
+    batch = with_plain_columns(batch)
     columns = {name: _plain(batch.column(name), name) for name in batch.schema.names}
     reasons = np.full(batch.num_rows, "", object)
     for name, column in columns.items():
@@ -202,12 +204,11 @@ def checked_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
 
 
 def _plain(column: pa.Array, name: str) -> pa.Array:
-    """A column as text or int64; times become numbers in their unit, dates seconds, as `rpq.readers.parquet` says."""
+    """A plain column as text or int64; times become numbers in their unit, dates seconds, as `rpq.readers.parquet` says."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if name == "timestamp" and pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     if name == DELETE:
-        return booleans_of_text(column.cast(_STRING)) if is_text else column
-    return column.cast(_STRING if is_text else _LONG)
+        return booleans_of_text(column) if column.type == _STRING else column
+    return column.cast(_STRING if column.type == _STRING else _LONG)

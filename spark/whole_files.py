@@ -18,6 +18,7 @@ from rpq.readers.column_names import DELETE
 from rpq.spark import hadoop_files
 from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, Reader, packed_with_place
 from rpq.spark.shipped import Shipped
+from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +68,7 @@ class FilePacker(Shipped):
             with pq.ParquetFile(content) as file:
                 self._check(path, file.schema_arrow)
                 for batch in file.iter_batches(batch_size=ROWS, columns=list(self._types)):
-                    tuples = pa.Table.from_batches([batch]).select(list(self._types))
+                    tuples = pa.Table.from_batches([with_plain_columns(batch)]).select(list(self._types))
                     yield tuples.cast(pa.schema(list(self._types.items())))
         except (pa.ArrowInvalid, OSError) as problem:
             raise InputError(f"{path}: cannot be read as Parquet: {problem}", file=path) from problem
@@ -79,10 +80,12 @@ class FilePacker(Shipped):
         for name, kind in self._types.items():
             place = schema.get_field_index(name)
             found = None if place < 0 else schema.field(place).type
-            if found is None or not (pa.types.is_integer(found) if kind == pa.int64() else _is_text(found)):
+            if found is None or not _holds(found, kind):
                 has = "is missing" if found is None else f"is of type {found}"
                 raise InputError(f"{path}: column {name!r} {has}; other files have {kind}", file=path, column=name)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _holds(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a column of a type has integers, or text, as `kind` says."""
+    found = plain_type(found)
+    return bool(pa.types.is_integer(found)) if kind == pa.int64() else found in (TEXT, TEXTS)

@@ -141,11 +141,12 @@ class Served(Talk):
     ) -> None:
         self._tls = tls
         defaults = QueryDefaults(fields={}, time_unit=time_unit)
-        keep = of_engine.pop("keep", None)
+        keep, max_ahead = of_engine.pop("keep", None), of_engine.pop("max_ahead", None)
         self.service = Service(
             EngineOptions(
                 make=lambda: rpq.Engine(keep=keep, time_unit=time_unit, **of_engine),
                 restore=lambda path: rpq.Engine.restore(path, **of_engine),
+                max_ahead=max_ahead,
             ),
             defaults=defaults,
             limits=limits or ServeLimits(),

@@ -71,6 +71,7 @@ def read_checkpoint(
     witness: bool,
     max_rows: int | None = MOST_ROWS,
     unit: str | None = None,
+    max_ahead: int | str | None = None,
 ) -> Resumed | None:
     """Return what stands in the file, None if there is no file; `AnotherRunError` if it is another run's.
 
@@ -82,7 +83,7 @@ def read_checkpoint(
         return None
     try:
         engine = rpq.Engine.restore(
-            path, threads=threads, memory_limit=memory_limit, max_rows=max_rows, witness=witness
+            path, threads=threads, memory_limit=memory_limit, max_rows=max_rows, witness=witness, max_ahead=max_ahead
         )
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -24,7 +24,7 @@ from rpq.cli.refusals import refuse
 from rpq.cli.run_figures import figures_of_queries
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
 from rpq.cli.session import Session
-from rpq.cli.settings import RunSettings
+from rpq.cli.settings import RunSettings, max_ahead_of
 from rpq.cli.static_input import load_static
 from rpq.cli.told import tell, warnings_of
 from rpq.errors import InputError, QueryError, RpqError
@@ -46,6 +46,7 @@ def execute(settings: RunSettings) -> int:
 
     opened = opened_input(settings)
     queries = asked.queries(unit=opened.time_unit, integers=False)
+    max_ahead = max_ahead_of(settings, opened.time_unit)
     identity = identity_of(asked, queries)
     interrupts = Interrupts()
     begun = opened.begun(queries, interrupts)
@@ -61,8 +62,8 @@ def execute(settings: RunSettings) -> int:
         quiet=settings.quiet,
     )
 
-    resumed = _resumed(settings, identity, unit=opened.time_unit)
-    engine = resumed.engine if resumed else _new_engine(settings, queries, unit=opened.time_unit)
+    resumed = _resumed(settings, identity, opened.time_unit, max_ahead)
+    engine = resumed.engine if resumed else _new_engine(settings, queries, opened.time_unit, max_ahead)
     static_edges = _load_static(settings, None if resumed else engine, begun.labels_seen)
     session = Session(
         settings,
@@ -100,7 +101,9 @@ def _import_kernels() -> None:
     _ = rpq.warm_up
 
 
-def _resumed(settings: RunSettings, identity: dict[str, Any], *, unit: str | None) -> Resumed | None:
+def _resumed(
+    settings: RunSettings, identity: dict[str, Any], unit: str | None, max_ahead: int | str | None
+) -> Resumed | None:
     """The checkpoint to go on from, if there is one."""
     if settings.checkpoint is None:
         return None
@@ -113,6 +116,7 @@ def _resumed(settings: RunSettings, identity: dict[str, Any], *, unit: str | Non
             max_rows=settings.max_rows,
             witness=settings.witness,
             unit=unit,
+            max_ahead=max_ahead,
         )
     except AnotherRunError as error:
         raise click.UsageError(str(error)) from error
@@ -120,7 +124,9 @@ def _resumed(settings: RunSettings, identity: dict[str, Any], *, unit: str | Non
         raise click.ClickException(str(error)) from error
 
 
-def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query], *, unit: str | None) -> rpq.Engine:
+def _new_engine(
+    settings: RunSettings, queries: Sequence[rpq.Query], unit: str | None, max_ahead: int | str | None
+) -> rpq.Engine:
     keep = _kept(settings, unit)
     try:
         return rpq.Engine(
@@ -130,6 +136,7 @@ def _new_engine(settings: RunSettings, queries: Sequence[rpq.Query], *, unit: st
             max_rows=settings.max_rows,
             witness=settings.witness,
             keep=keep,
+            max_ahead=max_ahead,
             events=settings.events,
         )
     except QueryError as error:

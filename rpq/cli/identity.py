@@ -34,7 +34,7 @@ _OF_QUERIES = (
 )
 """Options that only say what the queries of a file do not say themselves: what matters is what comes of it."""
 
-_LATER = ("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep")
+_LATER = ("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead")
 """Options that came after the first release: they are written where they are given."""
 
 

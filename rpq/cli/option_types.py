@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from rpq.errors import RpqError
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM
 from rpq.kafka.topic_names import is_topic
 
@@ -62,6 +63,27 @@ class CountOrNone(click.ParamType):  # type: ignore[type-arg]
         if not digits.isdecimal() or not int(digits):
             self.fail(f"{value!r} is no whole number from 1 on, nor none", param, ctx)
         return int(digits)
+
+
+class Ahead(click.ParamType):  # type: ignore[type-arg]
+    """How far ahead of the stream time a tuple may be: a length of time, so many times the longest window, or none."""
+
+    name = "duration"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "DURATION|Nx|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | None:
+        from rpq.stream.max_ahead import MaxAhead
+
+        text = str(value).strip()
+        if text == "none":
+            return None
+        try:
+            MaxAhead.of(int(text) if text.isdecimal() else text)
+        except RpqError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        return text
 
 
 class OnError(click.ParamType):  # type: ignore[type-arg]

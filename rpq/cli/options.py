@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rpq.cli.option_types import Names, WrittenFile
+from rpq.cli.option_types import Ahead, Names, WrittenFile
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -64,6 +64,11 @@ events = click.option(
     help="Tuples with the same event (a column event; of the format rdf the graph) come as one: into the window, or each "
     "event alone, with nothing kept between them.",
 )
+
+
+def max_ahead(help: str, *, default: str | None = None) -> Option:
+    """`--max-ahead`."""
+    return click.option("--max-ahead", type=Ahead(), default=default, show_default=default is not None, help=help)
 
 
 def on_error(help: str, *, default: str = "stop") -> Option:

@@ -29,6 +29,10 @@ def refuse(asked: Asked) -> None:
         )
     if settings.witness and not outputs:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
+    if settings.max_ahead and settings.deletes:
+        raise click.UsageError(
+            "--deletes: what is deleted is drawn before it is known which tuples are too far ahead; leave out --max-ahead"
+        )
     if settings.events:
         _refuse_with_events(asked)
     refuse_other_columns(asked)

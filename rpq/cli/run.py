@@ -135,6 +135,10 @@ Ctrl-C; a run over topics ends with 0 at SIGTERM.
     metavar="WINDOW",
     help="Keep all edges of this window in checkpoints, so that queries over it can be registered later: 30d.",
 )
+@shared.max_ahead(
+    "A tuple further ahead of the stream's time than this is a bad line, and moves nothing: 1d, a number in the stream's "
+    "unit, or 1000x, a thousand times the longest window.  [default: none]"
+)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Read the first N tuples only.")
 @shared.drop_self_loops
 @click.option(

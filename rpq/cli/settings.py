@@ -5,7 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import click
+
 from rpq.cli.query_options import QueryOptions
+from rpq.stream.durations import DurationError, parse_duration
+
+
+def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = False) -> int | str | None:
+    """How far ahead of the stream time a tuple may be, for an engine over timestamps of this unit, or of none.
+
+    A usage error for a length that is none there; without a unit it may be a duration where `durations` are.
+    """
+    text = settings.max_ahead
+    if text is None or text.endswith("x"):
+        return text
+    try:
+        if unit is None and durations and not text.isdecimal():
+            return text
+        return parse_duration(text, unit=unit)
+    except DurationError as error:
+        hint = "; --time-unit says the unit of the timestamps" if unit is None else ""
+        raise click.BadParameter(f"{error}{hint}", param_hint="--max-ahead") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +57,7 @@ class RunSettings(QueryOptions):
     memory_limit: int | None = None
     max_rows: int | None = 10_000_000
     keep: str | None = None
+    max_ahead: str | None = None
     limit: int | None = None
     drop_self_loops: bool = False
     deletes: float = 0.0

@@ -26,7 +26,7 @@ from rpq.cli.labels_seen import LabelsSeen
 from rpq.cli.outputs.sinks import columns_of
 from rpq.cli.run_figures import explanations_of, figures_of_engine, figures_of_queries, peak_memory_bytes
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
-from rpq.cli.settings import RunSettings
+from rpq.cli.settings import RunSettings, max_ahead_of
 from rpq.cli.static_input import load_static
 from rpq.cli.told import tell, warnings_of
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
@@ -110,6 +110,7 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
     queries = asked.queries(unit=source.columns.unit, integers=False)
     if settings.upsert and any(query.semantics != "explicit" for query in queries):
         raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
+    of_engines = {**_of_engines(settings), "max_ahead": max_ahead_of(settings, source.columns.unit)}
     compile_seconds = _compiled(asked, queries, integers=False)
     labels_seen = LabelsSeen(queries)
     files = _Files()
@@ -120,7 +121,7 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
         asked_now = queries if not integers else asked.queries(unit=source.columns.unit, integers=True)
         if integers:
             _compiled(asked, asked_now, integers=True)
-        engine = rpq.Engine(*asked_now, **_of_engines(settings))
+        engine = rpq.Engine(*asked_now, **of_engines)
         static_edges = load_static(settings, engine, labels_seen)
         return engine
 
@@ -137,7 +138,7 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
             source,
             settings=clients,
             make_engine=make_engine,
-            restore=lambda path: rpq.Engine.restore(path, **_of_engines(settings)),
+            restore=lambda path: rpq.Engine.restore(path, **of_engines),
             rows=rows,
             open_sink=(lambda position: None) if rows is not None else open_sink,
             witness=settings.witness,

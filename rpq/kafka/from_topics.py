@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import InputError
@@ -44,6 +45,7 @@ def run_topics(
     threads: int = 1,
     memory_limit: int | None = None,
     max_rows: int | None = MOST_ROWS,
+    max_ahead: int | str | timedelta | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     check: Callable[[], None] = lambda: None,
 ) -> TopicFigures:
@@ -53,8 +55,8 @@ def run_topics(
     queries, or one for each by its name.  With a `checkpoint` a later run goes on where this one stood, after a crash too.
     `kafka_config` is librdkafka's, as a mapping or a file.  `max_delay` seconds a tuple waits for other partitions at most.
     `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are tombstones.
-    `threads`, `memory_limit`, `max_rows` and `witness` are those of an engine.  Raises `InputError`, `KafkaError` (an
-    `RpqError`), and what an engine raises.
+    `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.  Raises `InputError`,
+    `KafkaError` (an `RpqError`), and what an engine raises.
 
     >>> import rpq
     >>> from rpq.kafka import run_topics
@@ -93,6 +95,7 @@ def run_topics(
         "memory_limit": memory_limit,
         "max_rows": max_rows,
         "witness": witness,
+        "max_ahead": max_ahead,
     }
     run = TopicRun(
         TopicInput(
@@ -117,7 +120,7 @@ def run_topics(
             "queries": [repr(query) for query in queries],
             "input": sorted(streams),
             "output": sorted(topics_in(one).identity for one in outputs.values()),
-            "columns": [columns, label, where, time_unit, upsert],
+            "columns": [columns, label, where, time_unit, upsert, *([] if max_ahead is None else [str(max_ahead)])],
         },
         differences=_differences,
         check=check,

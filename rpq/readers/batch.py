@@ -8,7 +8,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-LABEL_TYPE = pa.dictionary(pa.int32(), pa.string())
+from rpq.stream.plain_columns import TEXTS
+
+LABEL_TYPE = TEXTS
 """The type of a label column made from text: few labels, many rows."""
 
 

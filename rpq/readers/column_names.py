@@ -231,6 +231,24 @@ class ColumnNames:
             options = ["--columns", _written({column: pairs[column] for column in (*NAMED, EVENT) if column in pairs})]
         return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
 
+    def deletes_not_read(self, names: Sequence[str]) -> list[str]:
+        """Return a warning where an input with such columns or keys has one of Debezium's deletes, and none is read.
+
+        >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
+        "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
+        >>> ColumnNames.parse("delete=__deleted").deletes_not_read(["source", "target", "__deleted"])
+        []
+        """
+        renamed = dict(self.renamed)
+        read = [column for column in ("op", DELETE) if column in self.looked_for]
+        found = {name.lower(): name for name in names if name not in renamed.values()}
+        if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
+            return []
+        for column, remedy in _OF_DEBEZIUM.items():
+            if column in found:
+                return [f"column {found[column]!r} looks like the deletes of Debezium, which are read as inserts; {remedy}"]
+        return []
+
 
 def _likely(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
     """The names that columns of a tuple seem to have among others.
@@ -269,25 +287,6 @@ def _renaming(found: Mapping[str, str], missing: Sequence[str]) -> str:
     renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
     added = " and ".join(column for column in missing if column not in found)
     return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])
-
-
-    def deletes_not_read(self, names: Sequence[str]) -> list[str]:
-        """Return a warning where an input with such columns or keys has one of Debezium's deletes, and none is read.
-
-        >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
-        "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
-        >>> ColumnNames.parse("delete=__deleted").deletes_not_read(["source", "target", "__deleted"])
-        []
-        """
-        renamed = dict(self.renamed)
-        read = [column for column in ("op", DELETE) if column in self.looked_for]
-        found = {name.lower(): name for name in names if name not in renamed.values()}
-        if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
-            return []
-        for column, remedy in _OF_DEBEZIUM.items():
-            if column in found:
-                return [f"column {found[column]!r} looks like the deletes of Debezium, which are read as inserts; {remedy}"]
-        return []
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -3,8 +3,9 @@
 Columns, by name: `source` and `target` (both text, or both integers, which become int64), `label` (text), `timestamp`
 (an integer, or an Arrow timestamp, which becomes the int64 of its unit as Parquet stores it: seconds are stored as
 milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or `-`) or `delete` (boolean, or text that
-says true or false) and `stream` (text, null or empty for none), or under the names that were given for them.  Text may be
-dictionary-encoded or a view.  Further columns are not read, unless a condition names them.
+says true or false) and `stream` (text, null or empty for none), or under the names that were given for them.  They may have
+any layout of Arrow's: dictionaries, views, run ends (`rpq.stream.plain_columns`).  Further columns are not read, unless a
+condition names them.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
-from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import DELETE, EVENT, ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
 from rpq.readers.text.line_layout import FURTHER, no_operation
 from rpq.readers.where import Where
+from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.values import EMPTY, boolean_of_text, booleans_of_text
 
 MAGIC = b"PAR1"
@@ -136,7 +137,8 @@ class ParquetInput:
             predicate = self._predicate(schema)
             further = [key.removeprefix(FURTHER) for key in sorted(predicate.keys if predicate else ()) if key != DELETE]
             wanted = list(dict.fromkeys([*names.values(), *further]))
-            for batch, size in _batches(path, wanted, names, self._batch_rows):
+            for given, size in _batches(path, wanted, names, self._batch_rows):
+                batch = with_plain_columns(given)
                 self._bytes_read += size
                 tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
                 known = {FURTHER + name: batch.column(name) for name in further}
@@ -283,7 +285,7 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
         raise InputError(f"{path}: {place}{error.message}", file=path, column=error.column) from error
     types = {column: schema.field(place).type for column, place in places.items()}
     for column, type_ in types.items():
-        name = columns[column]
+        name, type_ = columns[column], plain_type(type_)
         allowed = {
             "source": _is_text(type_) or pa.types.is_integer(type_),
             "target": _is_text(type_) or pa.types.is_integer(type_),
@@ -300,7 +302,9 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
                 "op": "text: + or -",
                 DELETE: "true or false",
             }.get(column, "integers or text")
-            raise InputError(f"{path}: column '{name}' holds {type_}; expected {expected}", file=path, column=name)
+            held = types[column]
+            raise InputError(f"{path}: column '{name}' holds {held}; expected {expected}", file=path, column=name)
+    types = {column: plain_type(type_) for column, type_ in types.items()}
     if _is_text(types["source"]) != _is_text(types["target"]):
         raise InputError(
             f"{path}: column '{columns['target']}' holds {types['target']}, '{columns['source']}' {types['source']}; "
@@ -320,9 +324,7 @@ def _unit(type_: pa.DataType) -> str | None:
 
 
 def _is_text(type_: pa.DataType) -> bool:
-    if pa.types.is_dictionary(type_):
-        return _is_text(type_.value_type)
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+    return type_ in (TEXT, TEXTS)
 
 
 def _converted(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
@@ -366,8 +368,6 @@ def _integers(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
 def _label(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
     if not pa.types.is_dictionary(column.type) or column.dictionary.null_count:
         column = column.cast(pa.string()).dictionary_encode()
-    elif column.type != LABEL_TYPE:
-        column = pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), column.dictionary.cast(pa.string()))
     empty = np.append(_mask(pc.equal(pc.binary_length(column.dictionary), 0)), True)
     wrong = empty[column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)]
     return column, wrong

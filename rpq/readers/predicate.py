@@ -28,6 +28,7 @@ from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.loose import LooseColumn
 from rpq.readers.times import check_time, time_kind
 from rpq.readers.where import Arithmetic, Call, Comparison, In, IsNull, Literal, Logical, Name, Node, Not, Where
+from rpq.stream.plain_columns import plain_type
 
 Columns: TypeAlias = Mapping[str, pa.Array]
 Value: TypeAlias = Any
@@ -245,6 +246,7 @@ class Predicate:
 
 def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
     """What a typed column holds for a condition: the kind and the unit of `ColumnKind`."""
+    given, type_ = type_, plain_type(type_)
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     if pa.types.is_timestamp(type_):
@@ -255,9 +257,9 @@ def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
         return "number", None
     if pa.types.is_boolean(type_):
         return "boolean", None
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+    if pa.types.is_string(type_):
         return "text", None
-    return str(type_), None
+    return str(given), None
 
 
 def _literal(value: int | float | str | bool) -> _Bound:
@@ -267,7 +269,7 @@ def _literal(value: int | float | str | bool) -> _Bound:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """A typed column as text, int64, float64 or bool."""
+    """A typed column, which is plain, as text, int64, float64 or bool."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_date(column.type):
@@ -279,7 +281,7 @@ def _plain(column: pa.Array) -> pa.Array:
         return column.cast(pa.int64())
     if pa.types.is_floating(type_) or pa.types.is_decimal(type_) or type_ == pa.uint64():
         return pc.cast(column, pa.float64(), safe=False)
-    return column.cast(pa.string())
+    return column
 
 
 def _converted(value: Value, convert: Callable[[LooseColumn], pa.Array]) -> Value:

@@ -85,6 +85,11 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @shared.semantics
 @shared.of_patterns
 @click.option("--keep", metavar="WINDOW", help="Keep all edges of this window, for queries that come later: 30d.")
+@shared.max_ahead(
+    "A tuple further ahead of the stream's time than this is refused, and moves nothing: 1d, a number in the stream's unit, "
+    "or 1000x, a thousand times the longest window of the queries that run.",
+    default="1000x",
+)
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engine.")
 @click.option("--memory-limit", type=ByteSize(), help="Bytes that the engine may use.  [default: a part of the machine's]")
 @click.option(

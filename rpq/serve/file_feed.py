@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from rpq.cli.opened_input import OpenedInput, are_regular
@@ -69,6 +70,7 @@ class FileFeed:
         self._on_error = on_error
         self._is_stopped = threading.Event()
         self._skipped = 0
+        self._time: int | None = None  # the largest timestamp that was read, but for those too far ahead
         self.rejected = 0
         self.error: str | None = None
         self.has_ended = threading.Event()
@@ -109,7 +111,7 @@ class FileFeed:
         done = self._skipped
         for columns in self._parts():
             start = 0
-            times = columns.column("timestamp").to_numpy()
+            times = self._played(columns.column("timestamp").to_numpy())
             while start < columns.num_rows:
                 count = self._playback.due(times[start:])
                 if not count or self._is_stopped.is_set():
@@ -128,6 +130,19 @@ class FileFeed:
         for waiter in waiting:
             waiter.result()
         LOG.info("the input has ended: %s tuples", f"{done:,}")
+
+    def _played(self, times: np.ndarray) -> np.ndarray:
+        """When tuples are due: one that will be refused, as too far ahead of the stream's time, at the time before it."""
+        limit = self._service.engine._ahead_limit()
+        if limit is None:
+            return times
+        known = [time for time in (limit.now, self._time) if time is not None]
+        limit = limit._replace(now=max(known, default=None))
+        times = times.copy()
+        while (found := limit.first_ahead(times)) is not None:
+            times[found[0]] = found[1]
+        self._time = max([*known, int(times.max())])
+        return times
 
     def _progress(self, before: int) -> Progress:
         """How far the input is behind so many tuples of a part; nothing where it cannot be gone on with."""

@@ -15,6 +15,7 @@ from rpq.readers.field_errors import FieldError
 from rpq.readers.held_text import read_held
 from rpq.readers.merge import in_order
 from rpq.stream.columns import check_stream, given_columns
+from rpq.stream.plain_columns import plain_column
 
 NAME = "the body"
 """What messages call the body of a request."""
@@ -86,8 +87,6 @@ def _of_arrow(body: bytes) -> Posted:
     warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
     if not table.num_rows:
         return Posted(None, warnings)
-    table = table.select([name for name in _NAMES if name in given]).combine_chunks()
-    batches = table.to_batches()
-    if len(batches) > 1:  # of dictionaries that differ
-        batches = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
-    return Posted(batches[0], warnings)
+    # Plain types from here on: what others post beside it goes to the engine as one with it.
+    columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
+    return Posted(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)

@@ -104,6 +104,7 @@ class Service:
     ) -> None:
         self.defaults = defaults
         self.limits = limits
+        self._options = options
         self._checkpoint_seconds = checkpoint_seconds
         self._jobs: queue.SimpleQueue[Push | Call | Stop] = queue.SimpleQueue()
         self._batch: list[Push | Call | Stop] = []
@@ -147,6 +148,7 @@ class Service:
         """Stand where a checkpoint and its journal do."""
         state = loaded.state
         self.engine: Engine = loaded.engine
+        self.engine.max_ahead = self._options.max_ahead
         self.position, self.progress = state.position, state.progress
         self.tuples, self.late = state.tuples, state.late
         self.replayed = loaded.replayed

@@ -19,7 +19,7 @@ from rpq.cli.compiling import compile_kernels
 from rpq.cli.labels_seen import LabelsSeen
 from rpq.cli.named_inputs import named_inputs
 from rpq.cli.opened_input import opened_input
-from rpq.cli.settings import RunSettings
+from rpq.cli.settings import RunSettings, max_ahead_of
 from rpq.cli.static_input import load_static
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
@@ -234,6 +234,7 @@ def _service(
         "max_rows": settings.max_rows,
     }
     keep = _kept(settings)
+    max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
 
     def make() -> rpq.Engine:
         engine = rpq.Engine(keep=keep, time_unit=settings.time_unit, **of_engine)  # type: ignore[arg-type]
@@ -242,7 +243,7 @@ def _service(
 
     try:
         return Service(
-            EngineOptions(make=make, restore=lambda path: rpq.Engine.restore(path, **of_engine)),
+            EngineOptions(make=make, restore=lambda path: rpq.Engine.restore(path, **of_engine), max_ahead=max_ahead),
             defaults=defaults,
             limits=limits,
             checkpoint=settings.checkpoint,

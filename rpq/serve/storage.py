@@ -52,10 +52,14 @@ SET_ASIDE_HINT = "`--damaged-journal set-aside` keeps it under another name and 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """How engines are made, at the beginning and from a checkpoint."""
+    """How engines are made, at the beginning and from a checkpoint, and how far ahead of the stream time tuples may be.
+
+    The journal is replayed without that limit: its tuples were accepted under the limit of their day.
+    """
 
     make: Callable[[], Engine]
     restore: Callable[[str], Engine]
+    max_ahead: int | str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from rpq.errors import InputError
 from rpq.stream.values import EMPTY, MISSING, Misfit, first_empty
 
-TEXT = pa.string()
 NUMBER = pa.int64()
 
 
@@ -23,7 +22,12 @@ def cast(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
 
 def problem(problems: list[InputError], row: int, column: str, what: str) -> None:
     """Note what is wrong with the value of a row."""
-    problems.append(InputError(f"row {row}: column {column!r}: {what}", row=int(row), column=column))
+    problems.append(row_error(row, column, what))
+
+
+def row_error(row: int, column: str, what: str) -> InputError:
+    """The error that says what is wrong with the value of a row."""
+    return InputError(f"row {row}: column {column!r}: {what}", row=int(row), column=column)
 
 
 def to_end(taken: tuple[Any, Misfit | None], count: int, name: str, problems: list[InputError]) -> Any:

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.column_problems import NUMBER, TEXT, cast, filled, named, problem, signed, to_end
-from rpq.stream.event_grouping import at_one_time, first_of_events
+from rpq.stream.column_problems import NUMBER, cast, filled, named, problem, row_error, signed, to_end
+from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
+from rpq.stream.max_ahead import AheadLimit
+from rpq.stream.plain_columns import TEXT, plain_column
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
 from rpq.stream.values import (
@@ -72,6 +74,7 @@ def columns_of(
     kind: str | None = None,
     stream: str | None = None,
     events: bool = False,
+    ahead: AheadLimit | None = None,
 ) -> Columns:
     """The tuples of a table, record batch, pandas frame or mapping of columns.
 
@@ -79,8 +82,10 @@ def columns_of(
     (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times`
     say; one above `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given. All
     tuples are of `stream`, if that is. With `events` a column event is looked at (`rpq.stream.event_grouping`): then a tuple
-    that is not well-formed ends the columns before the event that it is of.
+    that is not well-formed ends the columns before the event that it is of. So does one that is further `ahead` of the
+    stream time than it may be.
     """
+    known = times
     given, unknown = given_columns(data)
     column = given.pop("event", None)
     event = column if events else None
@@ -92,8 +97,8 @@ def columns_of(
     if missing:
         names = [*given, *unknown]
         raise InputError(
-            f"no column {', '.join(map(repr, missing))}: tuples have the columns source, target, label, timestamp "
-            f"and optionally op or delete, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
+            f"no column {', '.join(map(repr, missing))}: tuples have the columns source, target, label, timestamp and "
+            f"optionally op or delete, not {', '.join(map(str, names[:10])) or 'none'}{', …' if len(names) > 10 else ''}",
             column=missing[0],
         )
     if "op" in given and "delete" in given:
@@ -119,6 +124,17 @@ def columns_of(
     first = first_of_events(read["event"]) if event is not None else None
     if first is not None and error is not None and end < count:
         end = int(first[end])  # of an event all comes or nothing
+    if ahead is not None and end:
+        if times.type != known.type:
+            ahead.max_ahead.refuse_unfit(times)
+        moments = timestamp[:end] if first is None else at_one_time(first[:end], timestamp[:end])
+        found = ahead.first_ahead(moments)
+        if found is not None:
+            end, before = found
+            row = end if first is None else end + int(np.argmax(timestamp[end : end_of_event(first, end)]))
+            error = row_error(row, "timestamp", ahead.reason(int(timestamp[row]), before, times))
+            if isinstance(read["timestamp"], list):  # nothing is learnt of what does not come
+                timestamp, times = timestamps_as_integers(read["timestamp"][:end], known, latest, [])
     # Where the first tuple is bad already, a column may be of no type.
     for name, vertices in (("source", source), ("target", target)) if end else ():
         expected = kind or ("string" if source.type == TEXT else "int64")
@@ -308,20 +324,21 @@ def _read(name: str, column: Any) -> pa.Array | list[Any]:
         if isinstance(column, list):
             return column
         if isinstance(column, (pa.Array, pa.ChunkedArray)):
-            return _sound(column)
+            return _sound(name, column)
         if isinstance(column, np.ndarray):
-            return _read_numpy(column)
+            read = _read_numpy(column)
+            return read if isinstance(read, list) else _sound(name, read)
         if str(getattr(column, "dtype", "")) == "object":
             return list(column)
         if hasattr(column, "__arrow_array__") or hasattr(column, "__arrow_c_array__"):
-            return _sound(pa.array(column))
+            return _sound(name, pa.array(column))
         if hasattr(column, "__arrow_c_stream__"):
-            return _sound(pa.chunked_array(column))
+            return _sound(name, pa.chunked_array(column))
         if hasattr(column, "dtype") and hasattr(column, "array"):  # a pandas series or index
-            return _sound(pa.array(column))
+            return _sound(name, pa.array(column))
         if not isinstance(column, (str, bytes, bytearray, memoryview, Mapping, Set)):
             return list(column)
-    except MemoryError:
+    except (MemoryError, InputError):
         raise
     except Exception as problem:  # of foreign code, and what Arrow finds wrong with an array
         reason = str(problem).strip().split("\n")[0]
@@ -357,35 +374,12 @@ def _kind_name(column: Any) -> str:
     return type(column).__name__ if kind is None else f"{type(column).__name__} of {kind}"
 
 
-def _sound(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """An array in one piece, of plain types: text as string, no views, no run ends; its bytes are text where it says so."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            raise ValueError("it is too large for one push: push it in parts")
-    kind = column.type
-    if kind == NUMBER or kind == pa.timestamp("us"):
-        return column
-    if pa.types.is_run_end_encoded(kind):
-        column = pc.run_end_decode(column)
-    if pa.types.is_dictionary(kind):
-        column.validate(full=True)
-        words = column.dictionary
-        if _is_text(words.type):
-            words = cast(words, TEXT)
-            if words is not column.dictionary:
-                column = pa.DictionaryArray.from_arrays(column.indices, words)
-        return column
-    if _is_text(column.type):
-        column = cast(column, TEXT)
-        column.validate(full=True)
-    elif pa.types.is_date64(column.type):
+def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """An array in one piece, of a plain type that a column of this name can have; its bytes are text where it says so."""
+    column = plain_column(name, column)
+    if pa.types.is_date64(column.type):
         column = cast(column, pa.date32(), safe=False)
     return column
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 # --- what each column is -------------------------------------------------------------------------------------
@@ -416,8 +410,6 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
         return pa.nulls(len(array), TEXT)
     if own == TEXT:
         return named(array, name, problems)
-    if not pa.types.is_integer(own):
-        raise InputError(f"column {name!r} is of type {own}; vertices are integers or text", column=name)
     array = filled(array, name, 0, problems)
     return signed(array, name, problems) if pa.types.is_uint64(own) else cast(array, NUMBER)
 
@@ -426,7 +418,7 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
     if isinstance(column, list):
         return to_end(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
     array = column
-    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or array.dictionary.type != TEXT):
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
         array = array.dictionary_decode()
     if pa.types.is_null(array.type):
         array = array.cast(TEXT)
@@ -436,8 +428,6 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
         if array.null_count:
             filled(array.indices, "label", 0, problems)
         return array
-    if array.type != TEXT:
-        raise InputError(f"column 'label' is of type {array.type}; labels are text", column="label")
     return named(array, "label", problems).dictionary_encode()
 
 
@@ -446,13 +436,11 @@ def _streams(column: Any, problems: list[InputError]) -> pa.Array:
     if isinstance(column, list):
         return to_end(streams_of(column), len(column), "stream", problems)
     if pa.types.is_dictionary(column.type):
-        if column.dictionary.type == TEXT and "" not in column.dictionary.to_pylist():
+        if "" not in column.dictionary.to_pylist():
             return column
         column = column.dictionary_decode()
     if column.null_count == len(column):
         return pa.nulls(len(column), TEXT)
-    if column.type != TEXT:
-        raise InputError(f"column 'stream' is of type {column.type}; {MEANT['stream']}", column="stream")
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, TEXT), column)
 
 
@@ -473,8 +461,8 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
             if unknown >= 0:
                 problem(problems, unknown, "delete", f"{shown(texts[unknown].as_py())} is neither; {MEANT['delete']}")
             column = column.fill_null(False)
-        if not pa.types.is_boolean(column.type):
-            raise InputError(f"column 'delete' is of type {column.type}; {MEANT['delete']}", column="delete")
+        if pa.types.is_null(column.type):
+            column = column.cast(pa.bool_())
         return np.array(filled(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
     if "op" not in read:
         return np.zeros(count, np.uint8)
@@ -483,8 +471,6 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         return to_end(deletes_of_ops(column), count, "op", problems)
     if pa.types.is_null(column.type):
         column = column.cast(TEXT)
-    if (column.type.value_type if pa.types.is_dictionary(column.type) else column.type) != TEXT:
-        raise InputError(f"column 'op' is of type {column.type}; {MEANT['op']}", column="op")
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     for code, value in enumerate(values):

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
+from rpq.stream.plain_columns import TEXT, TEXTS, plain, plain_type
+from rpq.stream.values import MEANT
 
 
 def first_of_events(column: Any) -> np.ndarray:
@@ -74,7 +76,7 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
                 held = None
             yield batch
             continue
-        table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+        table = _plain(pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch)
         table = table if held is None else _joined(held, table)
         if not len(table):
             continue
@@ -88,11 +90,25 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
         yield held
 
 
+def _plain(table: pa.Table) -> pa.Table:
+    """A table whose columns of tuples are plain: of other layouts Arrow cannot make several tables one."""
+    for place, field in enumerate(table.schema):
+        if field.name in MEANT and plain_type(field.type) != field.type:
+            table = table.set_column(place, field.name, plain(table.column(place)))
+    return table
+
+
 def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
-    """Two tables as one; a column that says what is deleted may stand in one of them alone."""
+    """Two tables as one; a column that says what is deleted may stand in one of them alone, and layouts may differ."""
     for name, insert in (("delete", False), ("op", "+")):
         if (name in first.schema.names) != (name in second.schema.names):
             lacking = second if name in first.schema.names else first
             filled = lacking.append_column(name, pa.array([insert] * len(lacking)))
             first, second = (first, filled) if lacking is second else (filled, second)
+    for name in {*first.schema.names} & {*second.schema.names} & {*MEANT}:
+        kinds = {first.schema.field(name).type, second.schema.field(name).type}
+        if kinds == {TEXT, TEXTS}:
+            place, other = first.schema.get_field_index(name), second.schema.get_field_index(name)
+            first = first.set_column(place, name, first.column(place).cast(TEXT))
+            second = second.set_column(other, name, second.column(other).cast(TEXT))
     return pa.concat_tables([first, second], promote_options="permissive")

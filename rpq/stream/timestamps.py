@@ -35,8 +35,6 @@ def timestamps_as_integers(
         array = to_end(taken, count, "timestamp", problems)
     else:
         array = column
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
     if pa.types.is_null(array.type) and count:
         problem(problems, 0, "timestamp", MISSING)
     if count == 0 or any(one.row == 0 for one in problems[mistakes:]):

@@ -1,0 +1,169 @@
+"""Arrow columns of any type as the few plain types that the engine works with.
+
+Whoever makes a column chooses how its values are laid out: polars writes views, pandas large text, databases run ends,
+extension types and dictionaries of all these. Values decide what a column means, not their layout; so each door (the engine,
+readers of typed files, what is posted, tasks on Spark) brings a column to its plain type once, and nothing behind
+it meets another:
+
+| given                                                  | plain                                  |
+|--------------------------------------------------------|----------------------------------------|
+| string, large_string, string_view                      | string                                 |
+| a dictionary of text                                   | a dictionary of string, int32 indices  |
+| a dictionary of anything else                          | its values, written out                |
+| run-end-encoded                                        | its values, written out                |
+| an extension type (json, opaque, those that others made) | its storage, made plain; bool8 is bool |
+| any other                                              | as it is                               |
+
+What a column of tuples can hold, `is_fit` tells: bytes, floats, decimals, lists and such are refused, not guessed at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.errors import InputError
+from rpq.stream.values import MEANT
+
+TEXT = pa.string()
+TEXTS = pa.dictionary(pa.int32(), TEXT)
+"""Few texts, many rows."""
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of text, in whatever layout; a dictionary is none.
+
+    >>> [is_text(kind) for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), TEXTS)]
+    [True, True, True, False, False]
+    """
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of what `plain` makes of a column of this type.
+
+    >>> plain_type(pa.run_end_encoded(pa.int32(), pa.string_view()))
+    DataType(string)
+    >>> plain_type(pa.dictionary(pa.uint8(), pa.large_string())) == TEXTS
+    True
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        found = pa.bool_() if _is_bool8(kind) else plain_type(kind.storage_type)
+    elif pa.types.is_dictionary(kind):
+        found = plain_type(kind.value_type)
+        found = TEXTS if found == TEXT else found
+    elif pa.types.is_run_end_encoded(kind):
+        found = plain_type(kind.value_type)
+    else:
+        return TEXT if is_text(kind) else kind
+    return found if _can_be_plain(found) else kind
+
+
+def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece and of its plain type; O(rows), and nothing for one that is both already.
+
+    What stands in it is looked at first (`validate`), where not any bytes will do. Raises `pa.ArrowException` for what is
+    broken, and `ValueError` for more text than one array holds.
+
+    >>> words = pa.array(["a", "a", "b"], pa.string_view())
+    >>> plain(pa.chunked_array([words, words[:1]])).to_pylist()
+    ['a', 'a', 'b', 'a']
+    >>> plain(pa.RunEndEncodedArray.from_arrays([2, 3], [7, 8])).to_pylist()
+    [7, 7, 8]
+    """
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return plain(column.chunk(0))
+        kind = plain_type(column.type)
+        # Chunks become plain one by one: of some layouts Arrow cannot make several arrays one.
+        joined = pa.chunked_array([plain(chunk) for chunk in column.chunks], kind).combine_chunks()
+        if isinstance(joined, pa.ChunkedArray):
+            raise ValueError("it is too large for one push: push it in parts")
+        return joined
+    kind = column.type
+    if pa.types.is_primitive(kind):
+        return column
+    column.validate(full=True)
+    if kind in (TEXT, TEXTS):
+        return column
+    wanted = plain_type(kind)
+    return column if wanted == kind else _converted(column, wanted)
+
+
+def with_plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch whose columns are of plain types; those that are already are not looked at. O(rows that change)."""
+    if all(plain_type(field.type) == field.type for field in batch.schema):
+        return batch
+    columns = [column if plain_type(column.type) == column.type else plain(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def is_fit(name: str, kind: pa.DataType) -> bool:
+    """Whether a column of tuples of this name may be of this plain type.
+
+    >>> is_fit("source", pa.int8()), is_fit("source", pa.float64()), is_fit("op", TEXTS), is_fit("delete", TEXT)
+    (True, False, True, True)
+    """
+    if pa.types.is_null(kind) or name == "event":
+        return True
+    if name == "delete":
+        return kind in (TEXT, TEXTS) or bool(pa.types.is_boolean(kind))
+    if name == "timestamp":
+        return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+    return kind in (TEXT, TEXTS) or (name in ("source", "target") and bool(pa.types.is_integer(kind)))
+
+
+def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column of tuples as `plain` makes it. Raises `InputError` where it is broken, or of a type that none of them has."""
+    try:
+        found = plain(column)
+    except (pa.ArrowException, ValueError) as problem:
+        reason = str(problem).strip().split("\n")[0]
+        raise InputError(
+            f"column {name!r} of type {column.type} cannot be read: {reason}; {MEANT[name]}", column=name
+        ) from problem
+    if not is_fit(name, found.type):
+        if found.null_count == len(found):  # floats, where a pandas frame has nothing: no value is of the wrong type
+            return pa.nulls(len(found))
+        hint = "; cast it to text first" if _holds_bytes(found.type) and name not in ("delete", "timestamp") else ""
+        raise InputError(f"column {name!r} is of type {column.type}; {MEANT[name]}{hint}", column=name)
+    return found
+
+
+def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """An array of another layout; its plain type is `wanted`."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        storage = column.storage
+        return pc.not_equal(storage, 0) if _is_bool8(kind) else _converted_if_needed(storage, wanted)
+    if pa.types.is_run_end_encoded(kind):
+        # Arrow's own function has no kernel for many of the types that the values may have.
+        ends = column.run_ends.to_numpy() - column.offset
+        lengths = np.diff(np.clip(ends, 0, len(column)), prepend=0)
+        runs = np.repeat(np.arange(len(lengths)), lengths)
+        return _converted_if_needed(column.values, wanted).take(pa.array(runs))
+    if pa.types.is_dictionary(kind):
+        words = plain(column.dictionary)
+        if wanted == TEXTS and words.type == TEXT:
+            return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), words)
+        return words.take(column.indices)
+    return column.cast(wanted)
+
+
+def _converted_if_needed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return column if column.type == wanted else _converted(column, wanted)
+
+
+def _can_be_plain(kind: pa.DataType) -> bool:
+    """Whether a type is one that some column of tuples can have: any other stays what it is, and is refused by its name."""
+    return any(is_fit(name, kind) for name in ("source", "delete", "timestamp"))
+
+
+def _is_bool8(kind: pa.BaseExtensionType) -> bool:
+    return getattr(kind, "extension_name", None) == "arrow.bool8"
+
+
+def _holds_bytes(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)

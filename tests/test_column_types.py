@@ -1,0 +1,316 @@
+"""Columns of tuples in every layout that Arrow has: text, numbers and truth are taken at every door, the rest refused.
+
+semantics.md S12, S13
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import threading
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+import rpq
+from rpq.readers import open_reader, parse_where
+from rpq.spark.split_reader import checked_rows
+from rpq.stream.plain_columns import plain, plain_type
+from tests.served import Served, arrow
+
+ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+LONG = "a name of more than twelve bytes"
+TUPLES = {
+    "source": ["x", LONG, LONG, "x"],
+    "target": [LONG, "z", "z", LONG],
+    "label": ["a", "a", "a", "a"],
+    "timestamp": [1, 2, 3, 4],
+}
+OPS = ["+", "+", "-", "+"]
+ROWS = [
+    ("q", "x", LONG, 1, "+"),
+    ("q", LONG, "z", 2, "+"),
+    ("q", "x", "z", 2, "+"),
+    ("q", LONG, "z", 3, "-"),
+    ("q", "x", "z", 3, "-"),
+]
+
+
+class Word(pa.ExtensionType):
+    """Text of somebody's own type."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.string_view(), "tests.word")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Word:
+        return cls()
+
+
+def of_runs(values: pa.Array, *, index: pa.DataType | None = None) -> pa.Array:
+    """A run-end-encoded array, cut at both ends; a run a value."""
+    around = pa.concat_arrays([values[:1], values, values[-1:]])
+    ends = pa.array(range(1, len(around) + 1), index or pa.int32())
+    return pa.RunEndEncodedArray.from_arrays(ends, around)[1:-1]
+
+
+def coded(values: pa.Array, index: pa.DataType) -> pa.Array:
+    """A dictionary array, of whose dictionary the last entry is used by nobody."""
+    words = list(dict.fromkeys(values.to_pylist()))
+    dictionary = pa.array([*words, words[0]], values.type)
+    return pa.DictionaryArray.from_arrays(pa.array([words.index(one) for one in values.to_pylist()], index), dictionary)
+
+
+Layout = Callable[[list[Any]], pa.Array | pa.ChunkedArray]
+TEXTS: dict[str, Layout] = {
+    "string": pa.array,
+    "large": lambda values: pa.array(values, pa.large_string()),
+    "view": lambda values: pa.array(values, pa.string_view()),
+    "view in chunks": lambda values: pa.chunked_array([values[:1], [], values[1:]], pa.string_view()),
+    "dictionary of int8": lambda values: coded(pa.array(values), pa.int8()),
+    "dictionary of uint64": lambda values: coded(pa.array(values), pa.uint64()),
+    "dictionary of large": lambda values: coded(pa.array(values, pa.large_string()), pa.uint32()),
+    "dictionary of views": lambda values: coded(pa.array(values, pa.string_view()), pa.uint32()),
+    "ordered": lambda values: coded(pa.array(values), pa.int32()).cast(pa.dictionary(pa.int32(), pa.string(), ordered=True)),
+    "dictionaries in chunks": lambda values: pa.chunked_array([coded(pa.array([one]), pa.int32()) for one in values]),
+    "runs": lambda values: of_runs(pa.array(values)),
+    "runs of views": lambda values: of_runs(pa.array(values, pa.string_view()), index=pa.int16()),
+    "runs of a dictionary": lambda values: of_runs(coded(pa.array(values), pa.int32()), index=pa.int64()),
+    "json": lambda values: pa.ExtensionArray.from_storage(pa.json_(pa.string()), pa.array(values)),
+    "opaque": lambda values: pa.ExtensionArray.from_storage(
+        pa.opaque(pa.large_string(), "name", "maker"), pa.array(values, pa.large_string())
+    ),
+    "own type": lambda values: pa.ExtensionArray.from_storage(Word(), pa.array(values, pa.string_view())),
+}
+TRUTHS: dict[str, Layout] = {
+    "bool": pa.array,
+    "dictionary": lambda values: coded(pa.array(values), pa.int8()),
+    "runs": lambda values: of_runs(pa.array(values)),
+    "bool8": lambda values: pa.ExtensionArray.from_storage(pa.bool8(), pa.array(list(map(int, values)), pa.int8())),
+}
+NUMBERS: dict[str, Layout] = {
+    "int8": lambda values: pa.array(values, pa.int8()),
+    "uint64": lambda values: pa.array(values, pa.uint64()),
+    "dictionary": lambda values: coded(pa.array(values, pa.int32()), pa.uint8()),
+    "runs": lambda values: of_runs(pa.array(values, pa.int64())),
+    "opaque": lambda values: pa.ExtensionArray.from_storage(
+        pa.opaque(pa.int16(), "number", "maker"), pa.array(values, pa.int16())
+    ),
+}
+UNFIT: dict[str, pa.Array] = {
+    "binary": pa.array([b"x"] * 4),
+    "large_binary": pa.array([b"x"] * 4, pa.large_binary()),
+    "binary_view": pa.array([b"x"] * 4, pa.binary_view()),
+    "fixed_size_binary": pa.array([b"x" * 16] * 4, pa.binary(16)),
+    "uuid": pa.array([b"x" * 16] * 4, pa.uuid()),
+    "double": pa.array([1.0] * 4),
+    "halffloat": pa.array([1.0] * 4, pa.float16()),
+    "decimal128": pa.array([Decimal(1)] * 4, pa.decimal128(5)),
+    "decimal256": pa.array([Decimal(1)] * 4, pa.decimal256(5)),
+    "list<": pa.array([["x"]] * 4),
+    "list_view": pa.array([["x"]] * 4, pa.list_view(pa.string())),
+    "struct": pa.array([{"x": 1}] * 4),
+    "map": pa.array([[("x", 1)]] * 4, pa.map_(pa.string(), pa.int64())),
+    "duration": pa.array([1] * 4, pa.duration("s")),
+    "time64": pa.array([1] * 4, pa.time64("us")),
+    "dictionary<values=double": pa.array([1.0] * 4).dictionary_encode(),
+    "run_end_encoded": of_runs(pa.array([1.0] * 4)),
+}
+
+
+def engine(**options: Any) -> rpq.Engine:
+    return rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1), name="q"), **options)
+
+
+@pytest.mark.parametrize("column", ["source", "target", "label", "op", "stream"])
+@pytest.mark.parametrize("layout", TEXTS)
+def test_text_in_any_layout(layout: str, column: str) -> None:
+    given = {**TUPLES, "op": OPS, "stream": ["s"] * 4}
+    table = pa.table({**given, column: TEXTS[layout](given[column])})
+    assert engine().push(table).rows() == ROWS
+    one_by_one = engine()
+    assert [row for at in range(4) for row in one_by_one.push(table.slice(at, 1))] == ROWS
+    by_batches = engine()
+    assert [row for batch in table.to_batches() for row in by_batches.push(batch)] == ROWS
+
+
+@pytest.mark.parametrize("layout", TRUTHS)
+def test_truth_in_any_layout(layout: str) -> None:
+    table = pa.table({**TUPLES, "delete": TRUTHS[layout]([op == "-" for op in OPS])})
+    assert engine().push(table).rows() == ROWS
+
+
+@pytest.mark.parametrize("layout", NUMBERS)
+def test_numbers_in_any_layout(layout: str) -> None:
+    numbers = {"source": [1, 2], "target": [2, 3], "timestamp": [1, 2]}
+    table = pa.table({name: NUMBERS[layout](values) for name, values in numbers.items()} | {"label": ["a", "a"]})
+    assert engine().push(table).rows() == [("q", 1, 2, 1, "+"), ("q", 2, 3, 2, "+"), ("q", 1, 3, 2, "+")]
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ms", "UTC"), pa.timestamp("ns"), pa.date32(), pa.date64()], ids=str)
+@pytest.mark.parametrize("wrap", [lambda days: days.dictionary_encode(), of_runs], ids=["dictionary", "runs"])
+def test_times_in_any_layout(kind: pa.DataType, wrap: Callable[[pa.Array], pa.Array]) -> None:
+    day = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    days = pa.array([day + datetime.timedelta(days=n) for n in range(4)], pa.timestamp("s", "UTC")).cast(kind)
+    daily = rpq.Query("a+", window=rpq.Window(size="30d", slide="1d"), name="q")
+    expected = rpq.Engine(daily).push({**TUPLES, "timestamp": days}).rows()
+    assert len(expected) == 3 and rpq.Engine(daily).push({**TUPLES, "timestamp": wrap(days)}).rows() == expected
+
+
+@pytest.mark.parametrize("column", ["source", "target", "label", "timestamp", "op", "delete", "stream"])
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_no_column_of_a_tuple_holds_is_refused_by_its_name(kind: str, column: str) -> None:
+    running = engine()
+    for rows in (4, 1):
+        with pytest.raises(rpq.InputError, match=f"column '{column}' is of type .*{kind}") as caught:
+            running.push(pa.table({**TUPLES, column: UNFIT[kind]})[:rows])
+        assert (caught.value.column, len(caught.value.changes)) == (column, 0)
+    assert running.push({**TUPLES, "op": OPS}).rows() == ROWS
+
+
+def test_nothing_at_all_is_of_any_type() -> None:
+    for kind in (pa.null(), pa.float64(), pa.string_view(), pa.binary_view(), pa.list_view(pa.string())):
+        assert engine().push(pa.table({name: pa.array([], kind) for name in TUPLES})).rows() == []
+        missing = {**TUPLES, "target": pa.array([None] * 4, kind)}
+        with pytest.raises(rpq.InputError, match="row 0: column 'target': nothing is given"):
+            engine().push(missing)
+
+
+@pytest.mark.parametrize("layout", TEXTS)
+def test_missing_and_static_values_in_any_layout(layout: str) -> None:
+    if "dictionar" not in layout and layout != "ordered":  # whose nulls stand among the indices
+        with pytest.raises(rpq.InputError, match="row 1: column 'target': nothing is given") as caught:
+            engine().push({**TUPLES, "target": TEXTS[layout](["y", None, "z", "w"])})
+        assert len(caught.value.changes) == 1
+    running = engine()
+    running.load_static({name: TEXTS[layout](values[:1]) for name, values in TUPLES.items() if name != "timestamp"})
+    assert running.push({name: values[1:2] for name, values in TUPLES.items()}).added == 3
+
+
+def test_text_that_is_none_in_other_layouts() -> None:
+    broken = pa.array([b"\xff"] * 4, pa.binary()).view(pa.string())
+    for array in (coded(pa.array(["x"] * 4), pa.int8()), broken):
+        bad = array if array is broken else pa.DictionaryArray.from_arrays(array.indices, broken[:2], safe=False)
+        with pytest.raises(rpq.InputError, match="column 'source' .*UTF8"):
+            engine().push({**TUPLES, "source": bad})
+
+
+def test_events_that_go_on_in_another_layout() -> None:
+    given = {**TUPLES, "event": ["g", "g", "h", "h"]}
+    views = pa.table({name: c if name == "timestamp" else pa.array(c, pa.string_view()) for name, c in given.items()})
+    coded_label = pa.table({**TUPLES, "label": pa.array(["a"] * 4).dictionary_encode(), "event": ["h", "h", "i", "i"]})
+    times = pa.array([5, 6, 7, 8])
+    coded_label = coded_label.set_column(3, "timestamp", times)
+    running = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1), name="q"), events="window")
+    assert len(list(running.run([views, coded_label]))) == 3
+    assert running.time == 8
+
+
+@pytest.mark.parametrize("layout", TEXTS)
+def test_plain_once_is_plain_for_good(layout: str) -> None:
+    given = TEXTS[layout](["x", "y", "x"])
+    array = plain(given)
+    assert array.type == plain_type(given.type) and array.to_pylist() == ["x", "y", "x"]
+    assert plain(array) is array and plain_type(array.type) == array.type
+
+
+# --- files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+@pytest.mark.parametrize("layout", TEXTS)
+def test_files_of_any_layout(layout: str, suffix: str, tmp_path: Any) -> None:
+    given = {**TUPLES, "op": OPS, "stream": ["s"] * 4, "kind": ["k", "l", "k", "k"]}
+    table = pa.table({name: values if name == "timestamp" else TEXTS[layout](values) for name, values in given.items()})
+    path = str(tmp_path / f"edges.{suffix}")
+    try:
+        if suffix == "parquet":
+            pq.write_table(table, path)
+        else:
+            with pa.ipc.new_file(path, table.schema) as file:
+                file.write_table(table.combine_chunks() if "dictionaries" in layout else table)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as problem:
+        pytest.skip(f"Arrow writes no such file: {problem}")
+    reader = open_reader("edges", [path], where=parse_where("kind = 'k' or op = '+'"))
+    batches = [batch.columns for batch in reader]
+    assert all(plain_type(field.type) == field.type for batch in batches for field in batch.schema)
+    running = engine()
+    assert [row for batch in batches for row in running.push(batch)] == ROWS
+    other = open_reader("edges", [path], where=parse_where("starts_with(kind, 'l')"))
+    assert [len(batch) for batch in other] == [1]
+
+
+@pytest.mark.parametrize("kind", ["binary_view", "list_view", "run_end_encoded", "uuid", "double", "decimal128"])
+def test_files_with_what_no_column_holds(kind: str, tmp_path: Any) -> None:
+    table = pa.table({**TUPLES, "target": UNFIT[kind]})
+    with pa.ipc.new_file(str(tmp_path / "edges.arrow"), table.schema) as file:
+        file.write_table(table)
+    with pytest.raises(rpq.InputError, match=f"column 'target' holds .*{kind}.*expected integers or text"):
+        open_reader("edges", [str(tmp_path / "edges.arrow")])
+
+
+@pytest.mark.parametrize("layout", [one for one in TEXTS if "chunks" not in one])
+def test_rows_that_a_task_on_spark_reads(layout: str) -> None:
+    given = {**TUPLES, "target": ["y", "", "z", "w"], "op": OPS}
+    batch = pa.record_batch({name: c if name == "timestamp" else TEXTS[layout](c) for name, c in given.items()})
+    (_, edges), (_, bad) = checked_rows(batch, 10)
+    assert edges["source"].to_pylist() == ["x", LONG, "x"] and edges["op"].to_pylist() == ["+", "-", "+"]
+    assert bad["line"].to_pylist() == [11] and bad["field"].to_pylist() == ["target"]
+
+
+# --- a server ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def served() -> Any:
+    with Served({"expression": "a+", "window": "10", "slide": "1", "name": "q"}) as server:
+        yield server
+
+
+def test_posts_of_all_layouts_that_coincide(served: Served) -> None:
+    bodies = []
+    for number, layout in enumerate([*TEXTS, *TEXTS]):
+        names = {"source": [f"s{number}", f"{LONG} {number}"], "target": ["t", "t"], "label": ["a", "a"]}
+        bodies.append(arrow(**{name: TEXTS[layout](values) for name, values in names.items()}, timestamp=[100, 100]))
+    begun, go = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go.wait(60)
+
+    waiting = asyncio.run_coroutine_threadsafe(served.service.call(wait), served._loop)
+    assert begun.wait(60)
+    found: list[Any] = [None] * len(bodies)
+
+    def post(number: int) -> None:
+        found[number] = served.client.post("/tuples", content=bodies[number], headers=ARROW)
+
+    threads = [threading.Thread(target=post, args=(number,)) for number in range(len(bodies))]
+    for thread in threads:
+        thread.start()
+    while served.service._jobs.qsize() < len(bodies):
+        time.sleep(0.005)
+    before = served.service.position
+    go.set()
+    for thread in threads:
+        thread.join(60)
+    waiting.result(60)
+    assert [response.status_code for response in found] == [200] * len(bodies)
+    assert served.answers("q") >= {(f"s{number}", "t") for number in range(len(bodies))}
+    assert served.service.position - before < len(bodies)  # some were pushed as one
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_posts_of_what_no_column_holds(kind: str, served: Served) -> None:
+    body = arrow(**{**TUPLES, "source": UNFIT[kind]})
+    answer = served.client.post("/tuples", content=body, headers=ARROW)
+    assert answer.status_code == 422
+    assert f"{kind}" in answer.json()["error"]["message"] and answer.json()["error"]["field"] == "source"
