@@ -449,6 +449,56 @@ def test_an_engine_without_tuples_or_queries_is_saved(tmp_path: Path) -> None:
     assert [name.name for name in tmp_path.iterdir()] == ["state"]
 
 
+def of_every_kind() -> list[Any]:
+    window = rpq.Window(size=10, slide=2)
+    return [
+        rpq.Query("a/b*", window=window, semantics="explicit", name="explicit"),
+        rpq.Query("a/^b*", window=window, paths="simple", targets=["2", 2], name="simple"),
+        *(rpq.Query("?x a ?y . ?y b ?z", window=window, report=name, name=name) for name in ("change", "slide", "time")),
+        rpq.Query("1 a/b* ?y . ?x a 2", window=window, report="slide", name="constants"),
+        rpq.Query('"1" a ?y . ?y b ?z', window=rpq.CountWindow(size=10, step=2), matching="isomorphism", name="literal"),
+        rpq.Query("SELECT * { VALUES ?v { <1> } <1> <a> ?y FILTER(?y > 1) }", window=window, report="slide", name="values"),
+        rpq.Query("SELECT (SUM(?y) AS ?n) { ?x <a> ?y }", window=window, report="time", name="sum"),
+        rpq.Query('ASK { ?x <a> "2" }', window=window, name="ask"),
+        rpq.Query("REGISTER RSTREAM <r> AS SELECT * { ?x <a> ?y MINUS { ?x <b> <3> } }", window=window, name="r"),
+        rpq.Query(
+            "SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT10S STEP PT2S] { ?x <a> ?y WINDOW <w> { ?y <b> ?z } }",
+            window=window,
+            report="slide",
+            name="named",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("vertices", "static"), [(pa.int64(), False), (pa.int64(), True), (pa.string(), False)])
+def test_before_the_first_tuple_saving_decides_nothing_about_vertices(tmp_path: Path, vertices: pa.DataType, static: bool):
+    rows = ["12a1", "23bs2", "14a3", "43b4", "52as4", "77a9", "31a9", "73bs9", "21b9"]
+    named = pa.array([row[0] for row in rows]), pa.array([row[1] for row in rows])
+    columns = {
+        "source": named[0].cast(vertices),
+        "target": named[1].cast(vertices),
+        "label": [row[2] for row in rows],
+        "timestamp": [int(row[-1]) for row in rows],
+        "stream": ["s" if "s" in row else None for row in rows],
+    }
+    none = {name: pa.array([], kind) for name, kind in zip(columns, [pa.string()] * 3 + [pa.int64(), pa.string()])}
+
+    def answered(engine: rpq.Engine) -> list[str]:
+        return sorted(map(str, [*engine.push(columns).rows(), *engine.advance(40).rows()]))
+
+    asked = of_every_kind()
+    for queries in (asked, *([query] for query in asked if query.name in ("explicit", "slide", "values", "r"))):
+        engine, other = rpq.Engine(*queries, time_unit="s"), rpq.Engine(*queries, time_unit="s")
+        if static:
+            for one in (engine, other):
+                one.load_static([(1, 7, "a"), (3, 7, "b")] if vertices == pa.int64() else [("1", "7", "a"), ("3", "7", "b")])
+        other.save(tmp_path / "state")
+        other = rpq.Engine.restore(tmp_path / "state")
+        assert other.push(none).rows() == []
+        other.save(tmp_path / "state")
+        assert answered(rpq.Engine.restore(tmp_path / "state")) == answered(other) == answered(engine) != []
+
+
 def test_what_is_no_state(tmp_path: Path, engine: rpq.Engine) -> None:
     engine.push(COLUMNS)
     path = tmp_path / "state"

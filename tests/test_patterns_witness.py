@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 import rpq
 from tests import reference_patterns
 from tests.pattern_twins import PatternTwins, long_streams, query_of, questions, streams
-from tests.reference_pattern_stream import Window
-from tests.reference_patterns import witness_fault
+from tests.reference import evaluate
+from tests.reference_pattern_stream import PatternQuestion, Window
+from tests.reference_patterns import Atom, Constant, Variable, witness_fault
 from tests.test_pattern_chains_engine import questions as chains
 from tests.test_windows_random import statics
-from tests.twins import examples, tiny
+from tests.twins import assert_path, examples, tiny
 
 W = rpq.Window(size=10, slide=1)
 
@@ -137,6 +138,85 @@ def test_kinds_without_witnesses_say_so(monkeypatch):
         engine.witness("x", "y")
     engine = rpq.Engine(rpq.Query("?x a ?y", window=W), witness=True)
     assert engine.insert("x", "y", "a", 1).to_arrow(witness=True)["path"].to_pylist() == [""]
+
+
+# --- every expression of one step, and some of few, against the oracle -------------------------------------------------
+
+
+ONE_STEP = (
+    "b", "^b", "b?", "^b?", "(^b)?", "(^b){0,1}", "(^b){1}", "^(b)", "^(^b)", "(^(^b))?", "^((^b)?)", "(^b?)?", "(^b)?|(^b)",
+    "(^b)|c", "(c|^b)?", "!(^a)", "(!(^a))?", "^!a", "(^!a){0,1}", "^(!(a|^b))", "(^b)*", "(^b){0,2}", "(^b)?/c?",
+)  # fmt: skip
+X, Y, M, ONE = Variable("x"), Variable("y"), Variable("m"), Constant("1")
+SHAPES = {
+    "between two variables": lambda step: [Atom(X, step, Y)],
+    "from a variable to itself": lambda step: [Atom(X, step, X)],
+    "from a constant": lambda step: [Atom(ONE, step, X)],
+    "to a constant": lambda step: [Atom(X, step, ONE)],
+    "to a vertex that an edge binds": lambda step: [Atom(X, step, Y), Atom(Y, "a", ONE)],
+    "the beginning of a chain": lambda step: [Atom(X, step, M), Atom(M, "a+", Y)],
+    "the end of a chain, turned around": lambda step: [Atom(X, "a+", M), Atom(Y, step, M)],
+}
+FEW_TUPLES = [
+    (edge[0], edge[2], edge[1], time)
+    for time, edge in enumerate("1b2 2b3 2b1 3b3 3c1 1c4 4a1 3a1 2a4 1a3 4a4 5b4 1d5".split())
+]
+
+
+@pytest.mark.parametrize("paths", ["walk", "simple"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_step_is_told_in_its_direction(shape, paths):
+    asked = {}
+    for number, expression in enumerate(ONE_STEP):
+        atoms = tuple(SHAPES[shape](expression))
+        is_chain = any(M in (atom.subject, atom.object) for atom in atoms)
+        select = ("x", "y") if is_chain else None
+        pattern = reference_patterns.Pattern(atoms=atoms, select=select, distinct=is_chain, paths=paths)
+        asked[f"q{number}"] = PatternQuestion(name=f"q{number}", pattern=pattern, window=Window(kind="unbounded"))
+    engine = rpq.Engine(*map(query_of, asked.values()))
+    engine.push_rows(FEW_TUPLES)
+    graph = {(source, label, target): time for source, target, label, time in FEW_TUPLES}
+    answered = 0
+    for name, question in asked.items():
+        pattern = question.pattern
+        answers = pattern.solutions({None: graph})
+        assert Counter(engine.answers(name)) == answers, pattern.atoms
+        for answer in answers:
+            witness = engine.witness(*answer, query=name)
+            binding = {name[1:]: value for name, value in witness.binding}
+            assert dict(zip(pattern.columns, answer)).items() <= binding.items()
+            fault = witness_fault(pattern, {None: graph}, binding, steps_of(witness))
+            assert fault is None, (pattern.atoms, answer, fault)
+            answered += 1
+    assert answered or (paths, shape) == ("simple", "from a variable to itself")
+
+
+def test_the_same_of_path_queries_from_either_end():
+    ends = [{}, {"sources": ["1"]}, {"targets": ["1"]}]
+    window = rpq.Window(size=100, slide=1)
+    asked = [
+        rpq.Query(expression, window=window, name=f"{expression} {number} {paths}", paths=paths, **options)
+        for expression in ONE_STEP
+        for number, options in enumerate(ends)
+        for paths in ("walk", "simple")
+    ]
+    engine = rpq.Engine(*asked, witness=True)
+    changes = engine.push_rows(FEW_TUPLES)
+    edges = [(source, label, target) for source, target, label, _ in FEW_TUPLES]
+    for query in asked:
+        allowed = [pair for pair in evaluate(query.expression, edges, query.paths) if fits(pair, query)]
+        assert sorted(engine.answers(query.name)) == sorted(allowed), query.name
+        for pair in allowed:
+            path = engine.witness(*pair, query=query.name)
+            assert_path(path.vertices, path.labels, pair, query, edges)
+        table = changes.to_arrow(query.name, witness=True)
+        for source, target, text in zip(*(table[name].to_pylist() for name in ("source", "target", "path")), strict=True):
+            steps = json.loads(text)
+            assert_path(steps[::2], steps[1::2], (source, target), query, edges)
+
+
+def fits(pair: tuple[str, str], query: rpq.Query) -> bool:
+    return all(names is None or name in names for name, names in zip(pair, (query.sources, query.targets), strict=True))
 
 
 # --- against the oracle -----------------------------------------------------------------------------------------------

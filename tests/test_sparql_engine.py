@@ -57,6 +57,24 @@ def test_optional_gives_way_to_a_partner_and_comes_back():
     assert rows == ["+ x - @1", "- x - @2", "+ x z @2", "+ x w @3", "- x z @4", "- x w @5", "+ x - @5", "- x - @11"]
 
 
+def test_a_pattern_of_the_query_or_of_the_data_cannot_hold_up_the_stream():
+    name, asked = "a" * 45, 'REGEX(STR(?y), "^(a+)+$")'
+    rows = [f"x {name}! a 1", f"x {name} a 2"]
+    assert push(engine(f"SELECT ?y {{ ?x <a> ?y FILTER({asked}) }}"), *rows) == [f"+ {name} @2"]
+    # The subject is the pattern: what cannot be matched is an error, and so the filter fails.
+    text = 'SELECT ?x { ?x <a> ?y FILTER(REGEX(?y, STR(?x)) || REPLACE(?y, STR(?x), "") = "") }'
+    patterns = ["^(a+)+$", "(a)\\1", "(?=a)", "a{1001}", "(((", "\\w{900}" * 9, "^(a|aa)+!"]
+    found = push(engine(text), *(f"{pattern} {name}! a 1" for pattern in patterns))
+    assert found == ["+ ^(a|aa)+! @1"]
+
+
+def test_without_the_package_that_matches_patterns_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(rpq.QueryError, match=r"REGEX and REPLACE need google-re2: pip install 'streaming-rpq\[sparql\]'"):
+        engine('SELECT ?x { ?x <a> ?y FILTER(REGEX(?y, "z")) }')
+    assert push(engine("SELECT ?x { ?x <a> ?y FILTER(CONTAINS(?y, 'y')) }"), "x y a 1") == ["+ x @1"]
+
+
 def test_negation_takes_away_and_expiry_brings_back():
     #   at 8 y --b--> z forbids it; b is gone at 20 as well as a; a comes again at 11
     running = engine("SELECT ?x { ?x <a> ?y FILTER NOT EXISTS { ?y <b> ?z } }")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from random import Random
+
 import pytest
 
 from rpq.sparql.algebra import Project
 from rpq.sparql.formula_values import judge, value_or_none
 from rpq.sparql.reading import read
+from rpq.sparql.regular_expressions import UnsupportedPattern, compiled, replaced
 from rpq.sparql.scope import children
 from rpq.sparql.terms import XSD, literal_text, read_literal, resolved
+from rpq.sparql.typed_values import NoValue
 
 pytest.importorskip("rdflib")
 
@@ -134,7 +140,41 @@ EXAMPLES = {
     'REGEX("a", "a", "z")': None,
     'REGEX("a", "a++")': None,
     'REGEX("a", "\\\\ba")': None,
-    'REGEX("a", "(?=a)")': None,
+    'REGEX("a", "(?i)a")': None,
+    'REGEX("a", CONCAT("(?=", "a)"))': None,
+    'REGEX("aa", CONCAT("(a)", "\\\\1"))': None,
+    'REGEX("a", CONCAT("a{1001}", ""))': None,
+    f'REGEX("{"a" * 64}!", "^(a+)+$")': FALSE,
+    f'REGEX("{"a" * 64}", "^(a|aa)+$")': TRUE,
+    f'REGEX("{"a" * 64}!", CONCAT("^(a|a", "?)+$"))': FALSE,
+    f'REPLACE("{"a" * 64}!", "^(a+)+!", "b")': '"b"',
+    f'REPLACE("{"ab" * 32}", "(a+)+(b|c)", "$2")': f'"{"b" * 32}"',
+    'REGEX("a", "b|")': TRUE,
+    'REGEX("9", "^\\\\d$")': TRUE,
+    'REGEX("٣", "^\\\\d$")': TRUE,
+    'REGEX("٣", "^[\\\\D]$")': FALSE,
+    'REGEX("é_1", "^\\\\w+$")': TRUE,
+    'REGEX("é", "\\\\W")': FALSE,
+    'REGEX("\\f", "\\\\s")': FALSE,
+    'REGEX("A", "^[^a]$", "i")': FALSE,
+    'REGEX("E", "^[a-z-[aeiou]]$", "i")': FALSE,
+    'REGEX("X", "^[a-z-[aeiou]]$", "i")': TRUE,
+    'REGEX("e", "^[^a-z-[E]]|e$", "i")': TRUE,
+    'REGEX("é", "^\\\\p{Lu}$", "i")': FALSE,
+    'REGEX("É", "^é$", "i")': TRUE,
+    'REGEX("É", "^[à-é]$", "i")': TRUE,
+    'REGEX("a", "^[\\\\I:]$")': FALSE,
+    'REGEX("-", "^[a-]$")': TRUE,
+    'REGEX("-", "^[\\\\d-z]$")': None,
+    'REGEX("a", "[z-a]")': None,
+    'REGEX("a", "[a-[a]]")': FALSE,
+    'REGEX("a", "[a-[a]")': None,
+    'REGEX("[a]", "[[a]]", "q")': FALSE,
+    'REGEX("[[a]]", "[[A]]", "qi")': TRUE,
+    'REGEX("a", "(")': None,
+    'REGEX("a.b", "a\\\\.b")': TRUE,
+    'REGEX("axb", "a\\\\.b")': FALSE,
+    'REGEX("b\\n", "b$", "m")': TRUE,
     'REGEX("xyz", "^[a-z-[aeiou]]+$")': TRUE,
     'REGEX("xya", "^[a-z-[aeiou]]+$")': FALSE,
     'REGEX("É", "^\\\\p{Lu}$")': TRUE,
@@ -350,6 +390,54 @@ VERTICES = {
     "ABS(?x)": ("-7", '"7"^^integer'),
     "?x IN (8, 7)": ("07", TRUE),
 }
+
+
+def patterns(random: Random, depth: int) -> str:
+    """A pattern that XPath and Python understand alike, but for `$`."""
+    if depth == 0 or random.random() < 0.3:
+        return random.choice(["a", "b", "É", "\n", ".", "^", "$", r"\d", r"\w", r"\.", "[ab]", "[^a]", "[a-c1]", r"[^\d_]"])
+    inner, other = patterns(random, depth - 1), patterns(random, depth - 1)
+    groups = f"({inner})", f"(?:{inner}|{other})", f"{inner}|{other}", f"{inner}{other}", f"{inner}{other}"
+    return random.choice([*groups, *(f"({inner}){sign}" for sign in ("*", "+", "?", "{2}", "{1,2}", "*?", "+?"))])
+
+
+def test_patterns_match_what_they_match_in_python():
+    random = Random(5)
+    flags_of = {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE}
+    found: Counter[object] = Counter()
+    for _ in range(600):
+        pattern, flags = patterns(random, 4), "".join(flag for flag in flags_of if random.random() < 0.3)
+        text = "".join(random.choices("aabcBéÉ1_-.\n", k=random.randrange(9)))
+        python = re.compile(pattern if "m" in flags else pattern.replace("$", r"\Z"), sum(map(flags_of.get, flags)))
+        match = python.search(text) is not None
+        assert compiled(pattern, flags).matches(text) == match, (pattern, flags, text)
+        found[match] += 1
+        if not python.search(""):
+            assert replaced(text, pattern, "<$0>", flags) == python.sub(r"<\g<0>>", text), (pattern, flags, text)
+            found["replaced"] += 1
+    assert min(found.values()) > 50
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "replacement"),
+    [
+        ("(x+x+){1000}y", "x" * 100_000, ""),  # many instructions over a long text
+        ("a+b|a", "a" * 1_000_000, "c"),  # every match looks at all that follows
+        ("a", "a" * 10_000, "b" * 10_000),
+        ("(a)", "a" * 4_000, "$1$1$1$1" * 2_000),
+    ],
+)
+def test_what_would_take_minutes_or_gigabytes_is_an_error_value(pattern, text, replacement):
+    with pytest.raises(NoValue, match="too long"):
+        replaced(text, pattern, replacement, "")
+
+
+def test_that_a_pattern_is_none_is_remembered(monkeypatch):
+    refused = "(\\p{L}{400}){2}"
+    for _ in range(2):
+        with pytest.raises(UnsupportedPattern, match="too large"):
+            compiled(refused, "")
+        monkeypatch.setattr("rpq.sparql.regular_expressions.require_engine", lambda: pytest.fail("compiled again"))
 
 
 @pytest.mark.parametrize("expression", VERTICES)

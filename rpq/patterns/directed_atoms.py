@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label, SizeError
+from rpq.automata.symbols import Symbol
 from rpq.errors import ExpressionError
 from rpq.queries.literals import lexical_form
 from rpq.queries.pattern_text import Atom, Constant, Term
@@ -70,16 +71,23 @@ def directed(atoms: Sequence[Atom]) -> list[DirectedAtom]:
     return [atom if isinstance(atom, DirectedAtom) else _path(atom, edges) for atom in found]
 
 
+def edge_step(expression: Expression) -> Symbol | None:
+    """The step of an expression whose paths are single edges of one label, walked one way; None for others.
+
+    The empty path joins nothing, so `a?` is `a` and `(^a)?` is `^a`.
+    """
+    words = _without_empty_word(expression)
+    label = words.inner if isinstance(words, Inverse) else words
+    return Symbol(label.name, inverse=label is not words) if isinstance(label, Label) else None
+
+
 def _edge(atom: Atom) -> DirectedAtom | None:
-    """An atom that reads the edges of one label; None for others. The empty path joins nothing, so `a?` is `a`."""
-    if atom.edge is not None:
-        return DirectedAtom(*atom.edge)
-    expression = _without_empty_word(atom.expression)
-    if isinstance(expression, Label):
-        return DirectedAtom(atom.subject, expression.name, atom.object)
-    if isinstance(expression, Inverse) and isinstance(expression.inner, Label):
-        return DirectedAtom(atom.object, expression.inner.name, atom.subject)
-    return None
+    """An atom that reads the edges of one label; None for others."""
+    step = edge_step(atom.expression)
+    if step is None or step.label is None:
+        return None
+    ends = (atom.object, atom.subject) if step.inverse else (atom.subject, atom.object)
+    return DirectedAtom(ends[0], step.label, ends[1])
 
 
 def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rpq.automata.expressions import Inverse
 from rpq.paths.index.delta_index import DeltaIndex
 from rpq.patterns.binding_search import Binding, find_binding
 from rpq.patterns.chain_witness import cut
 from rpq.patterns.chains import Chain
-from rpq.patterns.directed_atoms import PathRead
+from rpq.patterns.directed_atoms import PathRead, edge_step
 from rpq.patterns.meanings import Meaning, Named
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.plan import Part
@@ -79,13 +78,15 @@ def _steps(
     reads = edge[1]
     if isinstance(reads, PathRead):
         return _path(index_of(reads), first, last, graph, turned=reads.turned)
+    step = edge_step(atom.expression)
+    assert step is not None, "what reads edges takes a step of one label"
     return (
         Step(
             source=graph.vertices.name_of(first),
             label=reads,
             target=graph.vertices.name_of(last),
             timestamp=host.store.time_of(relation_of(reads), first, last),
-            against=isinstance(atom.expression, Inverse),
+            against=step.inverse,
         ),
     )
 

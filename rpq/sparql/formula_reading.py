@@ -11,8 +11,10 @@ from rpq.sparql.algebra import Aggregate, Call, Exists, Formula, Operator
 from rpq.sparql.grammar import Leaf
 from rpq.sparql.naming_scopes import Prologue, Scope
 from rpq.sparql.refused import REFUSED, refusal
+from rpq.sparql.regular_expressions import UnsupportedPattern, compiled, require_engine
 from rpq.sparql.source_text import SourceText
-from rpq.sparql.terms import XSD, literal_text
+from rpq.sparql.terms import XSD, is_literal, literal_text, read_literal
+from rpq.sparql.typed_values import NoValue
 
 CASTS = frozenset(XSD + name for name in ("boolean", "dateTime", "decimal", "double", "float", "integer", "string"))
 """The constructor functions of section 17.5."""
@@ -138,9 +140,30 @@ class FormulaReader:
         given = [one for parameter in node.values() for one in _listed(parameter)]
         function = _SAME_FUNCTIONS.get(function, function)
         arguments = tuple(self.formula(one, scope) for one in given)
+        if function in ("REGEX", "REPLACE"):
+            self._check_pattern(given, arguments, flags=arguments[2 if function == "REGEX" else 3 :])
         if function == "IRI" and self._prologue.base:
             arguments = (*arguments, Constant(self._prologue.base))
         return Call(function, arguments)
+
+    def _check_pattern(self, given: list[Any], arguments: tuple[Formula, ...], *, flags: tuple[Formula, ...]) -> None:
+        """Refuse a pattern that the text has and that cannot be matched; one that comes with data is an error value."""
+        require_engine()
+        pattern, *options = [_plain_literal(one) for one in (arguments[1], *flags)]
+        if pattern is None or None in options:
+            return
+        try:
+            compiled(pattern, "".join(map(str, options)))
+        except UnsupportedPattern as problem:
+            raise refusal(self._source, problem.construct, given[1].place) from None
+        except NoValue:  # it is no regular expression at all, which is an error value in SPARQL
+            return
+
+
+def _plain_literal(formula: Formula) -> str | None:
+    """The text of a constant that is a literal without a language; None for what is not."""
+    literal = read_literal(formula.name) if isinstance(formula, Constant) and is_literal(formula.name) else None
+    return None if literal is None or literal.language else literal.text
 
 
 def number_literal(text: str) -> str:

@@ -93,7 +93,7 @@ def encode_for_uri(term: str) -> str:
 def regex(term: str, pattern: str, flags: str = '""') -> str:
     """REGEX: whether a pattern matches somewhere."""
     expression = compiled(plain_string_of(pattern), plain_string_of(flags))
-    return boolean_term(expression.search(string_of(term).text) is not None)
+    return boolean_term(expression.matches(string_of(term).text))
 
 
 def replace(term: str, pattern: str, replacement: str, flags: str = '""') -> str:

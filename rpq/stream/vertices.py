@@ -118,11 +118,11 @@ class VertexDictionary:
         """The ids of the names of a column, new ones given to new names.
 
         `column` is a string or int64 array without nulls; rows where `wanted` is 0 get id -1. Returns
-        the ids (int32) and the ids that are new. O(total length).
+        the ids (int32) and the ids that are new. An empty column leaves `kind` open. O(total length).
         """
         kind = "int64" if pa.types.is_integer(column.type) else "string"
         if self.kind is None:
-            self.kind = kind
+            self.kind = kind if len(column) else None
         elif self.kind != kind:
             raise InputError(
                 f"vertices of type {kind} in a stream whose vertices are of type {self.kind}; "

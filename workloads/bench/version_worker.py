@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import rpq
 
-_BATCHES = {}
+_BATCHES: dict = {}
 
 
 def read_batches(path, rows):

@@ -238,8 +238,8 @@ def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Found]]]:
     patterns = {known["name"]: known["pattern"] for known in figures_of_others("patterns")["queries"]}
     for name, text in {"Q2": None, "Q11": None, "P2": patterns["P2"], "P5": patterns["P5"]}.items():
         measured, rest = _of_stream(f"insert/{name}", "stackoverflow", query=name, text=text)
-        figures = {key: (f"insert/{name} {key}", "µs") for key in ("median", "p99")}
-        yield Measurement(name=measured.name, task={**measured.task, "do": "insert"}, figures=figures), _behind_window(rest)
+        by_quantile = {key: (f"insert/{name} {key}", "µs") for key in ("median", "p99")}
+        yield Measurement(name=measured.name, task={**measured.task, "do": "insert"}, figures=by_quantile), _behind_window(rest)
     commands = {
         "import": ["-c", "import rpq"],
         "help": ["-m", "rpq.cli", "--help"],
@@ -248,13 +248,12 @@ def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Found]]]:
         "sparql": ["-m", "rpq.cli", "run", "SELECT ?x (COUNT(?y) AS ?n) { ?x <a> ?y } GROUP BY ?x"],
     }
     for name, arguments in commands.items():
-        figures = {"seconds": (f"start/{name}", "s")}
-        is_run = "run" in arguments
-        yield Measurement(name=f"start/{name}", task={}, figures=figures), _command(arguments, is_run)
+        measured = Measurement(name=f"start/{name}", task={}, figures={"seconds": (f"start/{name}", "s")})
+        yield measured, _command(arguments, "run" in arguments)
     for name, data in {"Q2": "stackoverflow", "P2": "stackoverflow", "L5": "ldbc"}.items():
         measured, rest = _of_stream(f"memory/{name}", data, query=name, text=patterns.get(name))
-        figures = {"megabytes": (measured.name, "MB")}
-        yield Measurement(name=measured.name, task={**measured.task, "do": "memory"}, figures=figures), rest
+        task = {**measured.task, "do": "memory"}
+        yield Measurement(name=measured.name, task=task, figures={"megabytes": (measured.name, "MB")}), rest
 
 
 def _of_stream(
