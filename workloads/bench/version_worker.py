@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import rpq
 
-_BATCHES: dict = {}
+_BATCHES: dict[tuple[str, int], list[pa.RecordBatch]] = {}
 
 
 def read_batches(path, rows):

@@ -239,7 +239,8 @@ def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Found]]]:
     for name, text in {"Q2": None, "Q11": None, "P2": patterns["P2"], "P5": patterns["P5"]}.items():
         measured, rest = _of_stream(f"insert/{name}", "stackoverflow", query=name, text=text)
         by_quantile = {key: (f"insert/{name} {key}", "µs") for key in ("median", "p99")}
-        yield Measurement(name=measured.name, task={**measured.task, "do": "insert"}, figures=by_quantile), _behind_window(rest)
+        task = {**measured.task, "do": "insert"}
+        yield Measurement(name=measured.name, task=task, figures=by_quantile), _behind_window(rest)
     commands = {
         "import": ["-c", "import rpq"],
         "help": ["-m", "rpq.cli", "--help"],
