@@ -124,6 +124,21 @@ def test_a_first_line_that_does_not_tell_the_columns_says_what_it_lacks(rows, te
     assert "does not tell the columns" in str(caught.value) and str(caught.value).endswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("user;item;ts\na;b;1\n", "; this one has semicolons: write commas or tabs in their place"),
+        ('[{"user": "a", "item": "b", "ts": 1},\n', "; this one is a part of JSON: write an object a line"),
+        ('{\n"user": "a"\n}\n', "; this one is a part of JSON: write an object a line"),
+        ("u\0s\0e\0r\0,\0i\0t\0e\0m\0\n\0", "; this one has bytes of zero, as text in UTF-16 has: write it in UTF-8"),
+    ],
+)
+def test_another_kind_of_text_is_told_of_before_names_of_columns(rows, text, hint):
+    with pytest.raises(InputError) as caught:
+        rows(text, "source=user,target=item,timestamp=ts", label="x")
+    assert str(caught.value).endswith(hint)
+
+
 def test_a_column_that_is_there_twice_is_told(rows):
     with pytest.raises(InputError, match="column 'user': stands in the header twice"):
         rows("user,user,target,timestamp\n", "source=user", label="x")

@@ -5,17 +5,18 @@ What the line tells, `rpq.readers.edges` says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from rpq.readers.column_names import EVENT, STREAM, ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
+from rpq.readers.source import Block
 from rpq.readers.text.first_times import FirstTimes, with_times
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, Layout, split_line
-from rpq.readers.text.parsing import BlockParser, LineError, LineParser
+from rpq.readers.text.parsing import BlockParser, LineError, LineParser, data_records
 from rpq.readers.text.textfile import Detected, beginning_of, line_error
 from rpq.readers.times import DEFAULT_UNIT
 from rpq.readers.where import Where
@@ -60,24 +61,35 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
             return Layout(separator=separator, fields=fields, quotes=True), names
     names = max(cuts.values(), key=len, default=[])
     fields, optional = _of_lines(columns)
-    if columns.renamed or columns.has_events or columns.is_header(names):
+    hint = _of_other_text(line, names)
+    needs_header = bool(columns.renamed) or columns.has_events or columns.is_header(names)
+    if needs_header and not hint:
         columns.places(names, any_case=True)  # says which ones are missing
-    for separator, texts in cuts.items():
+    for separator, texts in cuts.items() if not needs_header else ():
         if len(fields) - optional <= len(texts) <= len(fields):
             return Layout(separator=separator, fields=fields, optional=optional, quotes=True), []
     raise FieldError(
         f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
         "separated by tabs, commas or blanks, or a header with these names (delete in place of op is true or false)"
-        f"{_hint(line, cuts, fields, optional, columns)}"
+        f"{hint or _without_label(cuts.values(), fields, optional, columns)}"
     )
 
 
-def _hint(line: bytes, cuts: dict[str, list[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
-    """What a first line that does not tell the columns may be, and what to do then."""
+def _of_other_text(line: bytes, names: Sequence[str]) -> str:
+    """What to do with a first line of a text that is not cut into fields as those here are; nothing for one that is."""
+    if b"\0" in line:
+        return "; this one has bytes of zero, as text in UTF-16 has: write it in UTF-8"
+    if line.lstrip(b" \t").startswith((b"[", b"{")):
+        return "; this one is a part of JSON: write an object a line"
     for mark, name in ((b";", "semicolons"), (b"|", "bars")):
-        if line.count(mark) >= 2:
+        if line.count(mark) >= max(2, len(names)):
             return f"; this one has {name}: write commas or tabs in their place"
-    lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts.values())
+    return ""
+
+
+def _without_label(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
+    """What to do where a first line has one field less than it needs: it may have no label."""
+    lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts)
     if lacks_one and "label" in fields and not columns.fixed:
         return "; where the lines have no label, give --label LABEL"
     return ""
@@ -150,6 +162,8 @@ class Detection:
                 known = Known(json=json, times=json.times, keys=_keys(block.data))
             elif isinstance(parser, LineParser | FirstTimes):
                 layout = with_times(parser.layout, block, unit=self.unit)
+                if layout is None and stop:
+                    _refuse_first(path, parser.layout, block)
                 known = Known(json=json, times="integers" if layout is None else layout.times)
         looked = replace(self, known=known)
         if self.where is not None:
@@ -201,6 +215,16 @@ class Detection:
         if self.columns.has_events:
             kinds[EVENT] = ColumnKind(key=EVENT, kind="text")
         return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
+
+
+def _refuse_first(path: str, layout: Layout, block: Block) -> None:
+    """Raise `InputError` for the first line of a file, if it has no tuple."""
+    for number, line in data_records(block, layout):
+        try:
+            layout.read(line)
+        except FieldError as error:
+            raise line_error(path, LineError(line=number, error=error)) from error
+        return
 
 
 def _is_json(line: bytes) -> bool:
