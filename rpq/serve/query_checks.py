@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any
@@ -71,15 +71,15 @@ class QueryChecks:
 
     async def compiled(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> Query:
         """The query that an object of JSON asks for."""
-        return await self._done("compile", (_not_too_long(fields, limits), defaults), limits)  # type: ignore[no-any-return]
+        return await self._done("compile", (_not_too_long(fields, limits), defaults), limits)
 
     async def checked(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> dict[str, Any]:
         """What there is to tell of the query that an object of JSON asks for."""
-        return await self._done("check", (_not_too_long(fields, limits), defaults), limits)  # type: ignore[no-any-return]
+        return await self._done("check", (_not_too_long(fields, limits), defaults), limits)
 
     async def explained(self, query: Query, running: str | None, limits: ServeLimits) -> Explained:
         """What a query means; `running` is what an engine explains of it."""
-        return await self._done("explain", (query, running), limits)  # type: ignore[no-any-return]
+        return await self._done("explain", (query, running), limits)
 
     def close(self) -> None:
         """End what is under way, and the process."""
@@ -270,7 +270,7 @@ def _checked(fields: Any, defaults: QueryDefaults) -> dict[str, Any]:
     return {**content, **({"warnings": warnings} if warnings else {})}
 
 
-_WORK = {"compile": query_asked, "check": _checked, "explain": explained}
+_WORK: dict[str, Callable[..., Any]] = {"compile": query_asked, "check": _checked, "explain": explained}
 
 
 def _limit_memory() -> None:
