@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import struct
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -109,3 +113,68 @@ def test_a_message_that_comes_while_the_broker_is_asked_something_is_read(reader
     assert reader.fetch(merge, 100, 0) == 5 == reader.messages
     merge.reached_end(PLACE, 5)
     assert merge.ready(100).offsets.tolist() == [0, 1, 2, 3, 4]
+
+
+# --- a real client, and a listener that is no broker -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_listener_that_wants_a_login_is_met_with_a_hint(rpq, monkeypatch, answers):
+    """One that ends the connection at once, and one that first tells its versions, as those with SASL do."""
+    pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr(module, "START_SECONDS", 1.0)
+    monkeypatch.setattr(module, "CALL_SECONDS", 0.5)
+    with Impostor(answers=answers) as listener:
+        topic = f"kafka://127.0.0.1:{listener.port}/t"
+        status, _, said = rpq("run", "a", "--window", 10, "--slide", 1, "--input", topic, "--until-end")
+    assert status == 1
+    error = " ".join(said.split("Error: ")[1].split())
+    assert "the broker ends connections in plaintext" in error and "security.protocol=SASL_SSL" in error
+    assert "sasl.username" in error and "--kafka-config" in error
+
+
+def test_where_nobody_listens_there_is_no_hint(rpq, monkeypatch):
+    pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr(module, "START_SECONDS", 0.5)
+    monkeypatch.setattr(module, "CALL_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    topic = f"kafka://127.0.0.1:{port}/t"
+    status, _, said = rpq("run", "a", "--window", 10, "--slide", 1, "--input", topic, "--until-end")
+    assert status == 1 and "no broker answers" in said and "security.protocol" not in said
+
+
+class Impostor:
+    """A listener that ends connections; before that it may tell that it knows the first version of three requests."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self._answers = answers
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def __enter__(self) -> Impostor:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                asked = connection.recv(4096)
+                while self._answers and len(asked) >= 12:
+                    _, request, version, number = struct.unpack("!ihhi", asked[:12])
+                    if request != 18:  # ApiVersions
+                        break
+                    known = struct.pack("!9h", 18, 0, 0, 3, 0, 5, 17, 0, 1)
+                    told = struct.pack("!ihi", number, 35, 0) if version else struct.pack("!ihi", number, 0, 3) + known
+                    connection.sendall(struct.pack("!i", len(told)) + told)
+                    asked = connection.recv(4096)

@@ -144,6 +144,17 @@ class ClientSettings:
         always = {name if name == "error_cb" else name.replace("_", "."): value for name, value in fixed.items()}
         return {**ours, **users, **self._common, **always, "logger": CLIENT_LOG}
 
+    def hint_of_protocol(self) -> str:
+        """What to try where brokers end connections as soon as something is asked; empty where they are encrypted."""
+        spoken = (self._given.get("security.protocol") or "plaintext").lower()
+        if spoken not in ("plaintext", "sasl_plaintext"):
+            return ""
+        others = "SSL or SASL_SSL" if spoken == "sasl_plaintext" else "SASL_SSL, SASL_PLAINTEXT or SSL"
+        return (
+            f"the broker ends connections in {spoken}: it may want TLS or a login; try security.protocol={others} in a file "
+            "for --kafka-config, with sasl.mechanisms, sasl.username, sasl.password for a login, and ssl.ca.location for TLS"
+        )
+
     def scrubbed(self, message: object) -> str:
         """A message of the client without the values of settings that may be secrets."""
         text = str(message)
@@ -172,6 +183,23 @@ KNOWN = (
     "auto.offset.reset", "isolation.level", "compression.type", "transaction.timeout.ms", "linger.ms",
 )  # fmt: skip
 """Names that users set most, for hints."""
+
+_CUT = re.compile(
+    r"Disconnected.* in state (?:UP|APIVERSION_QUERY)|incorrect security\.protocol|Invalid response size"
+)
+
+
+class HeardLog:
+    """The log of a client that is passed on, and tells whether a broker ended a connection that it had accepted."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+
+    def log(self, level: int, message: str, *values: object) -> None:
+        """Take a line of librdkafka's."""
+        self.is_cut = self.is_cut or _CUT.search(message % values if values else message) is not None
+        CLIENT_LOG.log(level, message, *values)
+
 
 CLIENT_LOG = logging.getLogger("rpq.kafka.client")
 CLIENT_LOG.addHandler(logging.NullHandler())

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.kafka.client_settings import ClientSettings, KafkaError, client
+from rpq.kafka.client_settings import ClientSettings, HeardLog, KafkaError, client
 from rpq.kafka.message_tuples import MessageReader
 from rpq.kafka.partition_merge import PartitionMerge, Place
 from rpq.kafka.run_events import tell, warn
@@ -49,6 +49,7 @@ class TopicReader:
         self._check = check
         self._is_away = False
         self._refused: str | None = None
+        self._was_reached = self._has_hint = False
         self._paused: set[Place] = set()
         self._ended: set[Place] = set()
         self._given: list[Any] = []
@@ -63,7 +64,8 @@ class TopicReader:
             auto_offset_reset="error",
             error_cb=self._told,
         )
-        self._consumer = settings.made(kafka.Consumer, made)
+        self._log = HeardLog()
+        self._consumer = settings.made(kafka.Consumer, {**made, "logger": self._log})
         self._until = None if waits_forever else time.monotonic() + START_SECONDS
         self._known = self._all_topics()
 
@@ -95,11 +97,12 @@ class TopicReader:
                 if not (cause.retriable() or cause.code() in (kafka.KafkaError._TRANSPORT, kafka.KafkaError._TIMED_OUT)):
                     raise KafkaError(f"{self._settings.brokers}: {self._settings.scrubbed(cause.str())}") from None
                 self._listen()
+                hint = self._hint()
                 if self._refused is not None:
                     raise KafkaError(f"{self._settings.brokers}: the broker refuses: {self._refused}") from None
                 if self._until is not None and time.monotonic() > self._until:
                     raise KafkaError(
-                        f"{self._settings.brokers}: no broker answers: {self._settings.scrubbed(cause.str())}"
+                        f"{self._settings.brokers}: no broker answers: {hint or self._settings.scrubbed(cause.str())}"
                     ) from None
                 self._check()
                 if not self._is_away:
@@ -107,8 +110,17 @@ class TopicReader:
                     warn("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
                 continue
             self._until = self._refused = None
+            self._was_reached = True
             self._came_back()
             return found
+
+    def _hint(self) -> str:
+        """What may be wrong with the settings where a broker was never heard, but accepts connections; warns of it once."""
+        hint = self._settings.hint_of_protocol() if self._log.is_cut and not self._was_reached else ""
+        if hint and not self._has_hint:
+            self._has_hint = True
+            warn(hint, brokers=self._settings.brokers)
+        return hint
 
     def _listen(self) -> None:
         """Let the client tell more of what is wrong; a message that it gives instead is for the next fetch."""

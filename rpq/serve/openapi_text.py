@@ -68,7 +68,7 @@ def _error(description: str) -> Json:
 
 
 _RESPONSES: Json = {
-    "Bad": _error("The body is no JSON."),
+    "Bad": _error("The body is no JSON, or `Origin` is no origin."),
     "Token": _error("The token is missing or wrong."),
     "Origin": _error("Pages of that origin may not ask."),
     "Missing": _error("There is no query of that name, or nothing at that path."),
@@ -83,7 +83,7 @@ _RESPONSES: Json = {
     "Away": _error("The engine takes nothing now; `Retry-After` tells when to ask again."),
 }
 
-_ALWAYS = {"421": "Host", "403": "Origin"}
+_ALWAYS = {"400": "Bad", "421": "Host", "403": "Origin"}
 
 
 def _responses(good: Json, *codes: str, is_open: bool = False) -> Json:
@@ -203,7 +203,8 @@ def _check() -> Json:
         "summary": "See whether a query is understood; nothing is registered.",
         "requestBody": _asked("CheckedQuery"),
         "responses": _responses(
-            {"200": {"description": "It is.", "content": _content(_ref("Understood"))}}, "400", "408", "413", "415", "422"
+            {"200": {"description": "It is.", "content": _content(_ref("Understood"))}},
+            "400", "408", "413", "415", "422", "503",
         ),
     }
 

@@ -270,7 +270,7 @@ def _checked(fields: Any, defaults: QueryDefaults) -> dict[str, Any]:
     return {**content, **({"warnings": warnings} if warnings else {})}
 
 
-_WORK: Mapping[str, Callable[..., Any]] = {"compile": query_asked, "check": _checked, "explain": explained}
+_WORK: dict[str, Callable[..., Any]] = {"compile": query_asked, "check": _checked, "explain": explained}
 
 
 def _limit_memory() -> None:
