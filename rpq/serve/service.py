@@ -137,6 +137,7 @@ class Service:
                 self._storage.release()
             raise
         self._take(loaded)
+        self._told_position = self.position
         self.run = loaded.state.run
         self.resumed = loaded.resumed
         self.hub = ChangeHub(run=self.run, position=self.position, kept_rows=limits.kept_rows, lag_rows=limits.lag_rows)
@@ -388,6 +389,8 @@ class Service:
                 self._storage.synchronise()
             except OSError as problem:
                 raise _Unsaved from problem
+        if not self._is_engine_ahead:
+            self._told_position = self.position
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
@@ -404,7 +407,7 @@ class Service:
                 settle(waiter, result, error)
         if (of_loop or published or dropped) and self._loop is not None:
             try:
-                self._loop.call_soon_threadsafe(self._deliver, published, self.position, of_loop, dropped)
+                self._loop.call_soon_threadsafe(self._deliver, published, self._told_position, of_loop, dropped)
             except RuntimeError:  # the loop was closed: nobody waits
                 LOG.debug("the loop is closed")
 
