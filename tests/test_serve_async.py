@@ -118,3 +118,41 @@ def test_an_engine_that_there_is_can_be_taken():
     assert asyncio.run(main()) == [("x", "y")]
     with pytest.raises(rpq.RpqError, match="not both"):
         AsyncEngine(QUERY, engine=engine)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_what_no_engine_raises_ends_it_and_everybody_is_told(monkeypatch, error):
+    def push(*given: object, **options: object) -> None:
+        raise error
+
+    async def main():
+        engine = AsyncEngine(QUERY)
+        follower = engine.follow()
+        with monkeypatch.context() as patched:
+            patched.setattr("rpq.engine.Engine.push_rows", push)
+            with pytest.raises(rpq.RpqError, match="the engine failed in a call"):
+                await engine.push_rows([("x", "y", "a", 1)])
+        for call in (lambda: engine.insert("x", "y", "a", 1), engine.answers, lambda: anext(follower)):
+            with pytest.raises(rpq.RpqError, match="it takes no more calls"):
+                await asyncio.wait_for(call(), 60)
+        with pytest.raises(rpq.RpqError, match="it takes no more calls"):
+            await anext(engine.follow())
+        await engine.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [StopIteration("bang"), ZeroDivisionError("bang")])
+def test_what_a_call_raises_its_caller_gets_and_the_engine_goes_on(monkeypatch, error):
+    def push(*given: object, **options: object) -> None:
+        raise error
+
+    async def main():
+        async with AsyncEngine(QUERY) as engine:
+            with monkeypatch.context() as patched:
+                patched.setattr("rpq.engine.Engine.push_rows", push)
+                with pytest.raises((RuntimeError, ZeroDivisionError), match="bang"):
+                    await asyncio.wait_for(engine.push_rows([("x", "y", "a", 1)]), 60)
+            assert (await engine.insert("x", "y", "a", 1)).added == 1
+
+    asyncio.run(main())

@@ -190,14 +190,12 @@ def write_through(descriptor: int, offset: int, data: bytes) -> None:
 
 
 def read_log(path: str, kind: LogKind, *, until: int | None = None) -> LogContent:
-    """What a file holds, or its first `until` bytes.  Raises `LogError` where it cannot be read, and as `log_in` does."""
+    """What a file holds, or its first `until` bytes.  Raises `OSError`, and `LogError` as `log_in` does."""
     try:
         with open(path, "rb") as file:
             data = file.read() if until is None else file.read(until)
     except FileNotFoundError:
         raise LogError(f"{path}: is missing", reason="missing") from None
-    except OSError as error:
-        raise LogError(f"{path}: cannot be read: {error.strerror or error}", reason="missing") from error
     return log_in(data, kind, path=path)
 
 

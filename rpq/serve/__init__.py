@@ -2,7 +2,7 @@
 
 `rpq serve` is the command; `AsyncEngine` is the same for programs of asyncio, without HTTP, and needs no extra.
 
-    body (posted_tuples) → job (service: the engine in one thread) → journal (tuple_journal) → acknowledgement
+    body (posted_tuples) → job (service: the engine in one thread) → journal (storage) → acknowledgement
                                                                    ↘ changes (published, change_hub) → followers
 """
 

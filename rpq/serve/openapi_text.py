@@ -38,8 +38,8 @@ def openapi(limits: ServeLimits) -> Json:
             "/changes": {"get": _get_changes()},
             "/statistics": {"get": _get("statistics", "What the server has counted.", _ref("Statistics"))},
             "/playback": {"get": _get_playback(), "post": _post_playback()},
-            "/healthz": {"get": _open("healthz", "Whether the process lives.", _status("alive"))},
-            "/readyz": {"get": _open("readyz", "Whether it takes tuples.", _status("ready"), "503")},
+            "/healthz": {"get": _open("healthz", "Whether the engine's thread lives.", _status("alive"), "503")},
+            "/readyz": {"get": _open("readyz", "Whether it takes tuples, and can save them.", _status("ready"), "503")},
             "/metrics": {"get": _plain("metrics", "Figures for Prometheus.", "text/plain", is_open=False)},
             "/openapi.json": {"get": _open("openapi", "This text.", {"type": "object"})},
             "/": {"get": _plain("page", "The page.", "text/html", is_open=True)},
@@ -222,7 +222,7 @@ def _delete_query() -> Json:
     return {
         "operationId": "drop_query",
         "summary": "Take a query away.",
-        "responses": _responses({"204": {"description": "It is gone."}}, "404", "422", "503"),
+        "responses": _responses({"204": {"description": "It is gone."}}, "404", "422", "503", "507"),
     }
 
 

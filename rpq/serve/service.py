@@ -6,16 +6,12 @@ once, and only then are they acknowledged and followers told.  While that goes o
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
-import queue
-import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,12 +29,10 @@ from rpq.serve.engine_jobs import (
     NotApplied,
     Push,
     ServiceFailed,
-    Stop,
     StorageUnavailable,
     TooManyQueries,
-    Waiter,
-    settle,
 )
+from rpq.serve.engine_thread import EngineThread
 from rpq.serve.posted_tuples import can_be_joined, joined
 from rpq.serve.published import Published
 from rpq.serve.serve_limits import ServeLimits
@@ -58,19 +52,11 @@ SLICE_ROWS, SLICE_SECONDS = 1 << 18, 0.25
 FIRST_SLICE, LEAST_SLICE, MOST_SLICE = 4096, 64, 1 << 16
 """Tuples of a push: of the first, and of the smallest and largest that it may become."""
 
-MOST_TOGETHER = 256
-"""Jobs that are done together, at most."""
-
 CHECKPOINT_SHARE = 0.1
 """The part of the time that checkpoints may take."""
 
 MOST_JOURNAL = 256 << 20
 """Bytes of a journal after which a checkpoint is written, whatever the time."""
-
-FAILED_SECONDS = 0.05
-"""So long the thread rests after a failure: what fails at once again should not fill the log."""
-
-Ack = tuple[Waiter, Any, Exception | None]
 
 
 class _Unsaved(Exception):
@@ -82,7 +68,7 @@ def _writes(job: Push | Call) -> bool:
     return isinstance(job, Push) or job.writes
 
 
-class Service:
+class Service(EngineThread):
     """What a server does, without HTTP.
 
     - In the loop's thread: `push`, `call`; `hub` has the changes
@@ -102,23 +88,13 @@ class Service:
         checkpoint_seconds: float = 30.0,
         damaged_journal: Literal["refuse", "set-aside"] = "refuse",
     ) -> None:
+        super().__init__()
         self.defaults = defaults
         self.limits = limits
         self._options = options
         self._checkpoint_seconds = checkpoint_seconds
-        self._jobs: queue.SimpleQueue[Push | Call | Stop] = queue.SimpleQueue()
-        self._batch: list[Push | Call | Stop] = []
-        self._deferred: list[Push] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
         self._slice = FIRST_SLICE
-        self._published: list[Published] = []
-        self._dropped: list[str] = []
-        self._acks: list[Ack] = []
         self._is_engine_ahead = False
-        self._has_ended = False
-        self.failure: str | None = None
-        self.is_stopping = False
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
         self.began = time.monotonic()
@@ -138,6 +114,7 @@ class Service:
                 self._storage.release()
             raise
         self._take(loaded)
+        self._told_position = self.position
         self.run = loaded.state.run
         self.resumed = loaded.resumed
         self.hub = ChangeHub(run=self.run, position=self.position, kept_rows=limits.kept_rows, lag_rows=limits.lag_rows)
@@ -182,11 +159,6 @@ class Service:
         """Why no checkpoint can be written now; the journal goes on."""
         return None if self._storage is None else self._storage.checkpoint_outage
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the engine's thread works, or was not started yet."""
-        return not self._has_ended and (self._thread is None or self._thread.is_alive())
-
     def _keep_checkpoint(self, *, is_last: bool) -> None:
         """Write the checkpoint, where it is time to."""
         storage = self._storage
@@ -214,12 +186,6 @@ class Service:
 
     # --- the thread ------------------------------------------------------------------------------------------
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Work, and tell a loop what comes of it."""
-        self._loop = loop
-        self._thread = threading.Thread(target=self._work, name="rpq-engine")
-        self._thread.start()
-
     def settle(self) -> None:
         """Put on disk what was done before it was started.  Raises `StorageUnavailable`."""
         try:
@@ -229,89 +195,32 @@ class Service:
 
     def stop(self) -> None:
         """Do what waits, write the checkpoint and end; blocks."""
-        self.is_stopping = True
-        self._jobs.put(Stop())
-        if self._thread is not None:
-            self._thread.join()
+        super().stop()
         if self._storage is not None:
             self._storage.close()
             self._storage.release()
 
-    def _work(self) -> None:
-        """Do jobs until the last; whatever is raised, nobody waits in vain."""
-        try:
-            while not self._has_ended:
-                try:
-                    self._do_all()
-                except BaseException as error:
-                    self._fail(f"the engine's thread failed: {error!r}; the server has to be started anew", error)
-                    self._refuse_begun()
-                    self._refuse_waiting()
-                    time.sleep(FAILED_SECONDS)
-        finally:
-            self._has_ended = True
-            self._refuse_begun()
-            self._refuse_waiting()
+    def _do_together(self, jobs: Sequence[Push | Call]) -> None:
+        self._try_storage(for_write=any(map(_writes, jobs)))
+        self._do(jobs)
 
-    def _do_all(self) -> None:
-        while not self._has_ended:
-            self._next()
-            jobs = [job for job in self._batch if not isinstance(job, Stop)]
-            self._has_ended = len(jobs) < len(self._batch)
-            self._try_storage(for_write=any(map(_writes, jobs)))
-            self._do(jobs)
-            self._batch = []
-            if self.is_stopping or self._has_ended:
-                self._refuse_deferred()
-            self._keep_checkpoint(is_last=self._has_ended)
+    def _do_between(self) -> None:
+        if self.is_stopping or self._has_ended:
+            self._refuse_deferred()
+        self._keep_checkpoint(is_last=self._has_ended)
 
-    def _refuse_begun(self) -> None:
-        """Refuse what was not done to its end when the service failed; nothing of it is saved."""
+    def _forget(self) -> None:
         if self._storage is not None:
             self._storage.discard()
-        jobs, acks = [*self._deferred, *self._batch], self._acks
-        self._has_ended |= any(isinstance(job, Stop) for job in jobs)
-        self._deferred, self._batch, self._acks, self._published, self._dropped = [], [], [], [], []
-        waiters = [waiter for waiter, _, _ in acks] + [job.waiter for job in jobs if not isinstance(job, Stop)]
-        self._refuse(waiters)
 
-    def _refuse_waiting(self) -> None:
-        """Refuse what nobody does any more, after a failure or once the thread has ended; then from any thread."""
-        waiters: list[Waiter] = []
-        while True:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if isinstance(job, Stop):
-                self._has_ended = True
-            else:
-                waiters.append(job.waiter)
-        self._refuse(waiters)
+    def _most_rows(self) -> int:
+        return self._slice
 
-    def _refuse(self, waiters: Iterable[Waiter]) -> None:
-        ended = "the server is stopping" if self.is_stopping else "the engine's thread has ended"
-        reason = self.failure or ended
-        self._tell([], [(waiter, None, ServiceFailed(reason)) for waiter in waiters], [])
-
-    def _next(self) -> None:
-        """Take all jobs that wait, not too many; none after a while in which none came."""
-        self._batch = []
+    def _idle_seconds(self) -> float:
         seconds = min(1.0, self._checkpoint_seconds)
         if self.outage is not None and self.failure is None:
             seconds = min(seconds, max(0.01, self.outage.seconds_left))
-        try:
-            self._batch.append(self._jobs.get(timeout=seconds))
-        except queue.Empty:
-            return
-        rows = 0
-        while len(self._batch) < MOST_TOGETHER and rows < self._slice:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            self._batch.append(job)
-            rows += job.rows if isinstance(job, Push) else 0
+        return seconds
 
     def _do(self, jobs: Sequence[Push | Call]) -> None:
         """Do jobs, save what they did, and tell; where it cannot be saved it was not done."""
@@ -390,6 +299,8 @@ class Service:
                 self._storage.synchronise()
             except OSError as problem:
                 raise _Unsaved from problem
+        if not self._is_engine_ahead:
+            self._told_position = self.position
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
@@ -398,31 +309,6 @@ class Service:
         acks, self._acks = self._acks, []
         dropped, self._dropped = self._dropped, []
         self._tell(published, acks, dropped)
-
-    def _tell(self, published: Sequence[Published], acks: Sequence[Ack], dropped: Sequence[str]) -> None:
-        of_loop = [ack for ack in acks if not isinstance(ack[0], Future)]
-        for waiter, result, error in acks:
-            if isinstance(waiter, Future):
-                settle(waiter, result, error)
-        if (of_loop or published or dropped) and self._loop is not None:
-            try:
-                self._loop.call_soon_threadsafe(self._deliver, published, self.position, of_loop, dropped)
-            except RuntimeError:  # the loop was closed: nobody waits
-                LOG.debug("the loop is closed")
-
-    def _deliver(
-        self, published: Iterable[Published], position: int, acks: Iterable[Ack], dropped: Iterable[str]
-    ) -> None:
-        """In the loop's thread."""
-        try:
-            self.hub.publish(published, position=position)
-            for name in dropped:
-                self.hub.end_query(name)
-        except Exception as problem:
-            self._fail(f"changes cannot be told to followers: {problem!r}; the server has to be started anew", problem)
-        finally:
-            for waiter, result, error in acks:
-                settle(waiter, result, error)
 
     def _take_back(self) -> None:
         """Nothing of what was done since the last commit could be saved: let the engine stand where the disk does."""
@@ -469,31 +355,7 @@ class Service:
         jobs, self._deferred = self._deferred, []
         self._tell([], [(job.waiter, None, self._unavailable()) for job in jobs], [])
 
-    def _fail(self, reason: str, error: BaseException | None = None) -> None:
-        """Take nothing more."""
-        if self.failure is None:
-            LOG.error("%s", reason, exc_info=error)
-            self.failure = reason
-
     # --- tuples ----------------------------------------------------------------------------------------------
-
-    def submit(self, job: Push | Call) -> None:
-        """Let a job be done; from any thread."""
-        self._jobs.put(job)
-        if self._has_ended and not self.is_alive:
-            self._refuse_waiting()
-
-    async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> Applied:
-        """Apply tuples; raises `NotApplied` and `ServiceFailed`."""
-        waiter: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
-        self.submit(Push(columns, waiter, arrived=time.monotonic() if arrived is None else arrived))
-        return await waiter
-
-    async def call(self, call: Callable[[], Any], *, even_if_failed: bool = False, writes: bool = False) -> Any:
-        """Do something with the engine; `writes` is said of `register` and `drop`, which must be saved."""
-        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.submit(Call(call, waiter, even_if_failed, writes))
-        return await waiter
 
     def _push(self, posts: list[Push]) -> None:
         """Push what was posted, as much at once as is good; in the order in which it came."""

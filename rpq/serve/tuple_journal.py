@@ -151,7 +151,8 @@ def _plain(tuples: pa.RecordBatch) -> pa.RecordBatch:
 def read_tuple_journal(path: str, *, until: int | None = None) -> JournalContent:
     """What a file holds, or its first `until` bytes.
 
-    Raises `JournalError` for what is no journal; damage behind its head is told in what it returns.
+    Raises `OSError` where it cannot be read, and `JournalError` where it is missing or no journal; damage behind its head is
+    told in what it returns.
     """
     try:
         log = read_log(path, KIND, until=until)
