@@ -306,7 +306,7 @@ def take_picture(page: Page, path: Path) -> None:
         if page.locator("#answer .step").count() in (3, 4) and not page.locator("#answer .left").count():
             break
     page.get_by_role("button", name="Go on").click()
-    page.evaluate("document.activeElement.blur()")
+    page.evaluate("document.activeElement.blur(); document.getElementById('changes-scroll').scrollTop = 0")
     page.wait_for_timeout(8000)
     page.screenshot(path=path)
     page.locator("#speed").select_option("3600")

@@ -5,6 +5,7 @@ import { brief, bytes, count, element, milliseconds } from "./words.js";
 
 const POINTS = 300;
 const LEAST_SHOWN = 60;
+const BRIDGED = 5; // Seconds without a value, as a busy machine misses some, through which a curve is drawn.
 const SVG = "http://www.w3.org/2000/svg";
 
 const CURVES = [
@@ -103,23 +104,29 @@ class Curve {
     this.plot.setAttribute("aria-label", `${this.title}: ${last === null ? "not known" : this.format(last)} now. Arrow keys read the curve.`);
     let line = "";
     let area = "";
-    let start = null;
-    this.#values.forEach((value, x) => {
-      if (value !== null) {
-        const y = (97 - (94 * value) / top).toFixed(1);
-        // A point that stands alone is a dot.
-        line += `${start === null ? `M${x} ${y}` : ""}L${x} ${y}`;
-        start ??= x;
-      }
-      if (start !== null && (value === null || x === length - 1)) {
-        const end = value === null ? x - 1 : x;
-        area += `${line.slice(line.lastIndexOf("M"))}L${end} 100L${start} 100Z`;
-        start = null;
-      }
-    });
+    for (const points of this.#runs()) {
+      const places = points.map(([x, value]) => `${x} ${(97 - (94 * value) / top).toFixed(1)}`);
+      // A point that stands alone is a dot.
+      const run = `M${places[0]}L${places.join("L")}`;
+      line += run;
+      area += `${run}L${points.at(-1)[0]} 100L${points[0][0]} 100Z`;
+    }
     this.line.setAttribute("d", line);
     this.area.setAttribute("d", area);
     if (this.#read !== null) this.#readAt(this.#read);
+  }
+
+  /** The known points [x, value], parted where nothing is known for longer than is bridged. */
+  #runs() {
+    const runs = [];
+    let last = -Infinity;
+    this.#values.forEach((value, x) => {
+      if (value === null) return;
+      if (x - last > BRIDGED) runs.push([]);
+      runs.at(-1).push([x, value]);
+      last = x;
+    });
+    return runs;
   }
 
   #readAt(at) {
@@ -138,7 +145,8 @@ class Curve {
 /** The four curves; `add` takes a value for each by its name. */
 export class Curves {
   #curves = new Map();
-  #addedAt = null;
+  #begunAt = null;
+  #second = 0; // Of the last values, since the first.
 
   constructor(root) {
     for (const wanted of CURVES) {
@@ -151,8 +159,10 @@ export class Curves {
 
   /** `at` is the time of the values in milliseconds: where seconds were missed, the curves have a gap. */
   add(values, at) {
-    const missed = this.#addedAt === null ? 0 : Math.max(0, Math.round((at - this.#addedAt) / 1000) - 1);
-    this.#addedAt = at;
+    this.#begunAt ??= at;
+    const second = Math.max(this.#second + 1, Math.round((at - this.#begunAt) / 1000));
+    const missed = second - this.#second - 1;
+    this.#second = second;
     for (const [name, curve] of this.#curves) curve.add(values[name], missed);
   }
 
