@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -104,17 +105,27 @@ def unprivileged() -> list[str]:
 def dependencies(extra: str = "") -> list[Distribution]:
     """What the core install, or one with an extra, needs, directly or not, as it is installed here."""
     found: dict[str, Distribution] = {}
-    waiting = [*(distribution("streaming-rpq").requires or ())]
+    waiting = [*_required("streaming-rpq", extra)]
     while waiting:
-        needed = Requirement(waiting.pop())
-        if needed.name in found or (needed.marker is not None and not needed.marker.evaluate({"extra": extra})):
+        needed = waiting.pop()
+        if needed.name == "streaming-rpq":  # an extra that consists of others; the package itself is no dependency
+            waiting += [one for part in needed.extras for one in _required("streaming-rpq", part)]
+            continue
+        if needed.name in found:
             continue
         try:
             found[needed.name] = distribution(needed.name)
         except PackageNotFoundError:
             pytest.skip(f"{needed.name} is not installed here")
-        waiting += found[needed.name].requires or ()
+        waiting += _required(needed.name, extra)
     return list(found.values())
+
+
+def _required(name: str, extra: str) -> Iterator[Requirement]:
+    """What a package, or an extra of it, requires on this machine."""
+    for needed in map(Requirement, distribution(name).requires or ()):
+        if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+            yield needed
 
 
 def run(python: Path, *arguments: object, before: list[str] | tuple[()] = (), **options) -> subprocess.CompletedProcess[str]:
