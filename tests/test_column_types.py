@@ -18,7 +18,7 @@ import pytest
 from pyarrow import parquet as pq
 
 import rpq
-from rpq.readers import open_reader, parse_where
+from rpq.readers import WhereError, open_reader, parse_where
 from rpq.spark.split_reader import checked_rows
 from rpq.stream.plain_columns import plain, plain_type
 from tests.served import Served, arrow
@@ -90,6 +90,8 @@ TEXTS: dict[str, Layout] = {
     ),
     "own type": lambda values: pa.ExtensionArray.from_storage(Word(), pa.array(values, pa.string_view())),
 }
+if not hasattr(pa, "json_"):  # older than Arrow 19
+    del TEXTS["json"]
 TRUTHS: dict[str, Layout] = {
     "bool": pa.array,
     "dictionary": lambda values: coded(pa.array(values), pa.int8()),
@@ -246,6 +248,29 @@ def test_files_of_any_layout(layout: str, suffix: str, tmp_path: Any) -> None:
     assert [row for batch in batches for row in running.push(batch)] == ROWS
     other = open_reader("edges", [path], where=parse_where("starts_with(kind, 'l')"))
     assert [len(batch) for batch in other] == [1]
+
+
+FILTERED: dict[str, pa.Array] = {
+    "double": pa.array([1.5, 2.5, 3.5, 4.5]),
+    "runs of double": of_runs(pa.array([1.5, 2.5, 3.5, 4.5])),
+    "dictionary of double": pa.array([1.5, 2.5, 3.5, 4.5]).dictionary_encode(),
+    "runs of decimals": of_runs(pa.array([Decimal("1.5"), Decimal("2.5"), Decimal("3.5"), Decimal("4.5")])),
+    "opaque integers": NUMBERS["opaque"]([1, 2, 3, 4]),
+    "uint64": pa.array([1, 2, 3, 2**64 - 1], pa.uint64()),
+}
+
+
+@pytest.mark.parametrize("layout", FILTERED)
+def test_filters_on_numbers_of_any_layout(layout: str, tmp_path: Any) -> None:
+    truth = [True, True, None, True]
+    path = str(tmp_path / "edges.arrow")
+    table = pa.table({**TUPLES, "amount": FILTERED[layout], "sure": of_runs(pa.array(truth)), "note": UNFIT["binary_view"]})
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    reader = open_reader("edges", [path], where=parse_where("amount >= 2 and amount < 4 and sure"))
+    assert [batch.columns["timestamp"].to_pylist() for batch in reader] == [[2]] and reader.undecided == 1
+    with pytest.raises(WhereError, match="'note' holds binary_view"):
+        open_reader("edges", [path], where=parse_where("note = 'x'"))
 
 
 @pytest.mark.parametrize("kind", ["binary_view", "list_view", "run_end_encoded", "uuid", "double", "decimal128"])

@@ -156,8 +156,9 @@ def _converted_if_needed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _can_be_plain(kind: pa.DataType) -> bool:
-    """Whether a type is one that some column of tuples can have: any other stays what it is, and is refused by its name."""
-    return any(is_fit(name, kind) for name in ("source", "delete", "timestamp"))
+    """Whether a type is of text, numbers, truth or times, in tuples or beside them: any other is refused, layout and all."""
+    is_number = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return is_number or any(is_fit(name, kind) for name in ("source", "delete", "timestamp"))
 
 
 def _is_bool8(kind: pa.BaseExtensionType) -> bool:
