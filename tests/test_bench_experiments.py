@@ -6,6 +6,7 @@ import json
 import math
 import sys
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -38,6 +39,15 @@ def run(tmp_path):
         return result
 
     return call
+
+
+def test_a_tuple_that_is_timed_by_itself_is_inserted_or_deleted_without_a_table(monkeypatch):
+    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=10, slide=1), semantics="explicit"))
+    monkeypatch.setattr(engine, "push", lambda *_, **__: pytest.fail("a table was pushed"))
+    columns = {"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [1, 2], "op": ["+", "-"]}
+    singly = measure.push_singly(engine, pa.table(columns), 2)
+    assert singly.rows == 2 and len(singly.microseconds) == 2 and min(singly.microseconds) > 0
+    assert engine.answers().pairs() == set()
 
 
 @pytest.mark.ci

@@ -511,3 +511,19 @@ def test_a_file_whose_name_has_a_sign_of_equality(rpq, edges):
     # the last of several inputs is not taken for an expression if its file is there
     status, _, err = rpq("run", *WINDOW, "--input", "a=b.txt", "c=b.txt")
     assert status == 2 and "Missing argument 'EXPRESSION'" in err
+
+
+def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
+    told = '?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; ask for walks (paths="walk")'
+    asked = ("run", "?x a{3,4} ?x . ?x b ?y", "--input", edges, *WINDOW)
+    status, _, err = rpq(*asked, "--paths", "simple")
+    assert status == 0 and err.count(told) == 1 and f"warning: {told}" in err
+    assert "never matches" not in rpq(*asked)[2]
+    simple = ("--input", edges, *WINDOW, "--paths", "simple")
+    _, _, err = rpq("run", "s a+ s . ?x b ?y", *simple)
+    assert "warning: s a+ s never matches" in err
+    _, _, err = rpq("run", "ASK { ?x <a>+ ?y FILTER NOT EXISTS { ?y <b>+ ?y } }", *simple)
+    assert "warning: ?y b+ ?y never matches" in err
+    query = 'name = "q"\nquery = "?x a{3,4} ?x"\npaths = "simple"\nwindow = 10\nslide = 1\n'
+    Path("q.toml").write_text(f"[[query]]\n{query}")
+    assert f"warning      {told}" in rpq("explain", "--queries", "q.toml")[1]

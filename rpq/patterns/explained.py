@@ -7,7 +7,7 @@ relations are and who reads them too, and whether support lists are kept, and wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rpq.errors import QueryError
@@ -118,6 +118,7 @@ class Explanation:
     atoms: tuple[ExplainedAtom, ...]
     relations: tuple[ExplainedRelation, ...]
     meanings: tuple[ExplainedMeaning, ...]
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values.
@@ -165,6 +166,7 @@ class Explanation:
             "language     a graph pattern: it has variables, and is no path expression",
             f"columns      {', '.join(self.columns)}" + (", each row once" if self.distinct else ""),
             f"matching     {self.matching}",
+            *(f"warning      {warning}" for warning in self.warnings),
             "",
             "atoms",
             *(f"  {n}  {atom.text}: {_READS[atom.kind]} {atom.reads}" for n, atom in enumerate(self.atoms, 1)),
@@ -197,7 +199,8 @@ def explain(query: Query) -> Explanation:
     """
     if not isinstance(query, PatternQuery):
         raise QueryError(f"{query.expression} is a path expression: query.dfa has its automaton, with to_text and to_dot")
-    return explain_pattern(query.pattern, query.expression, distinct=query.distinct, matching=query.matching)
+    made = explain_pattern(query.pattern, query.expression, distinct=query.distinct, matching=query.matching)
+    return replace(made, warnings=query.warnings)
 
 
 def explain_pattern(
@@ -234,6 +237,7 @@ def explanation_of(
     meanings: Sequence[ExplainedMeaning],
     relation: Callable[[str, tuple[int, ...]], ExplainedRelation] | None = None,
     further: Sequence[ExplainedRelation] = (),
+    warnings: tuple[str, ...] = (),
 ) -> Explanation:
     """Put together; `relation` says what is known of the one with a name, which these atoms read; `further` ones follow."""
     atoms = tuple(_explained_atom(atom) for atom in pattern.atoms)
@@ -249,6 +253,7 @@ def explanation_of(
         atoms=atoms,
         relations=(*(made(name, tuple(numbers)) for name, numbers in reading.items()), *further),
         meanings=tuple(meanings),
+        warnings=warnings,
     )
 
 

@@ -57,6 +57,7 @@ def explain_running(
         question.expression,
         distinct=question.distinct,
         matching=question.matching,
+        warnings=question.warnings,
         meanings=[_meaning(host, meaning, parts, names) for meaning, parts in meanings],
         relation=told,
         further=[] if of_atoms else [

@@ -11,6 +11,7 @@ In an expression a `?` before a letter begins a variable; the quantifier stands 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
@@ -79,6 +80,19 @@ class Atom:
 
     def __str__(self) -> str:
         return f"{self.subject} {self.expression} {self.object}"
+
+
+def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
+    """Return a warning for each atom that joins a term with itself, which no simple path does.
+
+    >>> never_simple(parse_pattern("?x transfer{3,4} ?x"))
+    ('?x transfer{3,4} ?x never matches: no simple path leads from a vertex to itself; ask for walks (paths="walk")',)
+    """
+    return tuple(
+        f'{atom} never matches: no simple path leads from a vertex to itself; ask for walks (paths="walk")'
+        for atom in dict.fromkeys(atoms)
+        if atom.subject == atom.object
+    )
 
 
 def parse_pattern(text: str) -> tuple[Atom, ...]:

@@ -18,6 +18,7 @@ from rpq.queries.centre import Centre, centre_of
 from rpq.queries.label_set import LabelSet
 from rpq.queries.language import Language, language_of, unfit
 from rpq.queries.pattern import Pattern
+from rpq.queries.pattern_text import never_simple
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
@@ -292,6 +293,16 @@ class PatternQuery(Query):
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
         return "implicit" if self.report == "change" else "explicit"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What may be meant otherwise than it is understood.
+
+        >>> query = Query("?x a+ ?x", window=Window(size=1, slide=1), paths="simple")
+        >>> [warning.partition(":")[0] for warning in query.warnings]
+        ['?x a+ ?x never matches']
+        """
+        return never_simple(self.pattern.atoms) if self.paths == "simple" else ()
 
     @property
     def pattern(self) -> Pattern:

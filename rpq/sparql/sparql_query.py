@@ -13,6 +13,7 @@ from rpq.errors import QueryError
 from rpq.queries.centre import Centre
 from rpq.queries.label_set import LabelSet
 from rpq.queries.language import unfit
+from rpq.queries.pattern_text import never_simple
 from rpq.queries.query import Query, compiled
 from rpq.queries.readings import Reading
 from rpq.results.typed_columns import TypedColumns
@@ -132,9 +133,9 @@ class SparqlQuery(Query):
         >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
         ('the path a* accepts the empty path too, which is never an answer',)
         """
-        if not self.has_default and reads_default(self.asked.body):
-            return (*self.asked.warnings, _NO_DEFAULT)
-        return self.asked.warnings
+        no_default = (_NO_DEFAULT,) if not self.has_default and reads_default(self.asked.body) else ()
+        atoms = [one.atom for one in atoms_of(self.asked.body)] if self.paths == "simple" else []
+        return (*self.asked.warnings, *no_default, *never_simple(atoms))
 
     @cached_property
     def columns(self) -> TypedColumns:

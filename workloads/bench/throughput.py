@@ -80,7 +80,7 @@ EXPERIMENT = Experiment(
     name="throughput",
     title="Throughput and tail latency (figure 4)",
     how="Tuples a second in batches, the median run of several, over all tuples and over those whose label the query "
-    "uses. Latency: of relevant tuples, in the kernel and, for a sample, of a whole push of one tuple.",
+    "uses. Latency: of relevant tuples, in the kernel and, for a sample, of a whole insert or delete.",
     paper="Hundreds of edges a second on Stack Overflow, the hardest for its cycles and its few labels, up to tens of "
     "thousands on LDBC; p99 below 100 ms on Stack Overflow, below a millisecond for most queries elsewhere; Q11 fastest.",
     columns=(
