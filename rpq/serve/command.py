@@ -79,7 +79,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @shared.semantics
 @shared.of_patterns
 @click.option("--keep", metavar="WINDOW", help="Keep all edges of this window, for queries that come later: 30d.")
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engine.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads for path queries.")
 @click.option("--memory-limit", type=ByteSize(), help="Bytes that the engine may use.  [default: a part of the machine's]")
 @click.option(
     "--max-rows",

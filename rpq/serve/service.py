@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.run_lock import RunLock
+from rpq.queries.kinds import undivided
 from rpq.running.latency_counts import LatencyCounts
 from rpq.serve.asked_queries import QueryDefaults, query_asked
 from rpq.serve.change_hub import ChangeHub
@@ -495,6 +496,8 @@ class Service:
         if len(queries) >= self.limits.queries:
             raise TooManyQueries(f"{len(queries):,} queries are registered, and {self.limits.queries:,} may be; drop one")
         changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
+        if message := undivided([query], self.engine.threads):
+            LOG.warning("%s", message)
         self.position += 1
         asked = {**fields, "name": query.name}
         asked.pop("start", None)

@@ -23,6 +23,7 @@ from rpq.cli.settings import RunSettings
 from rpq.cli.static_input import load_static
 from rpq.errors import InputError, QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
+from rpq.queries.kinds import undivided
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query_file import AskedQuery
 from rpq.serve.application import Application
@@ -98,6 +99,9 @@ def serve_with(
             if token is None and listener.getsockname()[0] not in ("127.0.0.1", "::1"):
                 warning = "whoever reaches this address may ask for everything; --token keeps others out"
                 click.echo(f"warning: {warning}", err=True)
+            # Of queries that are registered the service tells.
+            if service.resumed and (message := undivided(service.engine.queries, settings.threads)):
+                click.echo(f"warning: {message}", err=True)
             resumed = f", goes on at position {service.position:,}" if service.resumed else ""
             click.echo(f"serving at {address_of(listener)}{resumed}", err=True)
 
