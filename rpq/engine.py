@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
-from rpq.errors import InputError, LimitError, QueryError, RpqError
+from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
 from rpq.paths import path_query
 from rpq.paths.explained_path import PathExplanation
 from rpq.paths.path import Path
@@ -61,7 +62,8 @@ class Engine:
     - What holds now: `time`, `answers`, `witness`, `statistics`
     - To go on later: `save`, `restore`
 
-    `threads` divide the roots of each query. `memory_limit` (bytes, by default 70 % of the machine's memory)
+    `threads` divide the roots of each path query; a pattern or a query in SPARQL is evaluated by one, of which a
+    `ThreadsWarning` tells. `memory_limit` (bytes, by default 70 % of the machine's memory)
     ends a push with a `MemoryLimitError` before the engine grows past it, `max_rows` with a `RowLimitError` where one event
     (a tuple, a boundary) would bring more rows to one query; None: no limit. With `witness` every row that adds a pair
     carries a path. `share` (number, of how many) makes it answer only for a part of the roots: several engines over the
@@ -151,6 +153,18 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.keep(self._times.resolved(self._keep).window)
         self._evaluation.add(*(self._resolved(query, self._times) for query in queries))
         self.max_ahead = max_ahead
+        self._threads = int(threads)
+        self._warn_of_threads(queries)
+
+    @property
+    def threads(self) -> int:
+        """How many threads divide its path queries."""
+        return self._threads
+
+    def _warn_of_threads(self, queries: Iterable[Query]) -> None:
+        """Warn the caller of the caller of queries that the threads do not divide."""
+        if message := kinds.undivided(queries, self._threads):
+            warnings.warn(message, ThreadsWarning, stacklevel=3)
 
     def __repr__(self) -> str:
         names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
@@ -464,6 +478,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         for one in asked:
             evaluation.running.refuse_if_unfit(one)
         _refuse_same_names(asked)
+        self._warn_of_threads(asked)
         # Of the queries with one window one will do.
         times = self._times.asked([*self._by_window.values(), *_by_window(asked).values()])
         most_ahead = self._most_ahead_of(self._max_ahead, times, [*self._by_window.values(), *_by_window(asked).values()])
@@ -825,6 +840,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         engine._stopwatch.seconds = saved.content.seconds
         engine._left[:] = saved.content.left
         engine.max_ahead = max_ahead
+        engine._warn_of_threads(engine._asked.values())
         return engine
 
     def __copy__(self) -> Engine:

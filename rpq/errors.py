@@ -14,6 +14,10 @@ class RpqError(Exception):
     """The base of every error that this package raises on purpose."""
 
 
+class ThreadsWarning(UserWarning):
+    """The threads of an engine do not divide the work of some of its queries."""
+
+
 class InputError(RpqError):
     """Input that is not what it should be: says what is wrong, where, and what would be right.
 

@@ -71,7 +71,7 @@ def warm_up(
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
     if isinstance(query, PatternQuery):
         _judge_streams()
-        _join(name, threads=threads, state=state)
+        _join(name, state=state)
         _share(name)
         if query.pattern.path_expressions:
             plain = Query(_CONFLICT, window=query.window, paths=query.paths)
@@ -79,10 +79,10 @@ def warm_up(
             _join_paths(plain, name, state=state)
         return time.perf_counter() - started
     if isinstance(query, SparqlQuery):
-        _join(name, threads=threads, state=state)
+        _join(name, state=state)
         if any(one.atom.edge is None for one in atoms_of(query.asked.body)):
             _join_paths(Query(_CONFLICT, window=_plain(query.window), paths=query.paths), name, state=state)
-        _solve(name, threads=threads, state=state)
+        _solve(name, state=state)
         return time.perf_counter() - started
     known = [name(number) for number in range(10)]
     tiny = Query(
@@ -138,11 +138,11 @@ def warm_up_variant(variant: Variant) -> float:
             warm_up(query, vertices=vertices, threads=threads, witness=True, state=True)
         _join_late(query, name)
         _judge_streams()
-        _join(name, threads=1, state=True)
+        _join(name, state=True)
         _share(name)
         _join_paths(query, name, state=True)
         if find_spec("rdflib") is not None:  # else nobody asks in SPARQL here
-            _solve(name, threads=1, state=True)
+            _solve(name, state=True)
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
             _count(counts, name, paths=variant.paths, threads=1, witness=witness, state=True)
@@ -177,12 +177,12 @@ def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
         engine._evaluation.collector.collect()
 
 
-def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> None:
+def _join(name: Callable[[int], int | str], *, state: bool) -> None:
     """Let patterns take in edges, lose them, come in mid-stream and go, be asked for their answers, and need more room."""
     window = Window(size=10, slide=1)
     chain = Query("?x a ?y . ?y b ?z", window=window, semantics="explicit", name="chain")
     star = Query("?x a ?y . ?x b ?z . ?z c ?w . ?w a 1", window=window, name="star")
-    engine = Engine(chain, star, threads=threads, memory_limit=1 << 60, _capacity=16)
+    engine = Engine(chain, star, memory_limit=1 << 60, _capacity=16)
     x, y, z = (name(number) for number in range(3))
     engine.push_rows([(x, y, "a", 0), (y, z, "b", 0), (x, y, "a", 0, "-"), (z, x, "c", 0)])
     engine.insert(x, y, "a", 0)
@@ -203,13 +203,13 @@ def _join(name: Callable[[int], int | str], *, threads: int, state: bool) -> Non
     if state:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60)
+            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
     engine.unregister("shorter")
     engine.advance(30)
     engine._evaluation.collector.collect()
 
 
-def _solve(name: Callable[[int], int | str], *, threads: int, state: bool) -> None:
+def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
     """Let operators of SPARQL take in changes of both sides, and need more room."""
     bodies = {
         "group": "SELECT ?y (AVG(?x) AS ?n) (COUNT(*) AS ?m) { ?x <a> ?y } GROUP BY ?y",
@@ -222,7 +222,7 @@ def _solve(name: Callable[[int], int | str], *, threads: int, state: bool) -> No
     }
     window = Window(size=10, slide=1)
     queries = [Query(text, window=window, name=each) for each, text in bodies.items()]
-    engine = Engine(*queries, threads=threads, memory_limit=1 << 60, _capacity=16)
+    engine = Engine(*queries, memory_limit=1 << 60, _capacity=16)
     x, y, z = (name(number) for number in range(3))
     engine.insert(x, y, "a", 0)
     engine.push_rows([(y, z, "b", 0), (x, y, "a", 0, "-")])
@@ -233,7 +233,7 @@ def _solve(name: Callable[[int], int | str], *, threads: int, state: bool) -> No
     if state:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
-            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60)
+            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
     engine.advance(30)
     engine.statistics()
 

@@ -527,3 +527,11 @@ def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
     query = 'name = "q"\nquery = "?x a{3,4} ?x"\npaths = "simple"\nwindow = 10\nslide = 1\n'
     Path("q.toml").write_text(f"[[query]]\n{query}")
     assert f"warning      {told}" in rpq("explain", "--queries", "q.toml")[1]
+
+
+def test_threads_that_divide_nothing_are_told_of(rpq, edges):
+    told = "warning: 2 threads divide path queries alone: '?x a ?y' is evaluated by one thread"
+    asked = ("--input", edges, *WINDOW, "--threads", 2)
+    assert rpq("run", "?x a ?y", *asked)[2].count(told) == 1
+    assert "threads divide" not in rpq("run", "a/b", *asked)[2]
+    assert "threads divide" not in rpq("run", "?x a ?y", "--input", edges, *WINDOW)[2]

@@ -8,6 +8,7 @@ may import something heavy at its top.
 from __future__ import annotations
 
 import logging
+import warnings
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import click
 
 from rpq import __version__
+from rpq.errors import ThreadsWarning
 
 ENTRY_POINTS = "rpq.commands"
 OWN = {"run": "rpq.cli.run:run", "explain": "rpq.cli.explain:explain", "warm-up": "rpq.cli.warm_up:warm_up"}
@@ -70,3 +72,5 @@ def main(**_: Any) -> None:
     """Persistent regular path queries over streaming graphs."""
     # A command tells in its own way that it is compiling; without a handler Python would print what the engine logs.
     logging.getLogger("rpq").addHandler(logging.NullHandler())
+    # So it does of threads that divide nothing.
+    warnings.simplefilter("ignore", ThreadsWarning)

@@ -9,6 +9,7 @@ import click
 
 from rpq.cli.settings import RunSettings
 from rpq.cli.summary import summary_text, write_stats
+from rpq.queries.kinds import undivided
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -40,10 +41,11 @@ def tell(session: Ended, figures: dict[str, Any], settings: RunSettings, *, warn
 
 
 def warnings_of(queries: Sequence[Query], settings: RunSettings) -> list[str]:
-    """What the texts of queries in SPARQL may mean otherwise than it is understood."""
+    """What queries may mean otherwise than they are understood, and which of them the threads do not divide."""
     names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
     told = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
-    return [name + warning for name, warnings in told for warning in warnings]
+    threads = undivided(queries, settings.threads)
+    return [*(name + warning for name, warnings in told for warning in warnings), *([threads] if threads else [])]
 
 
 def _report(session: Ended, figures: dict[str, Any], settings: RunSettings) -> None:

@@ -5,7 +5,7 @@ One is registered where the engine is put together (`rpq.engine`); another packa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ class Kind:
     host: Callable[[Resources], Host] | None = None
 
 
+_NAMED = 10
+"""So many queries are named in a warning."""
 _kinds: dict[str, Kind] = {}
 _PLAIN = "path"  # the kind that is not written down: there was no other once
 
@@ -46,6 +48,16 @@ def kind_of(question: Any) -> Kind:
             if kind.question is one:
                 return kind
     raise QueryError(f"a query is a rpq.Query(expression, window=…), not {question!r}")
+
+
+def undivided(questions: Iterable[Question], threads: int) -> str | None:
+    """Return a warning that names the queries which several threads do not divide; None where all are divided."""
+    names = [repr(one.name) for one in questions if threads > 1 and kind_of(one).name != _PLAIN]
+    if not names:
+        return None
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    verb = "is" if len(names) == 1 else "are each"
+    return f"{threads} threads divide path queries alone: {', '.join(names[:_NAMED])}{more} {verb} evaluated by one thread"
 
 
 def described(question: Question) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     "or 1000x, a thousand times the longest window of the queries that run.",
     default="1000x",
 )
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engine.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads for path queries.")
 @click.option("--memory-limit", type=ByteSize(), help="Bytes that the engine may use.  [default: a part of the machine's]")
 @click.option(
     "--max-rows",

@@ -23,6 +23,7 @@ from rpq.cli.settings import RunSettings, max_ahead_of
 from rpq.cli.static_input import load_static
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
+from rpq.queries.kinds import undivided
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query_file import AskedQuery
 from rpq.serve.application import Application
@@ -121,6 +122,9 @@ def serve_with(
             if limits.connections < most_connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
                 click.echo(f"warning: {fewer}, not {most_connections:,} (--most-connections)", err=True)
+            # Of queries that are registered the service tells.
+            if service.resumed and (message := undivided(service.engine.queries, settings.threads)):
+                click.echo(f"warning: {message}", err=True)
             resumed = f", goes on at position {service.position:,}" if service.resumed else ""
             click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)
 
