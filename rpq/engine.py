@@ -158,7 +158,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @property
     def threads(self) -> int:
-        """How many threads divide its path queries."""
+        """Return the number of threads that divide path queries.
+
+        >>> import rpq
+        >>> rpq.Engine(rpq.Query("a", window=rpq.Window(size=10, slide=1)), threads=2).threads
+        2
+        """
         return self._threads
 
     def _warn_of_threads(self, queries: Iterable[Query]) -> None:
@@ -629,7 +634,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)), max_ahead="1000x")
         >>> engine.push_rows([("x", "y", "a", 5), ("y", "z", "a", 10_005)]).added
-        3
+        2
         >>> engine.insert("x", "y", "a", 20_006)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...

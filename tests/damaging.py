@@ -77,7 +77,7 @@ def _walks() -> rpq.Engine:
 
 
 def _texts() -> rpq.Engine:
-    names = [f"v{number}" for number in range(9)] + ["ü", "", "007", "日本", "x" * 40]
+    names = [f"v{number}" for number in range(9)] + ["ü", " ", "007", "日本", "x" * 40]
     query = rpq.Query("(a|^b)+", window=rpq.Window(size=50, slide=1), sources=names[3:], targets=[*names, 5])
     return _feed(rpq.Engine(query), 2, 120, names)
 

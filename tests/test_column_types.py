@@ -247,7 +247,7 @@ def test_files_of_any_layout(layout: str, suffix: str, tmp_path: Any) -> None:
     running = engine()
     assert [row for batch in batches for row in running.push(batch)] == ROWS
     other = open_reader("edges", [path], where=parse_where("starts_with(kind, 'l')"))
-    assert [len(batch) for batch in other] == [1]
+    assert [len(batch) for batch in other] == [2]  # a delete passes, whatever the condition says
 
 
 FILTERED: dict[str, pa.Array] = {

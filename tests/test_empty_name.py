@@ -74,7 +74,7 @@ def parquet(given: pa.Table) -> bytes:
 
 
 def posted(body: bytes, type_: str) -> None:
-    engine().push(read_posted(body, type_, stream=None, time_unit=None))
+    engine().push(read_posted(body, type_, stream=None, time_unit=None).columns)
 
 
 def message(row: Row) -> None:

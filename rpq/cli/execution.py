@@ -30,6 +30,7 @@ from rpq.cli.told import tell, warnings_of
 from rpq.errors import InputError, QueryError, RpqError
 from rpq.kafka.topic_names import is_topic
 from rpq.readers.deletions import Deletions
+from rpq.readers.where import WhereError
 from rpq.stream.window_text import WindowTextError, window_of
 
 
@@ -79,7 +80,7 @@ def execute(settings: RunSettings) -> int:
     with interrupts:
         try:
             session.run(interrupts, _progress(asked))
-        except AnotherRunError as error:
+        except (AnotherRunError, WhereError) as error:  # of a pipe, conditions are held against its columns late
             raise click.UsageError(str(error)) from error
         except RpqError as error:  # an output or a checkpoint that cannot be gone on with
             raise click.ClickException(str(error)) from error

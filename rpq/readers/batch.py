@@ -50,8 +50,8 @@ class Reader(Protocol):
     ...     tuples = [len(batch) for batch in reader]
     >>> tuples, reader.rejected, reader.filtered, reader.undecided, reader.time_unit
     ([1], 1, 0, 0, None)
-    >>> reader.bytes_read == reader.bytes_total, len(reader.rejections)
-    (True, 1)
+    >>> reader.bytes_read == reader.bytes_total, len(reader.rejections), reader.warnings
+    (True, 1, [])
     """
 
     @property

@@ -27,8 +27,8 @@ from rpq.sparql.character_sets import (
 )
 from rpq.sparql.typed_values import NoValue
 
-MOST_STEPS = 1 << 28
-"""How often a character of a text may meet an instruction of a pattern in one call: at worst about five seconds."""
+MOST_STEPS = 1 << 26
+"""How often a character of a text may meet an instruction of a pattern in one call: at worst about a second."""
 
 _MOST_STEPS_OF_ALL_SEARCHES = 4 * MOST_STEPS
 """The same of REPLACE, where the search for each match may look at all that follows."""

@@ -62,7 +62,8 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
     names = max(cuts.values(), key=len, default=[])
     fields, optional = _of_lines(columns)
     hint = _of_other_text(line, names)
-    needs_header = bool(columns.renamed) or columns.has_events or columns.is_header(names)
+    # A line without a time may hold any three words: only one that must have a number can be seen to be a header.
+    needs_header = bool(columns.renamed) or columns.has_events or (columns.timed and columns.is_header(names))
     if needs_header and not hint:
         columns.places(names, any_case=True)  # says which ones are missing
     for separator, texts in cuts.items() if not needs_header else ():
