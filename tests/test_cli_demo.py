@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rpq as library
 from rpq.readers import open_reader
 from rpq.workloads.demo import demo
 from rpq.workloads.generate.interactions import DAY, LABELS, START, Interactions, generate_interactions
@@ -63,6 +64,25 @@ def test_the_stream_can_be_kept_and_read(rpq, tmp_path, name):
     wanted = generate_interactions(Interactions(edges=300, seed=4))
     for column in wanted.column_names:
         assert batch.columns[column].to_pylist() == wanted[column].to_pylist()
+
+
+def test_the_page_plays_a_stream_back_over_which_each_query_has_answers(rpq, monkeypatch):
+    serve = pytest.importorskip("rpq.serve.command", reason="the extra serve is not installed").serve
+
+    def played_back(args, **_):
+        options = dict(zip(args[::2], args[1::2]))
+        assert options["--port"] == "4711" and float(options["--playback-speed"]) > 0
+        engine = library.Engine(*library.read_queries(options["--queries"]), time_unit=options["--time-unit"])
+        (batch,) = open_reader("edges", [options["--input"]])
+        engine.push(batch.columns, collect=False)
+        answers = [engine.statistics(query.name).rows_added for query in engine.queries]
+        assert len(batch.columns) == 20_000 and len(answers) == 3 and min(answers) > 10, answers
+        sys.exit(130)  # as after Ctrl-C
+
+    monkeypatch.setattr(serve, "main", played_back)
+    status, out, err = rpq("--page", "--port", 4711, command=demo, name="rpq demo")
+    assert status == 0, err
+    assert "http://127.0.0.1:4711/" in out + err
 
 
 def test_another_ending_is_refused(rpq, tmp_path):

@@ -1,4 +1,4 @@
-"""`rpq run` over topics, as a process and with a real broker: what it writes, says, refuses and measures."""
+"""`rpq run` over topics: what it writes, says, refuses and measures, most of it as a process and with a real broker."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import subprocess
 import sys
 import time
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 
 import rpq
+from rpq.kafka.partition_merge import Place
+from rpq.kafka.run_metrics import RunMetrics
+from rpq.running.latency_counts import LatencyCounts
 from tests.kafka_broker import PASSWORD_OF_STORES, free_ports
 from tests.kafka_process import ROOT, ended, started
 from tests.kafka_topics import dealt, edges
@@ -203,6 +207,32 @@ def test_metrics_are_prometheus_and_say_the_lag_of_partitions_and_the_rows_of_qu
     finally:
         assert ended(process, signal.SIGTERM) == 0
     assert {row["query"] for row in kafka.rows(written)} == {"paths", "pairs"}
+
+
+def test_metrics_are_those_of_a_run_when_they_were_taken() -> None:
+    pytest.importorskip("prometheus_client", reason="the extra kafka is not installed")
+    engine = rpq.Engine(rpq.Query("a/b*", window=rpq.Window(size=40, slide=5), name="paths"))
+    engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2)])
+    counted = SimpleNamespace(messages=3, rejected=1, filtered=0, rows_sent=2, rounds=1)
+    run = SimpleNamespace(
+        reader=object(), engine=engine, figures=lambda ended: counted, lag=lambda: {Place("edges", 1): 5},
+        latency=LatencyCounts(), checkpoint_age=None,
+    )  # fmt: skip
+    metrics = RunMetrics("127.0.0.1:0", memory=lambda: 7)
+
+    def scraped() -> list[str]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=30) as response:
+            return response.read().decode().splitlines()
+
+    try:
+        assert scraped() == []
+        metrics.update(run)
+        assert {
+            "rpq_messages_total 3.0", "rpq_rejected_total 1.0", "rpq_tuples_total 2.0", "rpq_memory_bytes 7.0",
+            'rpq_query_rows_added_total{query="paths"} 2.0', 'rpq_lag{partition="1",topic="edges"} 5.0',
+        } <= {*scraped()}  # fmt: skip
+    finally:
+        metrics.close()
 
 
 REFUSED = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from rpq.kafka.journal import Journal, Round, read_journal
 from rpq.kafka.message_columns import MessageColumns
 from rpq.kafka.message_tuples import MessageReader
 from rpq.kafka.partition_merge import Place
+from rpq.kafka.row_outputs import RowOutputs
 from rpq.kafka.topic_names import one_cluster, topics_in
 from rpq.readers import ColumnNames, WhereError, parse_where
 
@@ -217,3 +219,18 @@ def test_what_stands_beside_a_message_may_delete():
     assert found.bad[3].reason == "column '@header.gone': 'yes' is not true or false; expected true, false, 1 or 0"
     found = reader("op=@header.gone").read([Sent(edge(delete=True, source="\\")), Sent(edge(), pairs=(("gone", b"-"),))])
     assert found.columns.column("delete").to_pylist() == [False, True]
+
+
+def test_what_is_no_tuple_goes_to_a_topic_of_its_own_with_the_reason() -> None:
+    sent = []
+    outputs = RowOutputs(None, witness=False, dead_letters="letters")
+    outputs.transactions = SimpleNamespace(send=lambda topic, messages: sent.append((topic, messages)))
+    messages = [Sent(edge()), Sent(edge(op="?"), beside=b"k", pairs=(("from", b"till"),), number=7)]
+    (bad,) = reader().read(messages).bad.values()
+    outputs.set_apart(bad)
+    ((topic, letters),) = sent
+    assert outputs.topics == [topic] == ["letters"]
+    assert (letters.keys, letters.values) == ([b"k"], [messages[1].data])
+    (headers,) = letters.headers
+    place = [("rpq.topic", b"t"), ("rpq.partition", b"0"), ("rpq.offset", b"7")]
+    assert headers == [("from", b"till"), ("rpq.reason", bad.reason.encode()), *place] and "operation" in bad.reason

@@ -1,0 +1,123 @@
+"""What Spark's workers do, without a JVM: they say what they have, and evaluate their share of a replay.
+
+semantics.md S7
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+pytest.importorskip("pandas")
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+import rpq
+from rpq.spark import check_workers, worker_probe
+from rpq.spark.envelopes import PlacedPacker
+from rpq.spark.errors import PipelineError
+from rpq.spark.partitions import partition_keys
+from rpq.spark.shares import RowBatches, Share
+from tests.environments import ROOT
+
+Task = Callable[[Iterable[int]], Iterable[Any]]
+
+
+def played(executor: Callable[[Task, Iterable[int]], Iterable[Any]]) -> SimpleNamespace:
+    """A session with two task slots, all of whose tasks are run by `executor`."""
+
+    def parallelize(values: Iterable[int], slots: int) -> SimpleNamespace:
+        return SimpleNamespace(mapPartitions=lambda task: SimpleNamespace(collect=lambda: list(executor(task, values))))
+
+    context = SimpleNamespace(defaultParallelism=2, parallelize=parallelize)
+    return SimpleNamespace(conf={}, sparkContext=context)
+
+
+SHIPPED = """
+import pickle, sys
+
+task, tasks = pickle.load(sys.stdin.buffer)
+found = list(task(tasks))
+
+import rpq
+
+sys.stdout.buffer.write(pickle.dumps((found, rpq.__file__)))
+"""
+"""What a Python of its own runs that is sent a task."""
+
+
+def test_executors_find_the_package_in_a_wheel_that_is_shipped(tmp_path: Path) -> None:
+    wheel = tmp_path / "streaming_rpq-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for folder, _, names in os.walk(ROOT / "rpq", followlinks=True):
+            for path in (Path(folder, name) for name in names if name.endswith(".py")):
+                archive.write(path, path.relative_to(ROOT))
+    loaded = []
+
+    def executor(task: Task, values: Iterable[int]) -> Iterable[Any]:
+        """Spark puts what is shipped first in the path."""
+        code = f"import sys; sys.path.insert(0, {str(wheel)!r})\n{SHIPPED}"
+        sent = cloudpickle.dumps((task, list(values)))
+        done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, cwd=tmp_path, check=True)
+        found, file = pickle.loads(done.stdout)
+        loaded.append(file)
+        return found
+
+    assert str(check_workers(played(executor))) == "1 worker on 1 machine ready"
+    assert loaded == [f"{wheel}/rpq/__init__.py"]
+
+
+def test_executors_need_what_the_driver_has_by_a_wheel_an_archive_or_an_image(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = played(lambda task, values: task(values))
+    assert str(check_workers(here)) == "1 worker on 1 machine ready"
+    other = played(lambda task, values: [{**report, "rpq": "0.0.1"} for report in task(values)])
+    with pytest.raises(PipelineError, match=rf"has streaming-rpq 0\.0\.1, the driver {rpq.__version__}; ship the package"):
+        check_workers(other)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    (report,) = worker_probe.probe([0])
+    assert "numba" in report["problem"]
+    with pytest.raises(PipelineError, match=r"cannot run queries: .*numba.*--py-files .*--archives.* or in an image"):
+        check_workers(here)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int) -> None:
+    """Each share has all tuples that some query reads, in envelopes with their places."""
+    chance, time = random.Random(7), 0
+    rows = []
+    for _ in range(300):
+        time += chance.choice((0, 0, 1, 3))
+        ends = chance.choice("vwxyz"), chance.choice("vwxyz")
+        rows.append((*ends, chance.choice("aabbc"), time, chance.choice("++++-")))
+    window = rpq.Window(size=20, slide=5)
+    queries = [rpq.Query("a/b*", window=window, semantics="explicit"), rpq.Query("(a|b)+", window=window)]
+    names = ("source", "target", "label", "timestamp", "op")
+    batch = pa.record_batch(dict(zip(names, map(list, zip(*rows)))))
+    placed = [*PlacedPacker(queries)(batch.slice(start, 70) for start in range(0, len(rows), 70))]
+    keys = partition_keys(count)
+    share = Share(queries, numbers={key: number for number, key in enumerate(keys)}, threads=1, memory_limit=None)
+
+    def task(key: int) -> Iterator[pa.RecordBatch]:
+        """What Spark gives the task of a partition."""
+        for one in placed:
+            yield pa.record_batch({"partition": pa.array([key] * len(one), pa.int32()), "edges": one["edges"]})
+
+    shares = [[tuple(row.values()) for made in RowBatches(share)(task(key)) for row in made.to_pylist()] for key in keys]
+    assert all(shares)
+    whole = rpq.Engine(*queries).push_rows(rows)
+    assert Counter(row for found in shares for row in found) == Counter(map(tuple, whole.rows()))
