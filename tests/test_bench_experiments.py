@@ -76,6 +76,7 @@ def test_windows_and_slides_are_swept(run):
     assert all(0 < record["expiry_share"] < 1 for record in records)
 
 
+@pytest.mark.ci
 def test_versions_take_turns(tmp_path):
     def call(*args: object) -> tuple[dict, str]:
         options = ["--other", sys.executable, "--edges", 2_000, "--output", tmp_path, *args]

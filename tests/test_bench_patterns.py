@@ -19,6 +19,7 @@ def run(output: Path, *options: object):
     return CliRunner().invoke(bench, [*map(str, arguments)], catch_exceptions=False)
 
 
+@pytest.mark.ci
 def test_patterns_are_measured_on_generated_streams(tmp_path):
     pytest.importorskip("matplotlib")
     ran = run(tmp_path, "--edges", 3_000, "--queries", "p1,P2,L1,M1,M3,M4")
@@ -43,6 +44,7 @@ def test_patterns_are_measured_on_generated_streams(tmp_path):
         assert records["M4"]["rows"] == records["M4"]["path_rows"]
 
 
+@pytest.mark.ci
 def test_other_rows_than_expected_are_an_error(tmp_path):
     files = tmp_path / "stackoverflow"
     files.mkdir()

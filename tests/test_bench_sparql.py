@@ -14,6 +14,7 @@ pytest.importorskip("pyoxigraph")
 pytest.importorskip("duckdb")
 
 
+@pytest.mark.ci
 def test_the_table_of_sparql_agrees_with_what_is_evaluated_anew(tmp_path):
     options = ["--edges", 2_400, "--repeat", 1, "--sample", 5, "--seconds", 1, "--output", tmp_path]
     ran = CliRunner().invoke(bench, ["sparql", *map(str, options)], catch_exceptions=False)

@@ -119,6 +119,7 @@ def ways_to_call(folder: Path) -> dict[str, tuple[list[str], str]]:
     return ways
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(os.name == "nt", reason="pastes into a POSIX shell")
 @pytest.mark.parametrize(
     ("way", "output"), [("module", None), ("path", None), ("path", "it's mine.csv"), ("name", "-x.parquet"), ("name", None)]

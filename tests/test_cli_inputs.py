@@ -117,6 +117,7 @@ def test_columns_are_told_of_before_windows(run, tmp_path, content, message):
     assert status == 1 and message in err and "unit" not in err
 
 
+@pytest.mark.ci
 def test_conditions_on_a_pipe(stream):
     command = [
         sys.executable,
@@ -146,6 +147,7 @@ JSON = """{"source": 1, "target": 2, "label": "x", "timestamp": 5}
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["stream.jsonl", "stream.txt", "-"])
 def test_json_lines_with_integers(tmp_path, name):
     path = tmp_path / name

@@ -116,6 +116,7 @@ print(json.dumps([f"{key} {kind}" for key, kinds in after.items() for kind in ki
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("paths", ["walk", "simple"])
 def test_nothing_is_left_to_compile(paths):
     assert run(Path(sys.executable), "-c", USES, 10, paths, cwd=ROOT).stdout == "[]\n"

@@ -87,6 +87,7 @@ def check_that_nothing_grows(updates: int, queries: int, *, slower: float) -> No
     assert not engine._evaluation.running.workers and not engine._evaluation.running._common
 
 
+@pytest.mark.ci
 def test_memory_and_cost_stay_where_queries_come_and_go() -> None:
     check_that_nothing_grows(20 * BATCH, 120, slower=2.5)
 

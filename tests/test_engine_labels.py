@@ -22,6 +22,7 @@ def push_fresh_labels(engine: rpq.Engine, first: int, count: int) -> None:
     engine.push(source=numbers % 97, target=numbers % 89, label=labels, timestamp=numbers // 10)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("expression", ["a", "a|!b", "^!(a)"])
 def test_labels_that_are_gone_take_no_memory(expression: str) -> None:
     engine = rpq.Engine(rpq.Query(expression, window=WINDOW))

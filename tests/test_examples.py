@@ -36,6 +36,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 5
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_an_example_prints_what_it_says(script: Path, tmp_path: Path) -> None:
     if "spark" in script.name:

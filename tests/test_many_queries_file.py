@@ -43,6 +43,7 @@ def microseconds_a_query(folder: Path, count: int) -> float:
     return taken / count * 1e6
 
 
+@pytest.mark.ci
 def test_reading_and_registering_many_takes_as_long_a_query_as_few(tmp_path: Path) -> None:
     microseconds_a_query(tmp_path, 30)  # what happens once
     few, many = microseconds_a_query(tmp_path, 600), microseconds_a_query(tmp_path, 6_000)
@@ -54,6 +55,7 @@ def test_a_hundred_thousand_lines_are_read_and_registered(tmp_path: Path) -> Non
     assert microseconds_a_query(tmp_path, 100_000) < 1_500
 
 
+@pytest.mark.ci
 def test_one_query_comes_and_goes_quickly_among_many(tmp_path: Path) -> None:
     asked = rpq.read_queries(write(tmp_path / "q.jsonl", 5_100), window=100, slide=10)
     engine = rpq.Engine(keep=WINDOW)

@@ -41,6 +41,7 @@ def test_everything_that_can_happen(data, one, two, tuples):
     twins.live_through(data.draw, [one, two], tuples)
 
 
+@pytest.mark.ci
 @examples(60)
 @given(questions(), questions("two"), long_streams, st.integers(1, 9), st.floats(0, 1))
 def test_with_support_lists_that_come_and_go(question, two, tuples, size, halving):

@@ -50,6 +50,7 @@ CASES = {  # the last: at how many moments, where there is little time
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("many", [False, pytest.param(50, marks=pytest.mark.long)], ids=["quick", "long"])
 @pytest.mark.parametrize("case", CASES)
 def test_answers_are_those_of_pyoxigraph(case, many):

@@ -115,6 +115,7 @@ def in_order(rows: np.ndarray) -> np.ndarray:
     return rows[np.lexsort(rows.T)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("moments", "few"),
     [pytest.param(3, True, id="quick"), pytest.param(50, False, id="long", marks=pytest.mark.long)],

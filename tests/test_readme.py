@@ -86,6 +86,7 @@ def without_docker(block: str) -> str:
     return "\n".join(re.sub(r"^docker run (--\w+ )+rpq ", "rpq ", line) for line in lines)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("block", WITHOUT_TOPICS, ids=lambda block: " ".join(block.split()[:3]))
 def test_commands_work_as_they_are_pasted(block: str, folder: Path) -> None:
     if "rpq spark" in block:

@@ -26,6 +26,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_every_command_of_the_page_works(tmp_path: Path) -> None:
     arguments = [str(tmp_path / one) if one.endswith(".state") else one for one in shlex.split(SERVING)]

@@ -775,6 +775,7 @@ def test_what_is_saved_is_for_its_owner_alone(tmp_path):
 QUERY = ["a/b*", "--window", "1000000", "--slide", "10", "--semantics", "explicit"]
 
 
+@pytest.mark.ci
 def test_killed_five_times_nothing_acknowledged_is_lost(tmp_path: Path):
     drawn = random.Random(int(os.environ.get("RPQ_SEED", "5")))
     options = [*QUERY, "--checkpoint", tmp_path / "state", "--checkpoint-every", "0.5s", "--quiet"]
@@ -824,6 +825,7 @@ def test_killed_five_times_nothing_acknowledged_is_lost(tmp_path: Path):
         assert served.end() == 0
 
 
+@pytest.mark.ci
 def test_sigterm_ends_it_well(tmp_path: Path):
     options = [*QUERY, "--checkpoint", tmp_path / "state", "--checkpoint-every", "1h"]
     with Command(*options, log=tmp_path / "log") as served:

@@ -48,6 +48,7 @@ def queries(draw: st.DrawFn, first: int = 0) -> list[rpq.Query]:
     return found
 
 
+@pytest.mark.ci
 @given(st.data())
 def test_sharing_trees_is_never_seen(data: st.DataObject) -> None:
     keep = rpq.Window(size=14, slide=1)

@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -189,6 +190,7 @@ def test_every_branch_is_taken() -> None:
     assert by_cause["time"]["cleaned"] > 10, "the window moves past conflicts"
 
 
+@pytest.mark.ci
 def test_roots_that_are_set_aside(tmp_path) -> None:
     """Small budgets: roots are exact or set aside, rows add up, threads make no difference, and roots come back."""
     happened: Counter[str] = Counter()

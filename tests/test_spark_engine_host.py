@@ -323,6 +323,7 @@ def test_one_that_ends_in_a_call_is_told_of(folder, parent):
         assert rows_of(engine, 0)
 
 
+@pytest.mark.ci
 def test_it_ends_with_what_started_it(folder, parent):
     for number in range(2):
         with engine_of(asked(number=number), EngineCache()) as engine:
@@ -348,6 +349,7 @@ def calls_as_nobody(address: str) -> None:
         os._exit(3)
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_nobody_else_is_served(folder):
     with engine_of(asked(), EngineCache()) as engine:
@@ -439,6 +441,7 @@ def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
         pass
 
 
+@pytest.mark.ci
 def test_on_spark_workers_come_and_go(tmp_path):
     """Every micro-batch finds its engines, a stream that is started again too; if they are lost they are built again."""
     import rpq.spark as pipeline

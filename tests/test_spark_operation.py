@@ -193,6 +193,7 @@ def test_files_by_the_session(session, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_a_stream_cleanly(tmp_path, number):
     """With the status that says so, nothing left in temporary folders, and a checkpoint that can be gone on with."""

@@ -134,6 +134,7 @@ def batches(draw: Any) -> list[list[Row]]:
     return made
 
 
+@pytest.mark.ci
 def test_random_moves():
     """Whenever, to whatever number of shares, with whatever queries new, gone and as they were."""
     moves = 0

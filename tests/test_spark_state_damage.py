@@ -166,6 +166,7 @@ def campaign(tmp_path: Path, first: int, count: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.ci
 def test_damaged_state_is_refused(tmp_path: Path) -> None:
     campaign(tmp_path, 0, 300)
 

@@ -197,6 +197,7 @@ def disagreements(seeds: range) -> list[str]:
     return found
 
 
+@pytest.mark.ci
 def test_random_expressions_have_the_values_that_the_libraries_agree_on(caplog):
     caplog.set_level("CRITICAL", logger="rdflib.term")
     assert not disagreements(range(150))

@@ -225,6 +225,7 @@ def test_simple_paths_with_conflicts_keep_their_budgets_and_what_is_set_aside() 
     assert way_of(rpq.Query("a/b*", window=WINDOW, targets=["z"])).turned
 
 
+@pytest.mark.ci
 def test_the_command_finds_one_target_as_fast_as_one_source(tmp_path: Path) -> None:
     lines = "".join(f"{u},{v},{label},{time}\n" for u, v, label, time in chain(300))
     (tmp_path / "edges.csv").write_text("source,target,label,timestamp\n" + lines)

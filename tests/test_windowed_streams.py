@@ -190,6 +190,7 @@ def test_rows_answers_and_counts(question, tuples, size, ahead, capacity):
     event(f"streams: {len({window.stream for window in question.all_windows.values()})}")
 
 
+@pytest.mark.ci
 @examples(150)
 @given(st.data(), questions("one"), questions("two"), streams)
 def test_everything_that_can_happen(data, one, two, tuples):
@@ -233,6 +234,7 @@ def test_reports_are_at_boundaries_of_the_default_window(question, tuples, size)
 static = st.lists(pattern_strategies.edges, max_size=4)
 
 
+@pytest.mark.ci
 @examples(80)
 @given(st.data(), questions("one"), questions("two"), static, streams, st.integers(1, 6))
 def test_static_edges_are_of_the_default_graph_alone(data, one, two, edges, tuples, size):

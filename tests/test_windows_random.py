@@ -70,6 +70,7 @@ def test_rows_answers_and_counts(make, kind):
     check()
 
 
+@pytest.mark.ci
 @examples(200)
 @given(st.data(), any_question("one"), any_question("two"), streams, statics)
 def test_everything_that_can_happen(data, one, two, tuples, static):
@@ -79,6 +80,7 @@ def test_everything_that_can_happen(data, one, two, tuples, static):
     twins.live_through(data.draw, [one, two], tuples)
 
 
+@pytest.mark.ci
 @examples(60)
 @given(st.sampled_from(KINDS).flatmap(patterns), patterns("count", "two"), long_streams, statics, st.integers(1, 9))
 def test_with_support_lists_that_come_and_go(question, two, tuples, static, size):

@@ -86,6 +86,7 @@ def test_the_window_is_the_engines():
         assert {*edges} == held and engine.statistics().edges_live == len(edges)
 
 
+@pytest.mark.ci
 def test_a_baseline_is_ended_when_its_time_is_up():
     with Confined(partial(ProductSearch, "a/b*")) as search:
         search.change([("x", "a", "y")], [])
