@@ -67,6 +67,7 @@ def test_a_row_comes_while_the_input_stays_open(start):
     assert (process.returncode, out, err) == (0, b"", b"")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_whole_files_and_a_summary(start, tmp_path, number):
     files = {name: tmp_path / name for name in ("late.csv", "stats.json")}

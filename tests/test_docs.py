@@ -104,6 +104,7 @@ def public_names() -> Iterator[str]:
                     yield f"rpq.{name}.{member}"
 
 
+@pytest.mark.ci
 def test_every_public_name_is_on_a_page(site: Path) -> None:
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     shown = Loaded(site / "api.html").places | Loaded(site / "spark.html").places

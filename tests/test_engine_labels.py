@@ -50,6 +50,7 @@ def test_a_million_labels_take_no_memory_and_no_more_time() -> None:
     assert seconds[-1] < 2 * seconds[0]
 
 
+@pytest.mark.ci
 def test_an_id_that_is_used_again_means_the_new_label() -> None:
     engine = rpq.Engine(rpq.Query("a|b", window=WINDOW), _capacity=1)
     engine.insert(1, 2, "a", 0)

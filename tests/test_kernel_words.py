@@ -17,7 +17,9 @@ FOREIGN = set(
     "stats".split()
 ) | {"NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT", "NUMBA_ENABLE_PROFILING"}
 """Words in the documents that are not ours."""
-SOURCES = "\n".join(path.read_text() for folder in ("rpq", "automata", "tests") for path in (ROOT / folder).rglob("*.py"))
+SOURCES = "\n".join(
+    path.read_text() for folder in ("rpq", "automata", "tests") for path in (ROOT / folder).rglob("*.py")
+)
 
 
 def places(pattern: str) -> set[str]:
@@ -52,6 +54,8 @@ def test_the_documents_name_what_there_is(name):
         if "/" in quoted and " " not in quoted and quoted.endswith((".py", ".md", "/")):
             if not (ROOT / quoted).exists():
                 missing.append(quoted)
+            continue
+        if (ROOT / quoted).is_file():
             continue
         words = re.findall(r"(?<![\w.])(?:\w+\.)*([A-Za-z_]{4,})(?![\w…])", quoted)
         missing += [word for word in words if word not in FOREIGN and not re.search(rf"\b{word}\b", SOURCES)]

@@ -133,6 +133,7 @@ def patterns(draw: st.DrawFn) -> tuple[tuple[pattern_text.Atom, ...], tuple[str,
     return tuple(atoms), columns
 
 
+@pytest.mark.ci
 @given(asked=patterns(), graph=graphs)
 @settings(deadline=None, max_examples=300)
 def test_both_forms_have_the_same_solutions(asked: tuple, graph: list) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def test_rows_answers_and_counts(question: PatternQuestion, tuples: list, static
     twins.collect()
 
 
+@pytest.mark.ci
 @examples(40)
 @given(st.data(), questions("one"), questions("two"), streams)
 def test_queries_come_and_go_and_are_restored(

@@ -27,6 +27,7 @@ def anchored(draw: st.DrawFn, relations: int) -> list[Atom]:
     return atoms
 
 
+@pytest.mark.ci
 @settings(max_examples=150, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_conditions_follow_the_edges_and_are_never_seen(data: st.DataObject) -> None:

@@ -33,6 +33,7 @@ def test_rows_and_answers(question, tuples, size, ahead, capacity):
     event(f"rows: {min(twins.engine.statistics().rows_added, 20)}")
 
 
+@pytest.mark.ci
 @examples(100)
 @given(st.data(), questions("one"), questions("two"), streams)
 def test_everything_that_can_happen(data, one, two, tuples):

@@ -128,6 +128,7 @@ def test_rows_and_answers(question, tuples, size, ahead, capacity):
     event(f"rows: {min(twins.engine.statistics().rows_added, 20)}")
 
 
+@pytest.mark.ci
 @examples(100)
 @given(st.data(), questions("one", reports=REPORTS), questions("two", reports=REPORTS), streams)
 def test_everything_that_can_happen(data, one, two, tuples):

@@ -225,6 +225,7 @@ def fits(pair: tuple[str, str], query: rpq.Query) -> bool:
 WINDOWS = [Window(size=60, slide=2), Window(kind="count", size=25, slide=2), Window(kind="unbounded")]
 
 
+@pytest.mark.ci
 @examples(120)
 @given(
     questions(most=5) | chains(), st.sampled_from(WINDOWS), long_streams, statics, st.booleans(), st.sampled_from((2, 16))

@@ -97,6 +97,7 @@ def test_the_answer_is_that_of_the_windows_and_the_sum_of_the_rows(question, sta
     assert counts["tuples"] == len(tuples) == sum(counts[name] for name in COUNTS[1:7])
 
 
+@pytest.mark.ci
 @given(question=questions(most=2), static=STATIC, tuples=streams(shortest=12))
 @examples(300)
 def test_implicit_rows_are_the_explicit_ones_without_what_expires_or_is_evicted(question, static, tuples):
@@ -178,6 +179,7 @@ def test_a_path_query_is_the_pattern_with_one_atom(
     assert paths_engine.time == patterns_engine.time
 
 
+@pytest.mark.ci
 @given(
     data=st.data(),
     new=questions(most=2),

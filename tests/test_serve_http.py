@@ -96,8 +96,8 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
         (b"\xff\xfe,y,a,1\n", "text/csv", 422, "UTF-8", 1),
         (b"no arrow", "application/vnd.apache.arrow.stream", 422, "no stream of Arrow", None),
         (arrow(source=["x"], target=["y"]), "application/vnd.apache.arrow.stream", 422,
-         "the columns label and timestamp are missing; expected source, target, label, timestamp and optionally op, found "
-         "source, target; add label and timestamp", None),
+         "the columns label and timestamp are missing; expected source, target, label, timestamp and optionally op or "
+         "delete, found source, target; add label and timestamp", None),
         (b"user,item,ts\na,b,1\n", "text/csv", 422, "rename user to source, item to target, ts to timestamp, add label", 1),
         (b'{"source":"a","target":"b","timestamp":1}', "application/x-ndjson", 422, "column 'label': is missing", 1),
         (arrow(source=["x"], target=["y"], label=["a"], timestamp=[1])[:-40], "application/vnd.apache.arrow.stream", 422,

@@ -144,6 +144,7 @@ def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
     return {pair for pair in known if pair >= 0}, answers, conflicted
 
 
+@pytest.mark.ci
 def test_every_branch_is_taken() -> None:
     """Streams from fixed seeds, one tuple a step, so that what happened is known to have happened by which cause."""
     by_cause: dict[str, Counter[str]] = {"+": Counter(), "-": Counter(), "time": Counter()}

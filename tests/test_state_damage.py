@@ -58,6 +58,7 @@ def assert_found(found: Counter[str], count: int) -> None:
     assert found["resealed: damaged"] > found["resealed: loaded"] > 0
 
 
+@pytest.mark.ci
 def test_damaged_states_are_refused(saved: Path) -> None:
     assert_found(campaign(saved, 0, 1500, "v2"), 1500)
 

@@ -35,6 +35,7 @@ def fresh_kernel() -> Any:
     return kernel
 
 
+@pytest.mark.ci
 def test_compiling_is_said_once_and_counted_as_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -219,6 +219,7 @@ def test_everything_that_can_happen(data, one, two, tuples):
     twins.push(waiting)
 
 
+@pytest.mark.ci
 @examples(80)
 @given(st.sampled_from(["slide", "time"]).flatmap(lambda report: questions(report=report)), streams, st.integers(1, 6))
 def test_reports_are_at_boundaries_of_the_default_window(question, tuples, size):
@@ -255,6 +256,7 @@ def test_static_edges_are_of_the_default_graph_alone(data, one, two, edges, tupl
 # --- beside queries of the merged stream, and what must not be seen ----------------------------------------------------
 
 
+@pytest.mark.ci
 @examples(60)
 @given(questions("one"), patterns_of_one_window("two"), streams, st.integers(1, 9), st.integers(1, 3))
 def test_what_reads_the_merged_stream_does_not_see_names(one, two, tuples, size, threads):

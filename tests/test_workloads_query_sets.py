@@ -23,6 +23,7 @@ def stream(kind: str, edges: int) -> list[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["ldbc", "taxi", "biogrid"])
 def test_baselines_and_the_engine_agree_on_every_solution(kind: str) -> None:
     edges = stream(kind, 600)

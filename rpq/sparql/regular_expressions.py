@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from rpq.errors import QueryError
+from rpq.errors import QueryError, install_command
 from rpq.sparql.character_sets import (
     CharacterSet,
     characters_of,
@@ -87,7 +87,7 @@ def require_engine() -> Any:
     try:
         import re2
     except ImportError:
-        raise QueryError("REGEX and REPLACE need google-re2: pip install 'streaming-rpq[sparql]'") from None
+        raise QueryError(f"REGEX and REPLACE need google-re2: {install_command('sparql')}") from None
     return re2
 
 
