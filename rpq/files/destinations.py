@@ -82,11 +82,6 @@ def replacing(path: str | os.PathLike[str], *, is_private: bool = False) -> Iter
         replacement.discard()
 
 
-def private(path: str, flags: int) -> int:
-    """Open a file, a new one for its owner alone; an opener for `open`."""
-    return os.open(path, flags, PRIVATE)
-
-
 class Destination(Protocol):
     """What a writer writes to: `file`, until `put_in_place` or `discard` ends it.  `path` is its name in messages.
 
