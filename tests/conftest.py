@@ -95,9 +95,7 @@ def session() -> Iterator[SparkSession]:
     """A session of Spark on this machine, which lives as long as the tests of this process."""
     from rpq import spark
 
-    # The log of a file sink is compacted at every third micro-batch, which looks whether it has gaps.
-    settings = {"spark.sql.streaming.fileSink.log.compactInterval": "3"}
-    made = spark.open_session(master="local[2]", partitions=2, settings=settings)
+    made = spark.open_session(master="local[2]", partitions=2)
     yield made
     made.stop()
 

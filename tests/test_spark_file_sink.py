@@ -33,6 +33,15 @@ except PipelineError as missing:
 
 NAMES = ("source", "target", "label", "timestamp")
 QUERY = rpq.Query("a/b*", window=rpq.Window(size=40, slide=5))
+COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
+
+
+@pytest.fixture(scope="module")
+def session(session):
+    """The session of all tests; its file sinks compact their logs at every third micro-batch, which sees gaps in them."""
+    session.conf.set(COMPACT_INTERVAL, "3")
+    yield session
+    session.conf.unset(COMPACT_INTERVAL)
 
 
 def batch(number: int, *, labels: str = "ab") -> list[tuple[str, str, str, int]]:

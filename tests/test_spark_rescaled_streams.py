@@ -32,6 +32,15 @@ except PipelineError as missing:
 
 NAMES = ("source", "target", "label", "timestamp", "op")
 Row = tuple[str, str, str, int, str]
+COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
+
+
+@pytest.fixture(scope="module")
+def session(session):
+    """The session of all tests; its file sinks compact their logs at every third micro-batch, which sees gaps in them."""
+    session.conf.set(COMPACT_INTERVAL, "3")
+    yield session
+    session.conf.unset(COMPACT_INTERVAL)
 
 
 def query(expression: str, *, size: int, **options: str) -> rpq.Query:
