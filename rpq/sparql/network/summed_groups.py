@@ -101,7 +101,7 @@ class SummedGroups:
             np.empty(shape, np.int64),
         )
         keys = np.ascontiguousarray(keys).reshape(-1)
-        figures = view(Figures(self._figures))
+        figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
         some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *told)
         return Told(*(array[..., :some] for array in told))
 
