@@ -19,7 +19,6 @@ from click.testing import CliRunner
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "docs" / "module_graph.py"
 UP = "rpq.stream is not allowed to import rpq.engine"
-SHARED_NAMES = ("__init__", "__main__", "errors", "cli", "command")
 
 
 def lint(monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[int, str]:
@@ -75,14 +74,6 @@ def contract(name: str) -> dict:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (found,) = (one for one in settings["tool"]["importlinter"]["contracts"] if one["id"] == name)
     return found
-
-
-def test_a_name_is_that_of_one_module():
-    names: dict[str, str] = {}
-    for top in ("rpq", "automata", "spark", "workloads"):
-        for path in (ROOT / top).rglob("*.py"):
-            if path.stem not in SHARED_NAMES:
-                assert names.setdefault(path.stem, str(path)) == str(path)
 
 
 def test_the_script_draws_and_tells(monkeypatch, tmp_path):
