@@ -157,7 +157,7 @@ def small_steps(monkeypatch):
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, name, options):
     for folder in ("whole", "killed"):
         (tmp_path / folder).mkdir()
-        make_stream(tmp_path / folder / "edges.txt", 300, seed=3)
+        make_stream(tmp_path / folder / "edges.txt", 200, seed=3)
     assert call(command(tmp_path / "whole", name, *options)) == 0
     wanted = read_rows(tmp_path / "whole" / name)
     assert len(wanted) > 100
@@ -376,7 +376,7 @@ def read_all(folder: Path) -> list[list[tuple]]:
 def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_killed(tmp_path, capfd, small_steps):
     for folder in ("whole", "killed"):
         (tmp_path / folder).mkdir()
-        make_stream(tmp_path / folder / "edges.txt", 300, seed=3)
+        make_stream(tmp_path / folder / "edges.txt", 200, seed=3)
     assert call(command_of_queries(tmp_path / "whole")) == 0
     wanted = read_all(tmp_path / "whole")
     assert min(map(len, wanted)) > 50 and {row[0] for row in wanted[2]} == {"three", "four"}

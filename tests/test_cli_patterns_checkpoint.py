@@ -80,7 +80,7 @@ def rows_in(path: Path) -> list[tuple[str, ...]]:
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, name, options):
     for folder in (tmp_path / "whole", tmp_path / "killed"):
         folder.mkdir()
-        make_stream(folder / "edges.txt", 300, seed=3)
+        make_stream(folder / "edges.txt", 200, seed=3)
         (folder / "static.txt").write_text("1 2 a\n3 4 b\n")
         (folder / "q.toml").write_text(TOML.format(folder=folder))
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,39 @@ def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
     for x, y in asked[:4]:
         assert ask(python, (x, y)) == (2 * x + y, None, None)
     assert not list(site_packages(python).rglob("*.tmp.*"))
+
+
+@pytest.mark.ci
+def test_of_processes_that_need_a_kernel_at_the_same_time_one_compiles_it(python):
+    running = [
+        subprocess.Popen([python, "-c", ASK, "[3, 4]"], stdout=subprocess.PIPE, text=True, cwd="/") for _ in range(4)
+    ]
+    found = [json.loads(process.communicate()[0]) for process in running]
+    assert {value for value, *_ in found} == {10}
+    assert len([why for *_, why in found if why is not None]) == 1
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("ends", [True, False], ids=["killed", "stuck"])
+def test_nobody_waits_for_ever_for_a_process_that_is_to_compile(python, ends):
+    stuck = """
+import time
+from numba.core.compiler import Compiler
+def stuck(*_):
+    print("compiling", flush=True)
+    time.sleep(600)
+Compiler.compile_extra = stuck
+"""
+    with subprocess.Popen([python, "-c", stuck + ASK, "[3, 4]"], stdout=subprocess.PIPE, text=True, cwd="/") as other:
+        assert other.stdout.readline() == "compiling\n"
+        try:
+            patience = "from rpq.compiled.kernel_cache import _Turns\n_Turns.PATIENCE = 1.0\n"
+            if ends:
+                patience = ""
+                threading.Timer(2.0, other.kill).start()
+            assert ask(python, first=patience)[0] == 10
+        finally:
+            other.kill()
 
 
 def test_a_full_disk_ends_nothing(python, tmp_path):

@@ -157,7 +157,9 @@ def test_patterns_and_sparql_are_told_apart(windows: Windows, server: Served):
     expect_answers(page, 1)
     expect(page.locator("#connection")).to_have_text("live")
     page.locator("#graph").focus()
-    page.keyboard.press("ArrowUp")
+    while not page.locator("#answer .values dd").count():  # nothing can be chosen before it is drawn
+        page.keyboard.press("ArrowUp")
+        page.wait_for_timeout(100)
     expect(page.locator("#answer .values dd")).to_have_text(["ann", "bob", "dan"])
     expect(page.locator("#answer .atom")).to_have_count(2)
 

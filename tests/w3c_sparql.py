@@ -106,7 +106,7 @@ def cases() -> tuple[Case, ...]:
     return tuple(_cases())
 
 
-SLOW = ("aggregates", "expr-equals", "functions")
+SLOW = ("aggregates", "functions")
 """Folders whose tests take seconds, and are left to CI."""
 
 
@@ -218,7 +218,21 @@ def agree(one: Counter | set[Edge] | bool, other: Counter | set[Edge] | bool) ->
     """Return whether two results are equal but for the names of blank nodes and the writing of numbers."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
+    # Isomorphism takes a second for some hundred solutions; it is needed where blank nodes have names of their own.
+    if isinstance(one, Counter) and isinstance(other, Counter) and not any(map(_has_blank_nodes, (one, other))):
+        return _written_alike(one) == _written_alike(other)
     return isomorphic(_as_graph(one), _as_graph(other))
+
+
+def _has_blank_nodes(result: Counter) -> bool:
+    return any(text.startswith("_:") for solution in result for _, text in solution)
+
+
+def _written_alike(result: Counter) -> Counter:
+    alike: Counter = Counter()
+    for solution, number in result.items():
+        alike[frozenset((name, canonical(text)) for name, text in solution)] += number
+    return alike
 
 
 def _as_graph(result: Counter | set[Edge]) -> rdflib.Graph:

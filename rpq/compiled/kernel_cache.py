@@ -14,6 +14,7 @@ processes that compile two variants of one kernel at a time can each take the ot
   all modules of this package that it imports;
 * a process whose package was replaced meanwhile, by an upgrade, compiles for itself: its code is not what lies there;
 * what was made for processors in general (`processors.py`) is taken where nothing was made for this one;
+* of several processes that need a kernel at a time one compiles it; the others wait for the file;
 * when a kernel must be compiled all the same, `why_compiled` says why: the engine logs it, the command shows it.
 
 Nothing of numba is changed: kernels of other packages are cached as ever.
@@ -21,6 +22,7 @@ Nothing of numba is changed: kernels of other packages are cached as ever.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -28,6 +30,7 @@ import os
 import pickle
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
@@ -45,6 +48,11 @@ from numba.misc.appdirs import AppDirs
 
 from rpq.compiled.kernel_sources import digest
 from rpq.compiled.processors import common_names_here, difference
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 PACKAGE = Path(os.path.abspath(__file__)).parent.parent
 _AS_IMPORTED = os.path.dirname(os.path.dirname(__file__))
@@ -109,11 +117,15 @@ class KernelCache(_Cache):
         if key is None:
             _tell(REPLACED, self._function)
             return None
-        for fitting in _fitting(key):
-            for place in places(self._file):
-                content = self._read(place, fitting)
+        content = self._find(key)
+        if content is None:
+            place = writable_place(self._file)
+            if place is not None and _turns.take(place.directory / self._name(key)):
+                content = self._find(key)
                 if content is not None:
-                    return self._format.rebuild(target_context, content)
+                    _turns.end(place.directory / self._name(key))
+        if content is not None:
+            return self._format.rebuild(target_context, content)
         _tell(self._reason(key), self._function)
         return None
 
@@ -126,13 +138,16 @@ class KernelCache(_Cache):
             return
         content = json.dumps(key).encode() + b"\n" + dumps(self._format.reduce(data))
         while (place := writable_place(self._file)) is not None:
+            path = place.directory / self._name(key)
             try:
-                _write(place.directory / self._name(key), content)
+                _write(path, content)
                 return
             except OSError as error:
                 _log.warning("kernels cannot be kept in %s: %s", place.directory, error.strerror or error)
                 _refused.add(place.directory)
                 places.cache_clear()
+            finally:
+                _turns.end(path)
 
     def enable(self) -> None:
         """Read and write again."""
@@ -194,6 +209,15 @@ class KernelCache(_Cache):
         # What is out of date is overwritten: neither the versions nor the sources are in the name.
         variant = sha256(json.dumps(key[2:]).encode()).hexdigest()[:20]
         return f"{self._stem}.{variant}.nbc"
+
+    def _find(self, key: Key) -> Any:
+        """What was kept anywhere for a key, or None."""
+        for fitting in _fitting(key):
+            for place in places(self._file):
+                content = self._read(place, fitting)
+                if content is not None:
+                    return content
+        return None
 
     def _read(self, place: Place, key: Key) -> Any:
         """What was kept in a place for a key, or None. A file that is damaged counts as none."""
@@ -282,6 +306,67 @@ def _write(path: Path, content: bytes) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+# --- turns -----------------------------------------------------------------------------------------------------------
+
+
+class _Turns:
+    """Which kernels this process compiles, for other processes to see: a lock on one byte of a file for each.
+
+    A kernel that is compiled calls only kernels that do not call it, so no two processes wait for each other. The system
+    ends the turns of a process that ends; where it knows no such locks nobody waits, and a kernel is compiled twice.
+    """
+
+    PATIENCE = 300.0
+    """Seconds after which a kernel is compiled here although another process seems to."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, int] = {}
+        self._taken: set[Path] = set()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._taken.clear)
+
+    def take(self, path: Path) -> bool:
+        """Announce that the file of a kernel will be made; whether another process had announced it meanwhile."""
+        if fcntl is None or path in self._taken:
+            return False
+        try:
+            file = self._file(path.parent)
+        except OSError:
+            return False
+        has_waited, end = False, time.monotonic() + self.PATIENCE
+        while time.monotonic() < end:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte(path))
+                self._taken.add(path)
+                break
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EAGAIN):
+                    break
+                has_waited = True
+                time.sleep(0.02)
+        return has_waited
+
+    def end(self, path: Path) -> None:
+        """Let others go on: the file is there, or will not be."""
+        if path in self._taken:
+            self._taken.remove(path)
+            with contextlib.suppress(OSError):
+                fcntl.lockf(self._file(path.parent), fcntl.LOCK_UN, 1, self._byte(path))
+
+    def _file(self, directory: Path) -> int:
+        # Stays open: closing it would end all turns of this process.
+        if directory not in self._files:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._files[directory] = os.open(directory / ".turns", os.O_RDWR | os.O_CREAT, 0o666)
+        return self._files[directory]
+
+    def _byte(self, path: Path) -> int:
+        return int.from_bytes(sha256(path.name.encode()).digest()[:7], "big")
+
+
+_turns = _Turns()
 
 
 # --- places ----------------------------------------------------------------------------------------------------------
