@@ -15,36 +15,31 @@ import numpy as np
 from rpq.compiled.stopwatch import Stopwatch
 from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
 from rpq.paths import path_query
-from rpq.paths.explained_path import PathExplanation
 from rpq.paths.path import Path
+from rpq.paths.path_query import PathExplanation
 from rpq.patterns import pattern_query
 from rpq.patterns.explained import Explanation
 from rpq.patterns.witnessed import Witness
 from rpq.queries import kinds
-from rpq.queries.protocol import RunningQuery
+from rpq.queries.protocol import MOST_ROWS, RunningQuery
 from rpq.queries.query import Query, Vertex
-from rpq.queries.row_guard import MOST_ROWS
 from rpq.results import html
 from rpq.results.answers import Answers
 from rpq.results.changes import Changes
 from rpq.results.naming import columns_of_names
 from rpq.running.evaluation import ChunkRows, Evaluation
-from rpq.running.event_clock import EventClock, over_one_event
-from rpq.running.handlers import Handler, Handlers
-from rpq.running.kept import kept
+from rpq.running.handlers import Handler, Handlers, alone
+from rpq.running.intake import EventClock, over_one_event
 from rpq.running.limits import default_limit
-from rpq.running.lost_edges import refuse_if_lost
+from rpq.running.retention import kept, refuse_if_lost
 from rpq.running.statistics import Statistics, statistics_of
-from rpq.running.turns import alone
 from rpq.sparql import written_sparql
 from rpq.sparql.explained_sparql import SparqlExplanation
 from rpq.state.engine_state import read_state, write_state
 from rpq.state.state_content import EventsState, KeptWindow
-from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of, with_event
+from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_grouping import end_of_event, whole_events
-from rpq.stream.max_ahead import AheadLimit, MaxAhead
-from rpq.stream.static_edges import static_columns
-from rpq.stream.stream_time import StreamTime, windows_of
+from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 kinds.register(path_query.KIND)
@@ -168,7 +163,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _warn_of_threads(self, queries: Iterable[Query]) -> None:
         """Warn the caller of the caller of queries that the threads do not divide."""
-        if message := kinds.undivided(queries, self._threads):
+        if message := kinds.single_thread_warning(queries, self._threads):
             warnings.warn(message, ThreadsWarning, stacklevel=3)
 
     def __repr__(self) -> str:

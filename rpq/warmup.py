@@ -18,9 +18,8 @@ from rpq.arrays.flat_objects import Key, read_flat_objects
 from rpq.compiled.views import view
 from rpq.engine import Engine
 from rpq.patterns.verdicts import Verdicts
-from rpq.queries.label_set import LabelSet
 from rpq.queries.query import PatternQuery, Query
-from rpq.queries.readings import Reading
+from rpq.queries.readings import LabelSet, Reading
 from rpq.results.filling import Names, Region, spread
 from rpq.results.joined_lines import joined_lines
 from rpq.results.naming import place_rows

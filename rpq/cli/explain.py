@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from rpq.cli.option_types import WrittenFile
-from rpq.stream.window_text import kind_of_text
+from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata

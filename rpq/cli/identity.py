@@ -20,7 +20,7 @@ from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.queries.language import OF_PATTERNS
 from rpq.queries.query import PatternQuery
 from rpq.stream.durations import length_text
-from rpq.stream.window_text import told
+from rpq.stream.window import told
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query

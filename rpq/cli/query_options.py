@@ -13,8 +13,7 @@ from rpq.queries.language import OF_PATHS, OF_PATTERNS
 if TYPE_CHECKING:
     from rpq.queries.language import Language
     from rpq.queries.query import Query
-    from rpq.stream.window import AnyWindow
-    from rpq.stream.window_text import WindowTextError
+    from rpq.stream.window import AnyWindow, WindowTextError
 
 
 OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in OF_PATTERNS}}
@@ -52,7 +51,7 @@ class QueryOptions:
 
         A text in SPARQL may declare all windows that it reads, or read edges without time alone.
         """
-        from rpq.stream.window_text import kind_of_text
+        from rpq.stream.window import kind_of_text
 
         if text is not None and self.window is None and self.slide is None and is_sparql(text, self.language):
             from rpq.sparql.reading import read
@@ -71,7 +70,7 @@ class QueryOptions:
 
     def over(self, *, unit: str | None) -> AnyWindow:
         """The window in the stream's unit; a usage error for what is none."""
-        from rpq.stream.window_text import WindowTextError, window_of
+        from rpq.stream.window import WindowTextError, window_of
 
         try:
             return window_of(self.window, self.slide, unit=unit)
@@ -80,7 +79,7 @@ class QueryOptions:
 
     def refuse_windows(self, *, unit: str | None) -> None:
         """Refuse what is no window, or no part of one, as far as the options say it: queries may say the rest."""
-        from rpq.stream.window_text import WindowTextError, kind_of_text, length_of
+        from rpq.stream.window import WindowTextError, kind_of_text, length_of
 
         if self.window is not None and (self.slide is not None or kind_of_text(self.window) != "time"):
             self.over(unit=unit)

@@ -11,7 +11,7 @@ from rpq.cli.asked import Asked
 from rpq.cli.query_options import has_default_window
 from rpq.errors import RpqError
 from rpq.queries.query import PatternQuery
-from rpq.stream.window_text import told
+from rpq.stream.window import told
 
 if TYPE_CHECKING:
     from rpq.engine import Engine

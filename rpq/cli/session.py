@@ -27,7 +27,7 @@ from rpq.cli.settings import RunSettings
 from rpq.errors import ConflictBudgetError, InputError, LimitError
 from rpq.readers.deletions import Deletions
 from rpq.stream.event_grouping import end_of_event, first_of_events
-from rpq.stream.window_text import told
+from rpq.stream.window import told
 
 if TYPE_CHECKING:
     from rpq.engine import Engine

@@ -41,7 +41,7 @@ from rpq.kafka.topic_names import is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_run import TopicRun
 from rpq.queries.query import Query
 from rpq.readers import ColumnNames, WhereError, parse_where
-from rpq.stream.window_text import told
+from rpq.stream.window import told
 
 _TOLD = ("messages", "rows_sent", "rounds", "seconds")
 """What figures tell of a run over topics alone."""

@@ -28,7 +28,7 @@ from rpq.kafka.run_progress import RunProgress
 from rpq.kafka.topic_input import TopicFigures, TopicInput
 from rpq.kafka.topic_reader import TopicReader
 from rpq.kafka.transactions import Transactions
-from rpq.running.latency_counts import LatencyCounts
+from rpq.running.statistics import LatencyCounts
 
 if TYPE_CHECKING:
     from rpq.engine import Engine

@@ -1,8 +1,8 @@
 """The trees that path queries ask for: an index for each thread, over one automaton and one window.
 
 A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
-share the trees (`sharer.py`), so what an edge costs is that of one index, and each query is told the rows of its own roots
-(`named_roots.py`, `root_readers.py`). A query alone is told what its indexes report, as it is; from the second one on rows
+share the trees (`sharing.py`), so what an edge costs is that of one index, and each query is told the rows of its own roots
+(`roots.py`). A query alone is told what its indexes report, as it is; from the second one on rows
 are dealt out.
 
 What each is told and counts is what it would be told alone. Therefore these have trees of their own: simple paths that can
@@ -19,16 +19,15 @@ from typing import Any
 import numpy as np
 
 from rpq.files.described import Damage
+from rpq.paths.direction import Way
 from rpq.paths.index import kernels, layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
-from rpq.paths.named_roots import NamedRoots
 from rpq.paths.program import Compiled
-from rpq.paths.sharer import Sharer
-from rpq.paths.which_judge import judge_for
-from rpq.paths.which_way import Way
-from rpq.queries.division import Division
-from rpq.queries.protocol import COUNTS, SEVERAL, Guard, Resources
+from rpq.paths.roots import NamedRoots
+from rpq.paths.sharing import Sharer
+from rpq.paths.simple.simple_judge import judge_for
+from rpq.queries.protocol import COUNTS, SEVERAL, Division, Guard, Resources
 from rpq.queries.query import Query, Vertex
 from rpq.results.delta import Delta
 from rpq.stream.chunk import Chunk

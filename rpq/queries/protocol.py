@@ -12,6 +12,7 @@ the two (`rpq.queries.kinds`). `tests/edge_query.py` is a small one: the edges o
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,10 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from rpq.errors import ConflictBudgetError
+from rpq.errors import ConflictBudgetError, RowLimitError
 from rpq.files.described import Described
-from rpq.queries.centre import Centre
-from rpq.queries.label_set import LabelSet
-from rpq.queries.row_guard import RowGuard
+from rpq.queries.pattern import Centre
+from rpq.queries.readings import LabelSet
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.results.typed_columns import Texts
@@ -34,6 +34,72 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.stream_time import windows_of
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
+
+
+class Division(NamedTuple):
+    """A share (number, of how many) of all vertices, divided over threads.
+
+    Vertices are divided by a hash of the name, which is the same in every process.
+    """
+
+    threads: int
+    share: tuple[int, int]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is one thread, and it has all vertices."""
+        return self.threads * self.share[1] == 1
+
+    def owned(self, hashes: np.ndarray) -> list[np.ndarray]:
+        """For each thread, which vertices are its own (boolean), by the hashes of their names."""
+        # First by share, then by thread: what a share answers must not depend on the number of threads.
+        rest, share = np.divmod(hashes, np.uint64(self.share[1]))
+        thread = rest % np.uint64(self.threads)
+        return [(share == self.share[0]) & (thread == number) for number in range(self.threads)]
+
+
+MOST_ROWS = 10_000_000
+
+
+class RowGuard:
+    """How many rows one event may bring to one query, `limit`, and what it is to bring more.
+
+    The evaluation counts what is told; a kind that can tell earlier that there will be too many raises `error` itself,
+    so that they are not all found first.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.most = sys.maxsize if limit is None else limit
+        self.row: int | None = 0
+        """Of the push, at which the chunk begins; None while time alone moves."""
+
+    def error(self, query: str, number: int, *, place: int) -> RowLimitError:
+        """What it is when tuple `place` of the chunk brings so many rows to a query, or more."""
+        row = None if self.row is None else self.row + place
+        return self._error(query, number, row, "moving the time" if row is None else f"tuple {row} of the batch", _GO_ON)
+
+    def refusal(self, query: str, number: int) -> RowLimitError:
+        """What it is when a query would begin with so many rows, or more."""
+        return self._error(query, number, None, "registering it", "It is not registered; the engine can be used on.")
+
+    def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
+        assert self.limit is not None
+        return RowLimitError(
+            f"query {query!r}: {what} would bring {number:,} rows at once, if not more; the limit is {self.limit:,}. "
+            f"Restrict the query, take a smaller window, or raise max_rows. {afterwards}",
+            query=query,
+            row=row,
+            number=number,
+            limit=self.limit,
+        )
+
+
+_GO_ON = (
+    "The rows of all tuples before are delivered, of this one none; the engine takes no further tuples: go on from a saved "
+    "state with Engine.restore(…, max_rows=…)"
+)
+
 
 Guard = Callable[[int, int], None]
 """Called with the bytes that a worker is about to need and its place in the chunk; raises where that is too much."""

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
-from rpq.queries import sparql_home
-from rpq.queries.centre import Centre, centre_of
-from rpq.queries.label_set import LabelSet
 from rpq.queries.language import Language, language_of, unfit
-from rpq.queries.pattern import Pattern
-from rpq.queries.pattern_text import never_simple
+from rpq.queries.pattern import Centre, Pattern, centre_of, never_simple
+from rpq.queries.readings import LabelSet
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
@@ -421,9 +419,9 @@ def columns_asked(
 
 
 def _of_sparql() -> type[Query]:
-    """The class of questions in SPARQL."""
-    assert sparql_home.home is not None  # the package has told
-    return sparql_home.home()
+    """Return the class of queries in SPARQL, which lives in a package above this one: it is imported by its name."""
+    found: type[Query] = import_module("rpq.sparql.sparql_query").SparqlQuery
+    return found
 
 
 def compiled(expression: str) -> automata.DFA:

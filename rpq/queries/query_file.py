@@ -41,8 +41,7 @@ from rpq.queries.language import LANGUAGES, OF_PATHS, OF_PATTERNS, Language, lan
 from rpq.queries.pattern import Pattern
 from rpq.queries.query import PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS
-from rpq.stream.window import AnyWindow, Window
-from rpq.stream.window_text import WindowTextError, kind_of_text, length_of, window_of
+from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "paths": ("walk", "simple"),

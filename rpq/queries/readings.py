@@ -1,12 +1,34 @@
-"""What a query reads: over which windows, in which streams, which labels."""
+"""What a query reads: which labels, over which windows, in which streams."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Self
 
-from rpq.queries.label_set import LabelSet
 from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.window import AnyWindow
+
+
+class LabelSet(NamedTuple):
+    """The labels that are `named`, or with `others` all but those. Equal sets are equal, however they were written.
+
+    >>> LabelSet.of("ab", lambda label: label != "a")
+    LabelSet(named=frozenset({'a'}), others=True)
+    """
+
+    named: frozenset[str]
+    others: bool
+
+    @classmethod
+    def of(cls, named: Iterable[str], reads: Callable[[str], bool]) -> Self:
+        """The labels that something `reads`, to which all that it does not name are the same. O(named)."""
+        known = frozenset(named)
+        others = reads(max(known, default="") + "?")  # which is none of them
+        return cls(frozenset(label for label in known if reads(label) != others), others)
+
+    def has(self, label: str) -> bool:
+        """Whether a label is one of them."""
+        return (label in self.named) != self.others
 
 
 class Reading(NamedTuple):

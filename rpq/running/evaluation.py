@@ -7,7 +7,8 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -16,25 +17,20 @@ import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.errors import LimitError, MemoryLimitError
-from rpq.queries.protocol import Question, Resources, RunningQuery
+from rpq.queries.protocol import Host, Question, Resources, RowGuard, RunningQuery
 from rpq.queries.query import Vertex
-from rpq.queries.row_guard import RowGuard
 from rpq.results.block import Block, FewRows
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, apart
 from rpq.results.naming import FEW, blocks_of, few_rows_of
 from rpq.results.rows_of_events import net_of_events, of_tuples_alone
-from rpq.running.collector import Collector
-from rpq.running.crew import Crew
-from rpq.running.excess import Excess, excess_of
 from rpq.running.intake import Intake, Taken
-from rpq.running.memory_guard import MemoryGuard
+from rpq.running.limits import Excess, MemoryGuard, excess_of
+from rpq.running.retention import WindowContents
 from rpq.running.running_queries import RunningQueries
-from rpq.running.window_contents import WindowContents
-from rpq.stream.chunk import NO_DETAILS, ChunkDetails
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
-from rpq.stream.single import SingleTuple
-from rpq.stream.snapshot import LATE, SnapshotGraph
+from rpq.stream.snapshot import LATE, Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.window import Window
 
@@ -530,3 +526,89 @@ def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
 def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:
     """The witnesses of rows, empty where the kind of the query has none."""
     return running.witnesses(delta, *held) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
+
+
+Job = tuple[int, Any]
+"""The number of a query and one of its workers."""
+
+
+class Crew:
+    """Lets workers apply chunks, several at a time where there are threads. Kernels release the GIL."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def apply(
+        self,
+        jobs: Sequence[Job],
+        hosts: Sequence[Host],
+        chunk: Chunk,
+        tuples: Any,
+        edges: Edges,
+        first: int,
+        details: ChunkDetails = NO_DETAILS,
+    ) -> LimitError | None:
+        """Let workers and hosts apply a chunk, which begins at row `first` of the push; the first failure."""
+        met: list[LimitError] = []
+        of_hosts = [(host, (details,)) for host in hosts]
+        waiting: Iterator[tuple[Any, tuple[Any, ...]]] = iter([*of_hosts, *((worker, ()) for _, worker in jobs)])
+
+        def work() -> None:
+            for worker, further in waiting:
+                try:
+                    worker.apply(chunk, tuples, edges, *further)
+                except LimitError as failure:
+                    met.append(failure)
+
+        # The calling thread works as well: waking another takes longer than many a chunk.
+        others = [self._pool.submit(work) for _ in range(self._threads - 1)] if self._pool is not None else []
+        try:
+            work()
+        finally:
+            for other in others:
+                other.result()
+        return min(met, key=lambda failure: failure.row or 0, default=None)
+
+
+class Collector:
+    """Collects between chunks, often enough for memory to follow the windows, and seldom enough to cost little."""
+
+    def __init__(self, intake: Intake, graph: SnapshotGraph, running: RunningQueries) -> None:
+        self._intake = intake
+        self._graph = graph
+        self._running = running
+        self._collected_at: int | None = None
+
+    def collect_if_due(self) -> None:
+        """Collect where enough tuples have come since the last time to pay for it."""
+        held, labels = self._graph.held, self._intake.labels
+        if self._graph.wants_collection() or self._intake.holds_unused_names(held) or labels.wants_to_forget():
+            self.collect()
+
+    def collect(self) -> None:
+        """Let go of everything that has left every window."""
+        intake, graph = self._intake, self._graph
+        for worker in self._running.workers:
+            worker.sweep()
+        unused = graph.collect()
+        unused = unused[unused < intake.vertices.count]
+        held = self._running.held_vertices()
+        if len(held):
+            unused = np.setdiff1d(unused, held)
+        intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
+        graph.forget_labels(intake.labels.forget(graph.edges.bearing, graph.horizons.lost))
+        self._collected_at = graph.time
+        intake.interned = 0
+
+    def collect_if_quiet(self) -> None:
+        """Collect where time alone has emptied a good part of the windows."""
+        time = self._graph.time
+        if self._collected_at is None:
+            self._collected_at = time
+        lengths = [window.size for window in self._running.read_windows if isinstance(window, Window)]
+        if self._running.read_windows and not lengths:
+            return  # time empties no other windows
+        shortest = min(lengths, default=0)
+        if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
+            self.collect()

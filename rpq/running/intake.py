@@ -1,18 +1,124 @@
-"""From the tuples of a push to chunks of ids: the dictionaries of vertices and labels."""
+"""From the tuples of a push to chunks of ids.
+
+`EventClock` numbers events where each is answered by itself; `Intake` has the dictionaries of vertices and labels, and
+`label_ids_in_streams` the labels that tuples have in named streams.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.running.named_streams import label_ids_in_streams
+from rpq.errors import QueryError
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.labels import LabelDictionary
+from rpq.stream.stream_labels import StreamLabel, text_of
+from rpq.stream.stream_time import windows_of
 from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import UnboundedWindow, Window
+
+_DENSE = 1 << 16
+"""Entries of a table of all pairs that may be made for a chunk; where they would be more, the pairs are sorted."""
+
+
+def label_ids_in_streams(
+    streams: pa.Array, label: np.ndarray, labels: LabelDictionary
+) -> tuple[np.ndarray | None, list[int]]:
+    """The ids (int32) of labels in the streams of their tuples, -1 where a tuple has none, and those of them that are new.
+
+    `streams` are texts, null for none; `label` are the ids of the labels in the merged stream. None where no tuple has a
+    stream. O(tuples), and O(tuples log tuples) where there are many streams and labels.
+    """
+    if streams.null_count == len(streams):
+        return None, []
+    encoded = streams if pa.types.is_dictionary(streams.type) else streams.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    nothing = len(names)  # a code of its own for tuples without a stream, and for a null among the names
+    codes = encoded.indices.fill_null(nothing).to_numpy(zero_copy_only=False).astype(np.int64)
+    pairs = codes * labels.room + label
+    if (nothing + 1) * labels.room <= _DENSE:
+        is_there = np.zeros((nothing + 1) * labels.room, bool)
+        is_there[pairs] = True
+        used = np.flatnonzero(is_there)
+        places = np.cumsum(is_there)[pairs] - 1
+    else:
+        used, places = np.unique(pairs, return_inverse=True)
+    room, ids, new = labels.room, np.full(len(used), -1, np.int32), []
+    for place, (stream, plain) in enumerate(zip((used // room).tolist(), (used % room).tolist(), strict=True)):
+        name = None if stream == nothing else names[stream]
+        if name is not None:
+            known = len(labels)
+            ids[place] = labels.add(StreamLabel(text_of(labels.names[plain]), name))
+            if len(labels) > known:
+                new.append(int(ids[place]))
+    return ids[places], new
+
+
+# --- Answering each event by itself, with nothing kept between them: time is the number of the event ---
+#
+# A window of one event that slides by one is then a window of time like any other. What leaves it when the next event comes
+# is not told, and rows have the time of their event, not its number.
+
+ONE_EVENT = Window(size=1, slide=1)
+
+
+class EventClock:
+    """How many events there were, and the stream time: the largest timestamp among them.
+
+    >>> clock = EventClock()
+    >>> clock.number, clock.time
+    (0, None)
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.time: int | None = None
+
+    def numbered(self, tuples: Columns) -> Columns:
+        """Tuples with the numbers of their events as timestamps, and the stream time of each as what is told."""
+        count = len(tuples)
+        if not count:
+            return tuples
+        rows = np.arange(count, dtype=np.int64)
+        first = rows if tuples.first is None else tuples.first
+        number = self.number + np.cumsum(first == rows)
+        time = np.maximum.accumulate(tuples.timestamp)
+        if self.time is not None:
+            time = np.maximum(time, self.time)
+        return replace(tuples, timestamp=number, told=time, first=first)
+
+    def went_by(self, tuples: Columns) -> None:
+        """These tuples, which are `numbered`, have been applied."""
+        assert tuples.told is not None
+        self.number, self.time = int(tuples.timestamp[-1]), int(tuples.told[-1])
+
+    def advance(self, time: int) -> None:
+        """Move the stream time without a tuple."""
+        self.time = time if self.time is None else max(time, self.time)
+
+
+def over_one_event(query: Any) -> Any:
+    """A query over the window of one event. Raises `QueryError` where it has another window than an unbounded one."""
+    for window in windows_of(query):
+        if window.kind != "unbounded":
+            raise QueryError(
+                f"query {query.name!r}: where each event is answered by itself, nothing is there but the event, so a window "
+                f"is rpq.UnboundedWindow(), not {window!r}; with rpq.Engine(…, events=\"window\") windows hold many events"
+            )
+    if getattr(query, "report", "change") != "change":
+        raise QueryError(f"query {query.name!r}: where each event is answered by itself, each has a report of its own")
+    return query.over(ONE_EVENT)
+
+
+def as_asked(query: Any) -> Any:
+    """The query that `over_one_event` made this of."""
+    return query.over(UnboundedWindow())
+
 
 MakeRoom = Callable[[int, np.ndarray], None]
 """Lets so many more tuples be applied, and these new vertex ids be used."""

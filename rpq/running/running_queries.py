@@ -19,8 +19,8 @@ from rpq.results.block import Schema
 from rpq.results.changes import Asked
 from rpq.results.delta import Delta
 from rpq.results.typed_columns import Texts
-from rpq.running.lost_edges import count_key
 from rpq.running.reports import Reports
+from rpq.running.retention import count_key
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, name_in, text_of

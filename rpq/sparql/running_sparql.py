@@ -15,7 +15,7 @@ import numpy as np
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
-from rpq.paths.budget import aside_of, budget_error
+from rpq.paths.path_query import aside_of, budget_error
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows
 from rpq.patterns.directed_atoms import Neighbours, Roots

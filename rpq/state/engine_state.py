@@ -28,14 +28,13 @@ from rpq.files.sealed import damaged
 from rpq.queries.protocol import RunningQuery
 from rpq.queries.readings import readings_of
 from rpq.running.evaluation import Evaluation
-from rpq.running.event_clock import as_asked
-from rpq.running.kept import Kept
+from rpq.running.intake import as_asked
 from rpq.running.reports import Reports
+from rpq.running.retention import Kept
 from rpq.state.state_content import Content, Labels, QueryState
 from rpq.state.state_layout import STATE, Edges, read_file, write_file
-from rpq.stream.counted import ABSENT
-from rpq.stream.stream_time import StreamTime
-from rpq.stream.timestamps import EARLIEST
+from rpq.stream.edge_store import ABSENT
+from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 _LARGEST_COUNT = 2**56

@@ -74,13 +74,13 @@ class QueryState:
     def described(self) -> dict[str, Any]:
         """As JSON values."""
         numbered = {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
-        described: dict[str, Any] = kinds.described(self.question) | self.saved.value | numbered
+        described: dict[str, Any] = kinds.query_json(self.question) | self.saved.value | numbered
         return described
 
     @classmethod
     def read(cls, content: Described) -> QueryState:
         """From what `described` gave. Raises `Damage`."""
-        question = kinds.read(content)
+        question = kinds.read_query(content)
         if "numbers" not in content:
             return cls(question=question, saved=content)
         numbers = [_count(number) for number in content["numbers"]]

@@ -15,12 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.column_problems import NUMBER, cast, filled, named, problem, row_error, signed, to_end
 from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
-from rpq.stream.max_ahead import AheadLimit
-from rpq.stream.plain_columns import TEXT, plain_column
-from rpq.stream.stream_time import StreamTime
-from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
+from rpq.stream.plain_columns import NUMBER, TEXT, cast, filled, named, plain_column, problem, row_error, signed, to_end
+from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.values import (
     MEANT,
     MISSING,
@@ -35,6 +32,7 @@ from rpq.stream.values import (
     texts_of,
     vertices_of,
 )
+from rpq.stream.window import INT64_MAX
 
 _NAMES = ("source", "target", "label", "timestamp")
 _SORTED_NAMES = sorted(_NAMES)
@@ -276,7 +274,6 @@ def _no_tuple(number: int, row: Any) -> InputError:
 
 # --- finding the columns -------------------------------------------------------------------------------------
 
-
 def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
     """The columns that tuples have, by name, and the names of others."""
     if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
@@ -384,7 +381,6 @@ def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 # --- what each column is -------------------------------------------------------------------------------------
 
-
 def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
     """Sources and targets; where lists hold both kinds, that of the stream is meant, or the one that most have."""
     given = {"source": source, "target": target}
@@ -481,3 +477,57 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
                 problem(problems, place, "op", what)
     is_delete = np.array([value == "-" for value in values] or [False], np.uint8)
     return is_delete[filled(encoded.indices, "op", 0, problems).to_numpy(zero_copy_only=False)]
+
+
+# --- edges without time -------------------------------------------------------------------------------------
+
+_STATIC_NAMES = ("source", "target", "label")
+
+
+def static_columns(edges: Any, *, kind: str | None) -> Columns:
+    """The edges of a table, record batch, frame or mapping of columns, or of rows (source, target, label), as columns.
+
+    Timestamps, which they have none of, are 0. Vertices are of `kind`, if one is given. Raises `InputError` at the first
+    edge that is not well-formed.
+    """
+    read = _columns_of_table(edges) if _is_table(edges) else _columns_of_rows(edges)
+    timeless = {**read, "timestamp": np.zeros(len(read["source"]), np.int64)}
+    columns = columns_of(timeless, times=_NO_TIME, latest=INT64_MAX, kind=kind)
+    if columns.error is not None:
+        raise columns.error
+    return columns
+
+
+_NO_TIME = StreamTime()
+
+
+def _is_table(edges: Any) -> bool:
+    exported = ("__arrow_c_stream__", "__arrow_c_array__", "iloc")
+    return isinstance(edges, Mapping) or any(hasattr(edges, name) for name in exported)
+
+
+def _columns_of_table(edges: Any) -> dict[str, Any]:
+    given, others = given_columns(edges)
+    missing = [name for name in _STATIC_NAMES if name not in given]
+    if missing:
+        names = ", ".join(map(str, [*given, *others])) or "none"
+        expected = "static edges have the columns source, target, label"
+        raise InputError(f"no column {', '.join(map(repr, missing))}: {expected}, not {names}", column=missing[0])
+    for name in ("op", "delete"):
+        if name in given:
+            raise InputError(f"static edges are never deleted, and have no column {name!r}", column=name)
+    return {name: given[name] for name in _STATIC_NAMES}
+
+
+def _columns_of_rows(edges: Any) -> dict[str, Any]:
+    columns: dict[str, list[Any]] = {name: [] for name in _STATIC_NAMES}
+    try:
+        rows = iter(edges)
+    except TypeError:
+        raise InputError(f"static edges are rows (source, target, label) or a table, not {shown(edges)}") from None
+    for number, row in enumerate(rows):
+        if not isinstance(row, Sequence) or isinstance(row, (str, bytes, bytearray)) or len(row) != len(_STATIC_NAMES):
+            raise InputError(f"row {number}: a static edge is (source, target, label), not {shown(row)}", row=number)
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+    return columns

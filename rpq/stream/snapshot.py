@@ -18,24 +18,31 @@ from rpq.arrays.hashing import id_at, ids_in, new_table, table_size
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
-from rpq.stream.counted import CountedWindows
 from rpq.stream.edge_store import (
+    ABSENT_DELETE,
     BY_COUNT,
     COUNT,
+    DELETED,
     FIELDS,
     FREE,
     GROUPS,
     HAS_TIME,
     HOLDERS,
+    INSERTED,
+    IRRELEVANT,
+    LATE,
     LONG_AGO,
     NEVER,
     NEW,
+    OUTCOMES,
+    REFRESHED,
     STATIC,
     TABLE,
     TIME,
     UNBOUNDED,
     VERTICES,
     WINDOWS,
+    CountedWindows,
     Edges,
     Horizons,
     advance,
@@ -44,15 +51,6 @@ from rpq.stream.edge_store import (
     key_hash,
     move_horizons,
     probe,
-)
-from rpq.stream.resolving import (
-    ABSENT_DELETE,
-    DELETED,
-    INSERTED,
-    IRRELEVANT,
-    LATE,
-    OUTCOMES,
-    REFRESHED,
     resolve,
     resolve_with_streams,
 )

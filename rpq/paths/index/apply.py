@@ -8,7 +8,6 @@ from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import concerns_doubt
 from rpq.paths.index.delete import refill, report_lost, suspect_step, take_out
-from rpq.paths.index.events import end_event
 from rpq.paths.index.expiry import cross, expire
 from rpq.paths.index.insert import fixpoint, raise_step
 from rpq.paths.index.layout import (
@@ -65,6 +64,7 @@ from rpq.paths.index.layout import (
     WITNESS,
     WITNESSING,
 )
+from rpq.paths.index.rows import end_event
 from rpq.paths.index.witness import erase_loops, walk_back
 from rpq.paths.program import CLASSES
 

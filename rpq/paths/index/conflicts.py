@@ -46,8 +46,20 @@ from rpq.paths.index.layout import (
     SIMPLE,
     TO_SEARCH,
 )
-from rpq.paths.index.predecessors import in_edges, next_in_edge, past_transition
-from rpq.paths.index.rows import ONE, ZERO, block_at, block_count, enqueue, find, node_of, nth_block, row_at
+from rpq.paths.index.rows import (
+    ONE,
+    ZERO,
+    block_at,
+    block_count,
+    enqueue,
+    find,
+    in_edges,
+    next_in_edge,
+    node_of,
+    nth_block,
+    past_transition,
+    row_at,
+)
 from rpq.paths.program import ACCEPTING, STATES
 
 EVERY = np.uint64(2**64 - 1)

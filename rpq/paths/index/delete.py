@@ -35,7 +35,6 @@ from rpq.paths.index.layout import (
     STATE_BITS,
     STEPS,
 )
-from rpq.paths.index.predecessors import in_edges, next_in_edge
 from rpq.paths.index.rows import (
     ONE,
     ZERO,
@@ -44,7 +43,9 @@ from rpq.paths.index.rows import (
     enqueue,
     find,
     held_by_no_other,
+    in_edges,
     lane_of,
+    next_in_edge,
     node_of,
     nth_block,
     rank_of,

@@ -1,6 +1,6 @@
 """The Δ index of one query, or of one partition of its roots: calls the kernels, gives them memory, hands out rows.
 
-The layout is explained in `layout.py`, the memory is that of `growth.py`; inserting is in `insert.py`, deleting in
+The layout and the memory are explained in `layout.py`; inserting is in `insert.py`, deleting in
 `delete.py`, slides in `expiry.py`. Which walks make an answer is for the judge to say (`judging.py`).
 """
 
@@ -17,10 +17,17 @@ from rpq.compiled.views import bound, view
 from rpq.errors import QueryError
 from rpq.paths.index import kernels, layout
 from rpq.paths.index.check import check_index
-from rpq.paths.index.growth import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
-from rpq.paths.index.judging import DoubtFigures, Judge
-from rpq.paths.index.layout import LOW_HALF, Index
-from rpq.paths.index.no_doubt import NoDoubt
+from rpq.paths.index.judging import DoubtFigures, Judge, NoDoubt
+from rpq.paths.index.layout import (
+    LOW_HALF,
+    Index,
+    index_bytes,
+    new_index,
+    note_capacities,
+    with_more,
+    with_room,
+    without_cells,
+)
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
 from rpq.results.delta import Delta, IdRows

@@ -7,7 +7,6 @@ from rpq.arrays.lists import truncate
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import doubted
-from rpq.paths.index.events import end_event
 from rpq.paths.index.layout import (
     BASE,
     BLOCKS,
@@ -43,6 +42,7 @@ from rpq.paths.index.rows import (
     NEVER,
     ZERO,
     block_count,
+    end_event,
     held_by_no_other,
     make_sparse,
     node_of,

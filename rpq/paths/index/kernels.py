@@ -3,7 +3,7 @@
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index import apply, events, expiry, insert, live, roots, witness
+from rpq.paths.index import apply, expiry, insert, rows, witness
 
 
 @njit(cache=True, nogil=True)
@@ -27,7 +27,7 @@ def write_paths(index):
 @njit(cache=True, nogil=True)
 def end_event(index, time, kind, order):
     """End the current event."""
-    events.end_event(index, time, kind, order)
+    rows.end_event(index, time, kind, order)
 
 
 @njit(cache=True, nogil=True)
@@ -51,13 +51,13 @@ def settle(index):
 @njit(cache=True, nogil=True)
 def grow_trees(index, vertices):
     """Raise the trees of vertices that become roots; codes as `apply_chunk`."""
-    return roots.grow_trees(index, vertices, len(vertices))
+    return insert.grow_trees(index, vertices, len(vertices))
 
 
 @njit(cache=True, nogil=True)
 def drop_trees(index, mask):
     """Clear the trees of roots, a bit for each slot."""
-    roots.drop_trees(index, mask)
+    insert.drop_trees(index, mask)
 
 
 @njit(cache=True, nogil=True)
@@ -69,19 +69,19 @@ def sweep(index):
 @njit(cache=True, nogil=True)
 def count_live(index):
     """(live cells, answers)."""
-    return live.count_live(index)
+    return rows.count_live(index)
 
 
 @njit(cache=True, nogil=True)
 def live_pairs(index):
     """The current answers."""
-    return live.live_pairs(index)
+    return rows.live_pairs(index)
 
 
 @njit(cache=True, nogil=True)
 def count_cells(index, cells):
     """Count the live cells of each root."""
-    live.count_cells(index, cells)
+    rows.count_cells(index, cells)
 
 
 @njit(cache=True, nogil=True)

@@ -1,15 +1,22 @@
-"""Rows of the Δ index: finding and making rows, blocks and slots, the queue, and reporting new answers."""
+"""Rows of the Δ index: finding and making rows, blocks and slots, the queue, reporting answers, and walks over in-edges."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from rpq.arrays.lanes import LANES, live
 from rpq.arrays.lists import append, reserve, truncate
-from rpq.compiled.intrinsics import trailing_zeros
+from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import (
+    ADDED,
     BLOCK_CAPACITY,
     BLOCKS,
     BUCKETS,
+    EVENT_OUT,
+    EVENTS,
     FREE_ROWS,
     FREE_SLOTS,
     JUDGED,
@@ -22,13 +29,14 @@ from rpq.paths.index.layout import (
     QUEUED,
     QUIET,
     RANK_SHIFT,
+    REMOVED,
     ROW_CAPACITY,
     ROWS,
     SLOTS,
     STATE_BITS,
     SUPPORTS,
 )
-from rpq.paths.program import ACCEPTING, STATES
+from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
@@ -373,3 +381,145 @@ def report_new(index, vertex, state, number, lanes):
         now = index.state[NOW]
         lanes = held_by_no_other(index, vertex, state, number, lanes, now, now)
     write_pairs(index, vertex, number, lanes)
+
+
+@njit(cache=True, nogil=True)
+def end_event(index, time, kind, order):
+    """Bind the rows since the last event to a time and an operation; there is room for one event."""
+    fields, output = index.state, index.output
+    rows = fields[OUT] - fields[EVENT_OUT]
+    if rows > 0:
+        event = fields[EVENTS]
+        output.event_time[event] = time
+        output.event_end[event] = fields[OUT]
+        output.event_kind[event] = kind
+        output.event_tuple[event] = order
+        fields[EVENTS] += 1
+        fields[EVENT_OUT] = fields[OUT]
+        fields[ADDED if kind > 0 else REMOVED] += rows
+
+
+# --- the walk over the edges into a product node: deletes, conflicts, witnesses and searches look back along it
+#
+#     edge = in_edges(index, vertex, state)
+#     while True:
+#         edge = next_in_edge(index, vertex, state, edge, now)
+#         if edge.link < 0:
+#             break
+#         ...
+#
+# gives, transition by transition, every edge that lasts beyond a slide, and the product node that it comes from. The record
+# is taken apart when the kernels are inlined: it costs nothing (`TUNING.md`). Needs the `into` lists.
+
+class InEdge(NamedTuple):
+    """An edge into a product node, and how far the walk over all of them has come."""
+
+    link: int  # source << 32 | edge << 1 | against; -1: there is no further one
+    source: int
+    source_state: int  # 0: the source is the root itself, which has no row
+    slide: int  # the relative expiry slide of the edge
+    transition: int  # place in `Program.enter_source`
+    next: int  # place of the next link of this transition
+    left: int  # links of this transition that are left
+    direction: int  # 1: in the order in which the edges came, -1: the latest first
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def in_edges(index, vertex, state, direction=1):
+    """A walk over the edges into a product node, before the first."""
+    before = np.int64(index.program.enter_first[state]) - 1
+    zero = np.int64(0)
+    return InEdge(np.int64(-1), zero, zero, zero, before, zero, zero, np.int64(direction))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def next_in_edge(index, vertex, state, edge, above):
+    """The next edge that lasts beyond slide `above`."""
+    program, graph = index.program, index.graph
+    transition, place, left, source_state = edge.transition, edge.next, edge.left, edge.source_state
+    while True:
+        while left > 0:
+            link = graph.into.entries[place]
+            place += edge.direction
+            left -= 1
+            slide = slide_of(graph, link)
+            if slide > above:
+                return InEdge(link, link >> 32, source_state, slide, transition, place, left, edge.direction)
+        transition += 1
+        if transition >= program.enter_first[state + 1]:
+            zero = np.int64(0)
+            return InEdge(np.int64(-1), zero, zero, zero, transition, zero, zero, edge.direction)
+        source_state = np.int64(program.enter_source[transition])
+        links = vertex * program.sizes[CLASSES] + program.enter_class[transition]
+        left = np.int64(graph.into.length[links])
+        place = graph.into.start[links] + (left - 1 if edge.direction < 0 else 0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def past_transition(edge):
+    """The walk behind the other edges of the present transition."""
+    return InEdge(
+        edge.link, edge.source, edge.source_state, edge.slide, edge.transition, edge.next, np.int64(0), edge.direction
+    )
+
+
+# --- what the index holds now: its live cells and its answers -----------------------------------------------
+
+@njit(cache=True, nogil=True)
+def count_live(index):
+    """(live cells, answers)."""
+    table, program, now = index.table, index.program, index.state[NOW]
+    cells = 0
+    answers = 0
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        counts = program.accepting[state] and table.is_target[vertex]
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            cells += population(lanes)
+            if counts:
+                answers += population(held_by_no_other(index, vertex, state, number, lanes, now, NEVER))
+    return cells, answers
+
+
+@njit(cache=True, nogil=True)
+def live_pairs(index):
+    """The current answers, source << 32 | target."""
+    table, program, now = index.table, index.program, index.state[NOW]
+    pairs = np.empty(count_live(index)[1], np.int64)
+    found = 0
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        if not program.accepting[state] or not table.is_target[vertex]:
+            continue
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            lanes = held_by_no_other(index, vertex, state, number, lanes, now, NEVER)
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
+                found += 1
+    return pairs
+
+
+@njit(cache=True, nogil=True)
+def count_cells(index, cells):
+    """Add the live cells of each root to its place in `cells` (int64 a vertex)."""
+    table, now = index.table, index.state[NOW]
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                cells[table.slot_vertex[slot]] += 1

@@ -4,8 +4,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import NOW, ROWS, SUPPORTS
-from rpq.paths.index.predecessors import in_edges, next_in_edge
-from rpq.paths.index.rows import cell_at, row_at
+from rpq.paths.index.rows import cell_at, in_edges, next_in_edge, row_at
 from rpq.paths.program import ACCEPTING, STATES
 
 

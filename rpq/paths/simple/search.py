@@ -23,8 +23,7 @@ import numpy as np
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import LOW_HALF, NOW
-from rpq.paths.index.predecessors import in_edges, next_in_edge
-from rpq.paths.index.rows import cell_at, slide_of
+from rpq.paths.index.rows import cell_at, in_edges, next_in_edge, slide_of
 from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
 EVERY = np.uint64(2**64 - 1)

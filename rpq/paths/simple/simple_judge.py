@@ -43,16 +43,15 @@ import numpy as np
 
 from rpq.paths.index import conflicts, kernels, layout
 from rpq.paths.index.check import doubted_cells
-from rpq.paths.index.judging import DoubtFigures, JudgedIndex
-from rpq.paths.program import ACCEPTING, CLASSES
+from rpq.paths.index.judging import DoubtFigures, Judge, JudgedIndex, NoDoubt
+from rpq.paths.program import ACCEPTING, CLASSES, Program
 from rpq.paths.simple import certificates as store
 from rpq.paths.simple import judge
-from rpq.paths.simple.aside_roots import AsideRoots
+from rpq.paths.simple.aside_roots import AsideRoots, EventRows, count, holds_root, mask_of, release, roots_in
 from rpq.paths.simple.certificates import BLOCKED
-from rpq.paths.simple.event_rows import EventRows
 from rpq.paths.simple.known_paths import KnownPaths
-from rpq.paths.simple.root_masks import count, holds_root, mask_of, release, roots_in
 from rpq.queries.protocol import Overrun
+from rpq.queries.query import Query
 from rpq.stream.chunk import Chunk
 
 _UNLIMITED = np.iinfo(np.int64).max
@@ -309,3 +308,15 @@ class SimpleJudge:
         assert entries.keys() <= walks, "a pair without a walk has an entry"
         assert not [p for p in entries.keys() - in_doubt if entries[p] == BLOCKED], "a certain pair is blocked"
         assert all(slide == BLOCKED or slide > self._slide for slide in entries.values()), "a path has expired"
+
+
+def judge_for(query: Query, program: Program, *, room: int) -> Judge:
+    """A new judge, for one index; one that searches only where the automaton has states in conflict.
+
+    `room` is for how many more pairs in doubt at least there is room after each growth.
+    """
+    if query.paths == "walk":
+        return NoDoubt()
+    if not len(program.later_state):
+        return NoDoubt(walks_return=False)
+    return SimpleJudge(budget=query.simple_budget, room=room)

@@ -1,18 +1,49 @@
-"""Whether a query that comes in mid-stream can have what its windows would hold."""
+"""Which edges an engine keeps for queries that are registered later, and what these find in their windows.
+
+An edge is kept while some query reads its label over a window that holds it, or while the window `keep` of the engine holds
+it. A query that comes in mid-stream is refused where one of its windows would hold an edge that was not kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
-from rpq.errors import RegistrationError
+import numpy as np
+
+from rpq.errors import QueryError, RegistrationError
 from rpq.queries.protocol import Question
 from rpq.queries.readings import Reading, readings_of
+from rpq.stream.chunk import Chunk
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import name_in
-from rpq.stream.timestamps import EARLIEST
-from rpq.stream.window import CountWindow, UnboundedWindow
+from rpq.stream.stream_time import EARLIEST
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The window, as far as the time of the stream is concerned like that of a query."""
+
+    window: Any  # a `Window`: who asks for the windows of queries may meet other kinds
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "keep"
+
+    def over(self, window: Any) -> Self:
+        """The same over another window."""
+        return replace(self, window=window)
+
+
+def kept(window: Window) -> Kept:
+    """What keeps a window. Raises `QueryError` where it is none of time."""
+    if not isinstance(window, Window):
+        raise QueryError(f"keep is a window of time, as in keep=rpq.Window(size=…, slide=…), not {window!r}")
+    return Kept(window)
 
 
 def count_key(reading: Reading, origin: str | None) -> Hashable:
@@ -91,3 +122,31 @@ def _latest_lost(reading: Reading, labels: LabelDictionary, graph: SnapshotGraph
         # One that nothing is known of may be among those that were forgotten.
         lost.append(labels.forgotten if reading.stream is None else labels.forgotten_of_streams)
     return max(lost, default=EARLIEST - 1)
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+class WindowContents:
+    """The edges in windows now, once for all queries that have the same ones; nothing if these are to start `empty`."""
+
+    def __init__(self, graph: SnapshotGraph, *, empty: bool) -> None:
+        self._graph = graph
+        self._live = _NONE if empty else None
+        self._known: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
+
+    def of(self, windows: Sequence[tuple[AnyWindow, Hashable]]) -> tuple[Chunk, list[np.ndarray]]:
+        """The edges in any of a query's windows (each with its key), and for each window the slides at which they leave it.
+
+        O(edges) the first time.
+        """
+        key = tuple(windows)
+        if key not in self._known:
+            if self._live is None:
+                self._live = self._graph.live_edges()
+            slides = [self._graph.slides(window, numbered, self._live) for window, numbered in windows]
+            is_inside = np.zeros(len(self._live), bool)
+            for (window, numbered), mine in zip(windows, slides, strict=True):
+                is_inside |= mine > self._graph.current_slide(window, numbered)
+            self._known[key] = self._graph.chunk_of(self._live[is_inside]), [mine[is_inside] for mine in slides]
+        return self._known[key]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
+from rpq.automata import DFA
+from rpq.paths.direction import Way
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.program import Compiled
-from rpq.paths.which_way import Way
-from rpq.paths.words import words_of
 from rpq.queries.protocol import Resources
 from rpq.queries.query import Query
 from rpq.results.delta import Delta
@@ -73,3 +73,13 @@ class Sharer:
         """Assert the invariants."""
         self._index._check()
         self._trees._check()
+
+
+def words_of(dfa: DFA) -> Hashable:
+    """The minimal automaton as a value: equal for expressions with the same non-empty words. O(its size).
+
+    Whether the start accepts says something only where a word leads back to it: the empty path is no answer.
+    """
+    columns = [(*symbol, *dfa.transitions[:, column].tolist()) for column, symbol in enumerate(dfa.symbols)]
+    begin = 0 if (dfa.transitions == 0).any() else 1
+    return tuple(sorted(columns, key=repr)), begin, tuple(dfa.accepting[begin:].tolist())
