@@ -564,7 +564,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._handlers.add(handler, names)
 
     def _windows_asked(self) -> dict[tuple[AnyWindow, ...], Any]:
-        """A query for each window that there is; what is kept counts as one."""
+        """Return a query for each window that there is; what is kept counts as one."""
         kept = [] if self._keep is None else [self._keep]
         return _by_window([*kept, *self._asked.values()])
 
@@ -596,7 +596,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @alone
     def set_aside(self, query: str | None = None) -> list[Vertex]:
-        """The roots that are set aside now, because their simple paths took more than the budget.
+        """Return the roots that are set aside now, because their simple paths took more than the budget.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -648,7 +648,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @alone
     def answers(self, query: str | None = None) -> Answers:
-        """The answers at this moment, of the query with that name (or of the only one). O(size of the index).
+        """Return the answers at this moment, of the query with that name (or of the only one). O(size of the index).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -667,7 +667,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def witness(
         self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
-        """What makes an answer, given by the values of its columns, one; None if it is none.
+        """Return what makes an answer, given by the values of its columns, one; None if it is none.
 
         Of a path query a `Path` from source to target, one that will last longest: the first call builds the index anew to
         keep supports, if it does not yet; O(length × degree) in most cases. Of a pattern a `Witness`: a binding, and
@@ -703,7 +703,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return found.told(self._times.told) if isinstance(found, (Path, Witness)) else found
 
     def _asked_about(self, answer: tuple[Any, ...], query: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
-        """The query whose answer this is, and the answer; the name may be the last of the values."""
+        """Return the query whose answer this is, and the answer; the name may be the last of the values."""
         queries = self._evaluation.running
         last = answer[-1] if answer else None
         if query is None and isinstance(last, str) and last in queries:
@@ -723,7 +723,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @alone
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
-        """How a query that runs is evaluated, and what it shares with other queries.
+        """Return how a query that runs is evaluated, and what it shares with other queries.
 
         Of a pattern also what each step took so far, of a query in SPARQL its algebra, and the operators that keep its
         answer.
@@ -744,7 +744,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @alone
     def statistics(self, query: str | None = None) -> Statistics:
-        """Counts and measures of the engine as a whole, or of one query. O(size of the index).
+        """Return counts and measures of the engine as a whole, or of one query. O(size of the index).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -802,7 +802,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         witness: bool = False,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
     ) -> Engine:
-        """An engine that goes on as the one saved to `path` would have.
+        """Return an engine that goes on as the one saved to `path` would have.
 
         The index is built anew from the window; threads and limits may be others than those of the engine that was saved.
         Raises `StateFormatError`, whose `reason` tells a file that is no state from one that is truncated, damaged, or of
@@ -867,19 +867,19 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return self._evaluation.graph.time if self._clock is None else self._clock.time
 
     def _most_ahead_of(self, max_ahead: MaxAhead | None, times: StreamTime, asked: Iterable[Any]) -> int | None:
-        """A limit in the integers of the stream, over the windows of these queries; None for no limit."""
+        """Return a limit in the integers of the stream, over the windows of these queries; None for no limit."""
         if max_ahead is None:
             return None
         return max_ahead.limit(times, (window for query in asked for window in windows_of(times.resolved(query))))
 
     def _ahead_limit(self) -> AheadLimit | None:
-        """What tuples that come now are held to."""
+        """Return what tuples that come now are held to."""
         if self._max_ahead is None or self._most_ahead is None:
             return None
         return AheadLimit(self._max_ahead, self._most_ahead, self._now)
 
     def _resolved(self, query: Query, times: StreamTime) -> Query:
-        """A query as it runs: over windows in the integers of the stream, or over one event."""
+        """Return a query as it runs: over windows in the integers of the stream, or over one event."""
         resolved = times.resolved(query)
         return resolved if self._clock is None else over_one_event(resolved)
 
@@ -913,7 +913,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
 
 def _by_window(asked: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
-    """The first query with each window, or windows."""
+    """Return the first query with each window, or windows."""
     found: dict[tuple[AnyWindow, ...], Any] = {}
     for query in asked:
         found.setdefault(windows_of(query), query)
@@ -921,7 +921,7 @@ def _by_window(asked: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
 
 
 def _several(query: Any) -> list[Query]:
-    """One query, or many, as a list."""
+    """Return one query, or many, as a list."""
     return list(query) if isinstance(query, Iterable) and not isinstance(query, (str, bytes)) else [query]
 
 

@@ -354,7 +354,7 @@ def _judge_streams() -> None:
 
 
 def _plain(window: AnyWindow) -> Window:
-    """A window of time of as many slides, in plain numbers."""
+    """Return a window of time of as many slides, in plain numbers."""
     if isinstance(window, CountWindow):
         return window.numbers
     if isinstance(window, UnboundedWindow):

@@ -28,7 +28,7 @@ _MASK = ir.VectorType(ir.IntType(1), LANES)
 
 
 def _splat(builder, scalar, lanes):
-    """A vector all of whose lanes are `scalar`."""
+    """Return a vector all of whose lanes are `scalar`."""
     vector_type = ir.VectorType(scalar.type, lanes)
     one = builder.insert_element(ir.Constant(vector_type, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
@@ -59,7 +59,7 @@ class _Cells:
         self.builder.store(vector, self.pointer(block)).align = self.bytes
 
     def splat(self, scalar):
-        """A 64-bit scalar, cut to the width of a cell, in all lanes."""
+        """Return a 64-bit scalar, cut to the width of a cell, in all lanes."""
         if self.element.width < 64:
             scalar = self.builder.trunc(scalar, self.element)
         return _splat(self.builder, scalar, LANES)
@@ -187,7 +187,7 @@ def _reaching(typingctx, values, target, source, slide, now):
 
 @intrinsic
 def _lowest(typingctx, values, block, now):
-    """The smallest cell above `now`; the largest number of the cell's type where there is none."""
+    """Return the smallest cell above `now`; the largest number of the cell's type where there is none."""
     if not _is_cells(values):
         return None
     unsigned = types.Integer.from_bitwidth(values.dtype.bitwidth, False)

@@ -54,7 +54,7 @@ def way_of(query: Query) -> Way:
 
 @lru_cache(maxsize=4096)
 def _reversed(expression: str) -> DFA | None:
-    """The automaton of the reversal, if there is one: thousands of queries may ask for that of one expression."""
+    """Return the automaton of the reversal, if there is one: thousands of queries may ask for that of one expression."""
     try:
         return compiled(str(reversal(parse(expression))))
     except (ExpressionError, SizeError):

@@ -36,7 +36,7 @@ class Path:
     timestamps: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
     def told(self, time: Callable[[Any], Any]) -> Path:
-        """The same with other words for times.
+        """Return the same with other words for times.
 
         >>> Path(("x", "y"), ("knows",), (7,)).told("second {}".format).timestamps
         ('second 7',)
@@ -44,7 +44,7 @@ class Path:
         return replace(self, timestamps=tuple(None if one is None else time(one) for one in self.timestamps))
 
     def to_json(self) -> str:
-        """The list v0, label, v1, … as JSON.
+        """Return the list v0, label, v1, … as JSON.
 
         >>> Path(("x", "y"), ("^knows",)).to_json()
         '["x", "^knows", "y"]'
@@ -56,7 +56,7 @@ class Path:
 
 
 def path_of(start: int, steps: np.ndarray, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Path:
-    """A path from its first vertex and its steps (edge << 1 | against)."""
+    """Return a path from its first vertex and its steps (edge << 1 | against)."""
     taken = steps.tolist()
     visited = [start, *(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]) for step in taken)]
     names = vertices.names_of(np.array(visited)).to_pylist()
@@ -82,7 +82,7 @@ class Words(NamedTuple):
 
 
 def paths_of(delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-    """The JSON of the path of every row of a delta (as `Path.to_json`); empty for pairs that leave.
+    """Return the JSON of the path of every row of a delta (as `Path.to_json`); empty for pairs that leave.
 
     O(total length of the texts + steps log steps).
     """
@@ -111,7 +111,7 @@ def paths_of(delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels:
 
 
 def _words(place: np.ndarray, texts: list[str]) -> Words:
-    """Texts, with what stands where."""
+    """Return Texts, with what stands where."""
     encoded = [text.encode() for text in texts]
     lengths = np.array([len(text) for text in encoded], np.int64)
     return Words(

@@ -29,7 +29,7 @@ from rpq.stream.vertices import VertexDictionary
 
 
 def budget_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
-    """The error that a root's going over its budget is, if the query wants one."""
+    """Return the error that a root's going over its budget is, if the query wants one."""
     if query.on_budget != "error":
         return None
     place = "" if report.row is None else f"at tuple {report.row} of the batch, "
@@ -47,7 +47,7 @@ def budget_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
 
 
 def aside_of(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
-    """The roots that were set aside, each with the size at which it was. Raises `Damage`."""
+    """Return the roots that were set aside, each with the size at which it was. Raises `Damage`."""
     pairs = [pair.tuple_of(2) for pair in saved]
     aside = {root.vertex(): size.whole(0) for root, size in pairs}
     if len(aside) < len(pairs):
@@ -87,7 +87,7 @@ class PathExplanation:
     cells: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the same as JSON values."""
         return {"expression": self.query.expression, **{name: one for name, one in asdict(self).items() if name != "query"}}
 
     def __str__(self) -> str:
@@ -282,17 +282,17 @@ class PathQuery(RunningQuery):
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _counts(self) -> list[int]:
-        """What became of tuples since it was registered, in the order of `COUNTS`."""
+        """Return what became of tuples since it was registered, in the order of `COUNTS`."""
         counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
         return counts
 
     def _latency(self) -> np.ndarray:
-        """Tuples since then by the ticks that they took, in all queries together that share its trees."""
+        """Return tuples since then by the ticks that they took, in all queries together that share its trees."""
         latency: np.ndarray = self._trees.latency() - self._reader.latency_before
         return latency
 
     def _figure(self, name: str) -> int:
-        """One of `DoubtFigures`."""
+        """Return one of `DoubtFigures`."""
         return sum(getattr(index.figures(), name) for index in self.workers)
 
 

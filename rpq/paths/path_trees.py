@@ -200,7 +200,7 @@ class PathTrees:
         self._forward[labels], self._inverse[labels] = classes.T
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which edges are read: (label id, window), boolean."""
+        """Return which edges are read: (label id, window), boolean."""
         relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
         return relevant[:, None]
 
@@ -314,7 +314,7 @@ class PathTrees:
         return [self._delta(pairs, np.array([len(pairs)]), **event)]
 
     def _grown(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
-        """The pairs of a query's roots in an index, which has the trees of all of them from now on."""
+        """Return the pairs of a query's roots in an index, which has the trees of all of them from now on."""
         has_tree = flags[roots] > 0
         lacking = roots[~has_tree]
         if reader.roots is None:
@@ -353,7 +353,7 @@ class PathTrees:
         return [(numbers[reader.name], index) for index in self.workers]
 
     def told(self, delta: PathDelta) -> list[tuple[int, Delta]]:
-        """What an index reports by query: a delta for each that reads everything, one for all others."""
+        """Return what an index reports by query: a delta for each that reads everything, one for all others."""
         if not len(delta):
             return []
         self._know_numbers()
@@ -384,7 +384,7 @@ class PathTrees:
         return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, turned=self.turned, **events)
 
     def answers(self, reader: Reader) -> list[np.ndarray]:
-        """The pairs that answer a query now, of each index."""
+        """Return the pairs that answer a query now, of each index."""
         if not self.is_shared:
             return [index.answers() for index in self.workers]
         pairs = self._held().pairs
@@ -394,15 +394,15 @@ class PathTrees:
         return [np.concatenate([_NO_PAIRS, *(_of_root(some, root) for root in roots)]) for some in pairs]
 
     def joins(self, reader: Reader, root: int, end: int) -> bool:
-        """Whether a vertex is one of the roots of a query, and another one of the ends."""
+        """Return whether a vertex is one of the roots of a query, and another one of the ends."""
         return bool(self._is_end[end]) and (reader.roots is None or self._named.name_of(root) in reader.roots)
 
     def count_trees(self) -> int:
-        """How many roots have a tree that is not empty. O(vertices)."""
+        """Return how many roots have a tree that is not empty. O(vertices)."""
         return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.workers)
 
     def rows(self, reader: Reader) -> np.ndarray:
-        """Rows that a query was told: added, removed."""
+        """Return rows that a query was told: added, removed."""
         told: np.ndarray = self._rows[reader.place].copy()
         return told if self.is_shared else told + self._counted_rows() - self._counted_up_to
 
@@ -423,11 +423,11 @@ class PathTrees:
         return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
 
     def counted(self) -> np.ndarray:
-        """What was counted of tuples, which all indexes have in common, in the order of `COUNTS`."""
+        """Return what was counted of tuples, which all indexes have in common, in the order of `COUNTS`."""
         return self.workers[0].state[_COUNTS].copy()
 
     def latency(self) -> np.ndarray:
-        """Tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
+        """Return tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
         index = self.workers[0]
         state = index.state[_COUNTS].tobytes()
         if self._latency_copy is None or self._latency_copy[0] != state:
@@ -435,7 +435,7 @@ class PathTrees:
         return self._latency_copy[1]
 
     def held(self, reader: Reader) -> tuple[int, int, int]:
-        """Cells, answers and edges of a query that are alive now. O(size of the index), once for all that ask."""
+        """Return Cells, answers and edges of a query that are alive now. O(size of the index), once for all that ask."""
         if not self.is_shared:
             live = [index.live() for index in self.workers]
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
@@ -445,7 +445,7 @@ class PathTrees:
         return int(cells), answers, held.edges
 
     def nbytes(self, reader: Reader) -> int:
-        """The part of a query in the bytes that all readers hold together, without buffers for rows."""
+        """Return the part of a query in the bytes that all readers hold together, without buffers for rows."""
         total = sum(index.nbytes - index.buffer_bytes for index in self.workers) + self._of_root.nbytes
         share, rest = divmod(total, len(self.readers))
         return share + (rest if reader is next(iter(self.readers.values())) else 0)
@@ -475,7 +475,7 @@ class PathTrees:
 
 
 def among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]) -> np.ndarray:
-    """Which ids have one of these names. O(the fewer of the two)."""
+    """Return which ids have one of these names. O(the fewer of the two)."""
     if len(ids) < len(names):
         return np.array([name in names for name in vertices.names_of(ids).to_pylist()], bool)
     wanted = {identity for identity in map(vertices.id_of, names) if identity >= 0}
@@ -483,6 +483,6 @@ def among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]
 
 
 def _of_root(pairs: np.ndarray, root: int) -> np.ndarray:
-    """The pairs of a root among sorted ones. O(log pairs)."""
+    """Return the pairs of a root among sorted ones. O(log pairs)."""
     first, last = np.searchsorted(pairs, [root << 32, (root + 1) << 32])
     return pairs[first:last]

@@ -62,7 +62,7 @@ class Compiled:
         self.program = _flatten(self.table, accepting)
 
     def classes_of(self, label: str | None) -> tuple[int, int]:
-        """The classes of a step along and of a step against an edge of that label; -1 where it leads nowhere.
+        """Return the classes of a step along and of a step against an edge of that label; -1 where it leads nowhere.
 
         None is a label that the query does not see: that of another stream.
         """

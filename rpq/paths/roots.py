@@ -54,12 +54,12 @@ class RootReaders:
             self._scratch = np.full(max(16, 2 * readers), -1, np.int64)
 
     def of(self, root: int) -> np.ndarray:
-        """The readers of a root. O(1)."""
+        """Return the readers of a root. O(1)."""
         first = self._first.item(root)
         return self._flat[first : first + self._count.item(root)]
 
     def has(self, roots: np.ndarray) -> np.ndarray:
-        """Which of some roots somebody reads (boolean)."""
+        """Return which of some roots somebody reads (boolean)."""
         is_read: np.ndarray = self._count[roots] > 0
         return is_read
 
@@ -104,7 +104,7 @@ class RootReaders:
         self._flat, self._used = flat, self._live
 
     def deal(self, pairs: np.ndarray, ends: np.ndarray, kinds: np.ndarray, told: np.ndarray) -> Dealt:
-        """The rows (root << 32 | end) of events, which end there, by who reads them. O(rows dealt).
+        """Return the rows (root << 32 | end) of events, which end there, by who reads them. O(rows dealt).
 
         Those that events of a kind (1 added, -1 removed) bring are counted in `told` (int64, reader × [added, removed]).
         """
@@ -131,7 +131,7 @@ class RootReaders:
 
 @njit(cache=True, nogil=True)
 def count_dealt(pairs, ends, count):
-    """(rows for all readers together, those of the event that has most)."""
+    """Return (rows for all readers together, those of the event that has most)."""
     total, most, row = np.int64(0), np.int64(0), np.int64(0)
     for event in range(len(ends)):
         before = total
@@ -191,7 +191,7 @@ class NamedRoots:
         self._name_of: dict[int, Vertex] = {}  # and the other way round
 
     def __bool__(self) -> bool:
-        """Whether any is named."""
+        """Return whether any is named."""
         return bool(self._of_name)
 
     @property
@@ -200,12 +200,12 @@ class NamedRoots:
         return len(self._name_of)
 
     def ids(self, names: Iterable[Vertex]) -> np.ndarray:
-        """The vertices (int64) that some of these names are. O(names)."""
+        """Return the vertices (int64) that some of these names are. O(names)."""
         found = [self._id_of[name] for name in names if name in self._id_of]
         return np.array(found, np.int64)
 
     def name_of(self, root: int) -> Vertex | None:
-        """The name by which a vertex is a root, if it is one."""
+        """Return the name by which a vertex is a root, if it is one."""
         return self._name_of.get(root)
 
     def add(self, names: Iterable[Vertex], reader: int) -> None:

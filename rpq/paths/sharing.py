@@ -15,7 +15,7 @@ from rpq.results.delta import Delta
 
 
 def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
-    """What the trees of a query are: those of queries with equal keys are the same. None: of this query alone."""
+    """Return what the trees of a query are: those of queries with equal keys are the same. None: of this query alone."""
     if resources.sharing == "never" or resources.witness or resources.is_late:
         return None
     if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
@@ -29,7 +29,7 @@ class Trees(Protocol):
     """What knows whose rows are whose."""
 
     def told(self, delta: PathDelta) -> list[tuple[int, Delta]]:
-        """What an index reports by query."""
+        """Return what an index reports by query."""
 
     def sweep(self) -> None:
         """Let go of trees that nobody reads."""
@@ -52,7 +52,7 @@ class Sharer:
         return self._index.has_rows
 
     def deltas(self, *, before: int | None = None) -> list[tuple[int, Delta]]:
-        """The rows of the last call, or those `before` a tuple of it, behind the numbers of their queries."""
+        """Return the rows of the last call, or those `before` a tuple of it, behind the numbers of their queries."""
         return self._trees.told(self._index.delta(before=before))
 
     def advance(self, time: int) -> list[tuple[int, Delta]]:
@@ -76,7 +76,7 @@ class Sharer:
 
 
 def words_of(dfa: DFA) -> Hashable:
-    """The minimal automaton as a value: equal for expressions with the same non-empty words. O(its size).
+    """Return the minimal automaton as a value: equal for expressions with the same non-empty words. O(its size).
 
     Whether the start accepts says something only where a word leads back to it: the empty path is no answer.
     """

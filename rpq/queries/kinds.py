@@ -45,7 +45,7 @@ def register(kind: Kind) -> None:
 
 
 def kind_of(question: Any) -> Kind:
-    """The kind of a question, by the nearest of its classes that has one. Raises `QueryError` for what is none."""
+    """Return the kind of a question, by the nearest of its classes that has one. Raises `QueryError` for what is none."""
     for one in type(question).__mro__:
         for kind in _kinds.values():
             if kind.question is one:
@@ -64,13 +64,13 @@ def single_thread_warning(questions: Iterable[Question], threads: int) -> str | 
 
 
 def query_json(question: Question) -> dict[str, Any]:
-    """A question as JSON values: in saved states, checkpoints, and on the way to Spark's workers."""
+    """Return a question as JSON values: in saved states, checkpoints, and on the way to Spark's workers."""
     kind = kind_of(question)
     return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.described(question)}
 
 
 def read_query(content: Described) -> Any:
-    """The question that `described` made these of. Raises `Damage`."""
+    """Return the question that `described` made these of. Raises `Damage`."""
     name = content["kind"].text() if "kind" in content else _PLAIN
     if name not in _kinds:
         raise Damage(f"a query is of kind {name!r}, which this release does not know")
@@ -91,7 +91,7 @@ def window_json(window: AnyWindow) -> dict[str, Any]:
 
 
 def read_window(content: Described) -> AnyWindow:
-    """The window. Raises `Damage`."""
+    """Return the window. Raises `Damage`."""
     kind = content["kind"].one_of("time", "count", "unbounded") if "kind" in content else "time"
     try:
         match kind:
@@ -108,7 +108,7 @@ def read_window(content: Described) -> AnyWindow:
 # --- path queries as JSON -----------------------------------------------------------------------------------
 
 def path_query_json(query: Query) -> dict[str, Any]:
-    """A query as JSON values; its window is in the integers of its stream."""
+    """Return a query as JSON values; its window is in the integers of its stream."""
     return {
         "expression": query.expression,
         "window": window_json(query.window),
@@ -123,7 +123,7 @@ def path_query_json(query: Query) -> dict[str, Any]:
 
 
 def read_path_query(content: Described) -> Query:
-    """The query. A field that older releases did not write has its default. Raises `Damage`."""
+    """Return the query. A field that older releases did not write has its default. Raises `Damage`."""
     options: dict[str, Any] = {}
     for name in ("name", "paths", "semantics", "on_budget"):
         if name in content:
@@ -147,7 +147,7 @@ def _listed(vertices: Collection[Vertex] | None) -> list[Vertex] | None:
 # --- graph patterns as JSON ---------------------------------------------------------------------------------
 
 def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
-    """A pattern as JSON values; its window is in the integers of its stream."""
+    """Return a pattern as JSON values; its window is in the integers of its stream."""
     return {
         "pattern": query.expression,
         "window": window_json(query.window),
@@ -163,7 +163,7 @@ def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
 
 
 def read_pattern_query(content: Described) -> PatternQuery:
-    """The pattern. Raises `Damage`."""
+    """Return the pattern. Raises `Damage`."""
     window = read_window(content["window"])
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "matching", "paths", "semantics")}
     if not content["select"].is_none:

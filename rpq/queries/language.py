@@ -53,7 +53,7 @@ class Unfit(NamedTuple):
 
 
 def language_of(text: str) -> Language:
-    """The notation of a text. O(length).
+    """Return the notation of a text. O(length).
 
     >>> [language_of(text) for text in ("a2q/c2a*", "?x a2q ?y . ?y c2q ?z", "# why\\nASK { ?x <a2q> ?y }", "select")]
     ['path', 'pattern', 'sparql', 'path']
@@ -69,7 +69,7 @@ def language_of(text: str) -> Language:
 
 
 def unfit(language: Language, text: str, given: Iterable[str]) -> Unfit | None:
-    """The first of the options given that does not go with a text in a notation, and why.
+    """Return the first of the options given that does not go with a text in a notation, and why.
 
     >>> unfit("path", "a/b*", ["paths", "select"])
     Unfit(option='select', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")

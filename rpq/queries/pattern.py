@@ -102,7 +102,7 @@ def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
 
 
 def parse_pattern(text: str) -> tuple[Atom, ...]:
-    """The atoms of a pattern. Raises `ExpressionError`, which points to the column. O(length).
+    """Return the atoms of a pattern. Raises `ExpressionError`, which points to the column. O(length).
 
     >>> [str(atom) for atom in parse_pattern("?x a2q / c2a* ?y . ?y knows bob")]
     ['?x a2q/c2a* ?y', '?y knows bob']
@@ -159,7 +159,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL
 
 
 def lexical_form(literal: str) -> str:
-    r"""What stands between the quotes of a literal in N-Triples form; a text that is none stays as it is.
+    r"""Return what stands between the quotes of a literal in N-Triples form; a text that is none stays as it is.
 
     >>> lexical_form('"30"^^<http://www.w3.org/2001/XMLSchema#integer>'), lexical_form('"say \\"hello\\""@en')
     ('30', 'say "hello"')
@@ -197,7 +197,7 @@ class Centre:
 
 
 def centre_of(atoms: Sequence[Atom], columns: Sequence[str]) -> Centre | None:
-    """The first of some columns that stands in all atoms, each an edge; None where none does. O(atoms · columns)."""
+    """Return the first of some columns that stands in all atoms, each an edge; None where none does. O(atoms · columns)."""
     for column, name in enumerate(columns):
         if stands_in_all(atoms, name):
             return centre_at(atoms, name, column)
@@ -205,7 +205,7 @@ def centre_of(atoms: Sequence[Atom], columns: Sequence[str]) -> Centre | None:
 
 
 def centre_at(atoms: Iterable[Atom], name: str, column: int) -> Centre:
-    """A variable as the centre of atoms in all of which it stands."""
+    """Return a variable as the centre of atoms in all of which it stands."""
     edges = [atom.edge for atom in atoms]
     ends = {
         place: frozenset(edge[1] for edge in edges if edge is not None and edge[place] == Variable(name)) for place in (0, 2)
@@ -214,7 +214,7 @@ def centre_at(atoms: Iterable[Atom], name: str, column: int) -> Centre:
 
 
 def stands_in_all(atoms: Sequence[Atom], name: str) -> bool:
-    """Whether there are atoms, all of them are edges, and a variable stands in each.
+    """Return whether there are atoms, all of them are edges, and a variable stands in each.
 
     >>> from rpq.queries.pattern import parse_pattern
     >>> [stands_in_all(parse_pattern(text), "x") for text in ("?x a ?y . ?z ^b ?x", "?x a ?y . ?y b ?z", "?x a+ ?y")]
@@ -297,7 +297,7 @@ _known: WeakValueDictionary[tuple[str, tuple[str, ...] | None], Pattern] = WeakV
 
 
 def looks_like_a_pattern(text: str) -> bool:
-    """Whether there is a `?` before a letter, `_:`, or a dot before a blank in a text.
+    """Return whether there is a `?` before a letter, `_:`, or a dot before a blank in a text.
 
     >>> [looks_like_a_pattern(text) for text in ("a?/b*", "?x a ?y", "a b . c d e")]
     [False, True, True]

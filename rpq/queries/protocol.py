@@ -75,12 +75,12 @@ class RowGuard:
         """Of the push, at which the chunk begins; None while time alone moves."""
 
     def error(self, query: str, number: int, *, place: int) -> RowLimitError:
-        """What it is when tuple `place` of the chunk brings so many rows to a query, or more."""
+        """Return what it is when tuple `place` of the chunk brings so many rows to a query, or more."""
         row = None if self.row is None else self.row + place
         return self._error(query, number, row, "moving the time" if row is None else f"tuple {row} of the batch", _GO_ON)
 
     def refusal(self, query: str, number: int) -> RowLimitError:
-        """What it is when a query would begin with so many rows, or more."""
+        """Return what it is when a query would begin with so many rows, or more."""
         return self._error(query, number, None, "registering it", "It is not registered; the engine can be used on.")
 
     def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
@@ -143,7 +143,7 @@ class Question(Protocol):
         """All labels that it can read; None where it reads some that it does not name."""
 
     def reads(self, label: str) -> bool:
-        """Whether edges of a label can matter to it."""
+        """Return whether edges of a label can matter to it."""
 
     @property
     def label_set(self) -> LabelSet:
@@ -154,7 +154,7 @@ class Question(Protocol):
         """The column around which its rows lie, by which Spark divides it with all that it reads; else by its rows alone."""
 
     def over(self, window: AnyWindow) -> Self:
-        """The same question over another window."""
+        """Return the same question over another window."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +209,7 @@ class Worker(Protocol):
         """Whether `delta` is not empty."""
 
     def delta(self, *, before: int | None = None) -> Delta:
-        """The rows of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the rows of the last call, or those `before` a tuple of it; the next call overwrites them."""
 
     def advance(self, time: int) -> Delta:
         """Move the stream time without a tuple."""
@@ -262,7 +262,7 @@ class Host(Protocol):
         """Whether `deltas` may not be empty."""
 
     def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        """The rows of the last call by the name of the query, or those `before` a tuple of it; for one call of it."""
+        """Return the rows of the last call by the name of the query, or those `before` a tuple of it; for one call of it."""
 
     def advance(self, time: int) -> list[tuple[str, Delta]]:
         """Move the stream time without a tuple."""
@@ -297,13 +297,13 @@ class Holder(Protocol):
         """Take in label ids with their names."""
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which edges are read."""
+        """Return which edges are read."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Let the ids of the dictionary and the graph be used."""
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """What takes chunks, each with the number of the query that it answers for, by the numbers of all names.
+        """Return what takes chunks, each with the number of the query that it answers for, by the numbers of all names.
 
         With SEVERAL it is no `Worker` but like one, with `deltas(before=…)` in place of `delta`, which as its `advance`
         gives deltas behind the numbers of their queries. It is called again where others come, or numbers change.
@@ -370,7 +370,7 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which edges it reads: (label id, window), boolean."""
+        """Return which edges it reads: (label id, window), boolean."""
 
     @abstractmethod
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
@@ -401,11 +401,11 @@ class RunningQuery(ABC):
         return deltas
 
     def held_vertices(self) -> np.ndarray:
-        """The ids of vertices that it names though no edge of the graph may: nobody else is given them."""
+        """Return the ids of vertices that it names though no edge of the graph may: nobody else is given them."""
         return _NO_VERTICES
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
-        """The ids of terms, None for what is unbound: the inverse of `term_texts`."""
+        """Return the ids of terms, None for what is unbound: the inverse of `term_texts`."""
         raise NotImplementedError("its ids are those of vertices")
 
     def retain(self, waiting: np.ndarray) -> None:
@@ -424,15 +424,15 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def answers(self) -> list[IdRows]:
-        """The answers now. O(size of the index)."""
+        """Return the answers now. O(size of the index)."""
 
     @abstractmethod
     def rows(self) -> np.ndarray:
-        """Rows added and removed so far."""
+        """Return rows added and removed so far."""
 
     @abstractmethod
     def figures(self) -> Figures:
-        """What was counted, and what is held. O(size of the index)."""
+        """Return what was counted, and what is held. O(size of the index)."""
 
     has_witnesses: bool = True
     """Whether `witness` and `witnesses` can be asked; nobody asks others."""
@@ -441,11 +441,11 @@ class RunningQuery(ABC):
     """Whether `witnesses` looks for them in what holds when it is asked: after each tuple, then."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
-        """What makes an answer, given as ids, one; None if it is none."""
+        """Return what makes an answer, given as ids, one; None if it is none."""
         raise NotImplementedError(_NO_WITNESS)
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-        """The witnesses of the rows of a delta, as texts; empty for rows that leave."""
+        """Return the witnesses of the rows of a delta, as texts; empty for rows that leave."""
         raise NotImplementedError(_NO_WITNESS)
 
     def explain(self) -> Any:
@@ -460,15 +460,15 @@ class RunningQuery(ABC):
         return False
 
     def take_overruns(self) -> list[Overrun]:
-        """The roots that went over their budget since the last call."""
+        """Return the roots that went over their budget since the last call."""
         return []
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        """The error that a root's going over its budget is, if the question wants one."""
+        """Return the error that a root's going over its budget is, if the question wants one."""
         return None
 
     def set_aside(self) -> list[int]:
-        """The roots that are set aside now."""
+        """Return the roots that are set aside now."""
         return []
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
@@ -479,7 +479,7 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
-        """What was counted and cannot be found again from the window, for JSON."""
+        """Return what was counted and cannot be found again from the window, for JSON."""
 
     @abstractmethod
     def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:

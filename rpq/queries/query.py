@@ -206,7 +206,7 @@ class Query(_Options):
         return None
 
     def reads(self, label: str) -> bool:
-        """Whether edges of a label can be steps of an answer's path.
+        """Return whether edges of a label can be steps of an answer's path.
 
         >>> [Query("!(a)", window=Window(size=1, slide=1)).reads(label) for label in "ab"]
         [False, True]
@@ -223,7 +223,7 @@ class Query(_Options):
         return LabelSet.of(self.dfa.labels, self.reads)
 
     def over(self, window: AnyWindow) -> Self:
-        """The same query over another window; its expression is not compiled again.
+        """Return the same query over another window; its expression is not compiled again.
 
         >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
         Query('a', window=Window(size='30d', slide='1d'))
@@ -358,7 +358,7 @@ class PatternQuery(Query):
         return self.pattern.edge_labels.union(*(path.labels for path in self._automata))
 
     def reads(self, label: str) -> bool:
-        """Whether an atom can be matched by edges of a label.
+        """Return whether an atom can be matched by edges of a label.
 
         >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
         [True, True, False]
@@ -384,7 +384,7 @@ class PatternQuery(Query):
 
 
 def query_in(language: Language | None, text: str, **options: Any) -> Query:
-    """The query that a text asks in a notation; None: in the one that it is in. Raises `QueryError`.
+    """Return the query that a text asks in a notation; None: in the one that it is in. Raises `QueryError`.
 
     >>> query_in("path", "?x a ?y", window=Window(size=1, slide=1))
     Traceback (most recent call last):
@@ -406,7 +406,7 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
 def columns_asked(
     language: Language, text: str, *, select: Sequence[str] | None, paths: Literal["walk", "simple"]
 ) -> tuple[str, ...]:
-    """The columns of the answers to a text in a notation, whatever its window is. Raises `QueryError`.
+    """Return the columns of the answers to a text in a notation, whatever its window is. Raises `QueryError`.
 
     >>> columns_asked("pattern", "?x a ?y", select=["y"], paths="walk")
     ('y',)
@@ -425,7 +425,7 @@ def _of_sparql() -> type[Query]:
 
 
 def compiled(expression: str) -> automata.DFA:
-    """The automaton of an expression, shared by all queries that ask for it.  Raises `ExpressionError`."""
+    """Return the automaton of an expression, shared by all queries that ask for it.  Raises `ExpressionError`."""
     dfa = _automata.get(expression)
     if dfa is None:
         try:

@@ -21,13 +21,13 @@ class LabelSet(NamedTuple):
 
     @classmethod
     def of(cls, named: Iterable[str], reads: Callable[[str], bool]) -> Self:
-        """The labels that something `reads`, to which all that it does not name are the same. O(named)."""
+        """Return the labels that something `reads`, to which all that it does not name are the same. O(named)."""
         known = frozenset(named)
         others = reads(max(known, default="") + "?")  # which is none of them
         return cls(frozenset(label for label in known if reads(label) != others), others)
 
     def has(self, label: str) -> bool:
-        """Whether a label is one of them."""
+        """Return whether a label is one of them."""
         return (label in self.named) != self.others
 
 
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
     stream: str | None = None
 
     def reads(self, name: LabelName) -> bool:
-        """Whether it reads edges with a label, as they are called in their stream.
+        """Return whether it reads edges with a label, as they are called in their stream.
 
         >>> from rpq.stream.stream_labels import StreamLabel
         >>> from rpq.stream.window import UnboundedWindow

@@ -301,7 +301,7 @@ class Evaluation:
         return Applied(rows, self.running.rows() - before, _NONE, None)
 
     def _reported(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
-        """Deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
+        """Return deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
         reports = self.running.reports
         told = [(number, delta) for number, delta in deltas if number not in reports]
         for number, waiting in reports.items():
@@ -369,7 +369,7 @@ class Evaluation:
         self._is_divided = self.running.is_divided
 
     def _needs_room(self, fresh: list[int]) -> bool:
-        """Whether one more tuple, which brings these new vertex ids, needs any."""
+        """Return whether one more tuple, which brings these new vertex ids, needs any."""
         return self.graph.is_full or (bool(fresh) and (self._is_divided or max(fresh) >= self._vertex_room))
 
     def _admit_labels(self, labels: np.ndarray) -> None:
@@ -475,7 +475,7 @@ class Evaluation:
     # --- rows ------------------------------------------------------------------------------------------------
 
     def rows_of(self, deltas: list[tuple[int, Delta]]) -> list[Block]:
-        """The rows of deltas (number of the query, delta) with their names."""
+        """Return the rows of deltas (number of the query, delta) with their names."""
         deltas = [(number, delta) for number, delta in deltas if len(delta)]
         if not deltas:
             return []
@@ -487,7 +487,7 @@ class Evaluation:
         return blocks_of(deltas, self.running.asked.columns, self.vertices, witnesses, self.running.texts)
 
     def name_of(self, vertex: int) -> Vertex:
-        """The name of a vertex."""
+        """Return the name of a vertex."""
         name: Vertex = self.vertices.names_of(np.array([vertex])).to_pylist()[0]
         return name
 
@@ -524,7 +524,7 @@ def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
 
 
 def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:
-    """The witnesses of rows, empty where the kind of the query has none."""
+    """Return the witnesses of rows, empty where the kind of the query has none."""
     return running.witnesses(delta, *held) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
 
 

@@ -69,7 +69,7 @@ class Handlers:
             raise problem
 
     def _calls(self, changes: Changes) -> list[tuple[Handler, list[Change]]]:
-        """The calls that tell of rows, query by query."""
+        """Return the calls that tell of rows, query by query."""
         names: Any = self._of_query if not self._of_all else _EVERY
         return [
             (handler, rows)

@@ -80,7 +80,7 @@ class EventClock:
         self.time: int | None = None
 
     def numbered(self, tuples: Columns) -> Columns:
-        """Tuples with the numbers of their events as timestamps, and the stream time of each as what is told."""
+        """Return tuples with the numbers of their events as timestamps, and the stream time of each as what is told."""
         count = len(tuples)
         if not count:
             return tuples
@@ -103,7 +103,7 @@ class EventClock:
 
 
 def over_one_event(query: Any) -> Any:
-    """A query over the window of one event. Raises `QueryError` where it has another window than an unbounded one."""
+    """Return a query over the window of one event. Raises `QueryError` where it has another window than an unbounded one."""
     for window in windows_of(query):
         if window.kind != "unbounded":
             raise QueryError(
@@ -116,7 +116,7 @@ def over_one_event(query: Any) -> Any:
 
 
 def as_asked(query: Any) -> Any:
-    """The query that `over_one_event` made this of."""
+    """Return the query that `over_one_event` made this of."""
     return query.over(UnboundedWindow())
 
 
@@ -151,7 +151,7 @@ class Intake:
         self._admit_labels = admit_labels
 
     def chunk(self, tuples: Columns, first: int, count: int, wanted: Callable[[np.ndarray], np.ndarray]) -> Taken:
-        """Tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
+        """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
 
         `wanted` tells of label ids whether anybody reads them.
         """
@@ -201,7 +201,7 @@ class Intake:
         return found
 
     def add_label(self, label: str) -> int:
-        """The id of a label that has none."""
+        """Return the id of a label that has none."""
         number = self.labels.add(label)
         self._admit_labels(np.array([number]))
         return number
@@ -209,7 +209,7 @@ class Intake:
     def ends(
         self, source: int | str, target: int | str, needs_room: Callable[[list[int]], bool]
     ) -> tuple[int, int]:
-        """The ids of the ends of one tuple, for which room is made where the new ones among them need it."""
+        """Return the ids of the ends of one tuple, for which room is made where the new ones among them need it."""
         fresh: list[int] = []
         try:
             u, is_new = self.vertices.intern_one(source)
@@ -227,7 +227,7 @@ class Intake:
         return u, v
 
     def holds_unused_names(self, edges: int) -> bool:
-        """Whether late tuples and deletes of absent edges, which bring names too, may have filled the dictionary."""
+        """Return whether late tuples and deletes of absent edges, which bring names too, may have filled the dictionary."""
         return self.interned > max(4 * self._capacity, edges // 2, self.vertices.live // 2)
 
     def _label_ids(self, label: pa.DictionaryArray) -> np.ndarray:

@@ -19,7 +19,7 @@ _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.
 
 
 def machine_memory() -> int:
-    """Bytes of memory of this machine, or of the container; 8 GiB where neither can be found out."""
+    """Return bytes of memory of this machine, or of the container; 8 GiB where neither can be found out."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -35,7 +35,7 @@ def machine_memory() -> int:
 
 
 def default_limit() -> int:
-    """The limit of an engine for which none was given: 70 % of the machine's memory."""
+    """Return the limit of an engine for which none was given: 70 % of the machine's memory."""
     return int(machine_memory() * DEFAULT_FRACTION)
 
 
@@ -69,7 +69,7 @@ class MemoryGuard:
             self._grown.pop(worker, None)
 
     def of(self, name: Callable[[], str], workers: Callable[[], Iterable[Any]]) -> Guard:
-        """The guard of a query, or of a host and a query that it serves."""
+        """Return the guard of a query, or of a host and a query that it serves."""
 
         def guard(size: int, place: int) -> None:
             self._refuse_if_too_much(name(), workers(), size, self.row + place)
@@ -97,7 +97,7 @@ class MemoryGuard:
             )
 
     def _bytes_with(self, size: int) -> int:
-        """Bytes of everything together once a worker has grown to `size`. O(workers)."""
+        """Return bytes of everything together once a worker has grown to `size`. O(workers)."""
         return self._others() + sum(self._workers.values()) + size - size * 4 // 5
 
 
@@ -110,7 +110,7 @@ class Excess(NamedTuple):
 
 
 def excess_of(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit: int) -> Excess | None:
-    """The first event that brings more than `limit` rows to one of the queries with these names.
+    """Return the first event that brings more than `limit` rows to one of the queries with these names.
 
     O(deltas), and O(events) where all rows are too many.
     """

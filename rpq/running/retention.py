@@ -35,19 +35,19 @@ class Kept:
         return "keep"
 
     def over(self, window: Any) -> Self:
-        """The same over another window."""
+        """Return the same over another window."""
         return replace(self, window=window)
 
 
 def kept(window: Window) -> Kept:
-    """What keeps a window. Raises `QueryError` where it is none of time."""
+    """Return what keeps a window. Raises `QueryError` where it is none of time."""
     if not isinstance(window, Window):
         raise QueryError(f"keep is a window of time, as in keep=rpq.Window(size=…, slide=…), not {window!r}")
     return Kept(window)
 
 
 def count_key(reading: Reading, origin: str | None) -> Hashable:
-    """What tells a count window from others: those that number the same inserts are one.
+    """Return what tells a count window from others: those that number the same inserts are one.
 
     `origin` is the name of the query that started it empty in mid-stream, None for one that has seen all.
     """
@@ -116,7 +116,7 @@ def _refusal(
 
 
 def _latest_lost(reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
-    """The largest timestamp of an insert that the reading would have read and that was, or may have been, lost."""
+    """Return the largest timestamp of an insert that the reading would have read and that was, or may have been, lost."""
     lost = [int(graph.horizons.lost[number]) for name, number in labels.ids.items() if reading.reads(name)]
     if reading.labels.others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
         # One that nothing is known of may be among those that were forgotten.

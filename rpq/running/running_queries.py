@@ -78,7 +78,7 @@ class RunningQueries:
         return name in self._held
 
     def named(self, name: str | None) -> RunningQuery:
-        """The query of that name, or the only one."""
+        """Return the query of that name, or the only one."""
         if name is None and len(self._held) == 1:
             return next(iter(self._held.values()))
         if name is None or name not in self._held:
@@ -120,7 +120,7 @@ class RunningQueries:
         return self._texts_by_number
 
     def is_held(self, holder: Any) -> bool:
-        """Whether something holds the workers of a query that runs."""
+        """Return whether something holds the workers of a query that runs."""
         return holder in self._holders
 
     @property
@@ -129,12 +129,12 @@ class RunningQueries:
         return [*(worker for _, worker in self.jobs), *self.hosts]
 
     def numbered(self, deltas: Iterable[tuple[str, Delta]]) -> list[tuple[int, Delta]]:
-        """What hosts report, with the numbers of queries in place of their names, in their order."""
+        """Return what hosts report, with the numbers of queries in place of their names, in their order."""
         numbers = self._known_numbers()
         return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def number_of(self, running: RunningQuery) -> int:
-        """The number that its rows bear."""
+        """Return the number that its rows bear."""
         return self._known_numbers()[running.question.name]
 
     @property
@@ -279,7 +279,7 @@ class RunningQueries:
         return [window for window, _ in self._windows]
 
     def are_read(self, questions: Iterable[Question], labels: LabelDictionary) -> bool:
-        """Whether all that these read over their windows is read by others now."""
+        """Return whether all that these read over their windows is read by others now."""
         for reading in (reading for question in questions for reading in readings_of(question)):
             number = None if reading.window.kind == "count" else self._windows.get((reading.window, None))
             if number is None or reading.labels.others:
@@ -290,7 +290,7 @@ class RunningQueries:
         return True
 
     def _hosted_by(self, make: Any) -> str:
-        """The name of a query that a host serves; the first of them."""
+        """Return the name of a query that a host serves; the first of them."""
         return next(name for name, running in self._held.items() if kind_of(running.question).host == make)
 
     def _forget_idle_host(self, make: Any) -> None:
@@ -385,7 +385,7 @@ class RunningQueries:
         graph.set_windows([window for window, _ in self._windows], self._reading > 0, [key for _, key in self._windows])
 
     def _told_apart(self, running: RunningQuery) -> list[tuple[AnyWindow, Hashable]]:
-        """The windows of a query, those of count with what tells them apart."""
+        """Return the windows of a query, those of count with what tells them apart."""
         return list(zip(running.windows, self.keys(running), strict=True))
 
     def _name_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
@@ -407,7 +407,7 @@ class RunningQueries:
                         del self._naming[label]
 
     def is_late(self, running: RunningQuery) -> bool:
-        """Whether a query started empty in mid-stream, and holds less than one that did not would."""
+        """Return whether a query started empty in mid-stream, and holds less than one that did not would."""
         return running.question.name in self._late
 
     def keys(self, running: RunningQuery) -> list[Hashable]:
@@ -451,11 +451,11 @@ class RunningQueries:
         return min([part.vertex_room for part in (*self.hosts, *self._roomy)], default=INT64_MAX)
 
     def rows(self) -> np.ndarray:
-        """Rows added and removed so far."""
+        """Return rows added and removed so far."""
         return sum(map(self.rows_of, self._held.values()), np.zeros(2, np.int64))
 
     def rows_of(self, running: RunningQuery) -> np.ndarray:
-        """Rows added and removed so far by one query: those that were told."""
+        """Return rows added and removed so far by one query: those that were told."""
         reports = self.reports_of(running)
         return running.rows() - self.left_out(running) if reports is None else reports.rows.copy()
 
@@ -465,11 +465,11 @@ class RunningQueries:
             self._left_out[running.question.name] = self.left_out(running) + rows
 
     def left_out(self, running: RunningQuery) -> np.ndarray:
-        """How many rows that a query has counted, added and removed, were not told."""
+        """Return how many rows that a query has counted, added and removed, were not told."""
         return self._left_out.get(running.question.name, _NO_ROWS)
 
     def figures_of(self, running: RunningQuery) -> Figures:
-        """What one query has counted and holds; its rows are those that were told. O(size of the index)."""
+        """Return what one query has counted and holds; its rows are those that were told. O(size of the index)."""
         figures, reports = running.figures(), self.reports_of(running)
         if reports is None:
             added, removed = (np.array([figures.added, figures.removed]) - self.left_out(running)).tolist()
@@ -479,11 +479,11 @@ class RunningQueries:
         return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
 
     def reports_of(self, running: RunningQuery) -> Reports | None:
-        """What of a query's rows waits for a report; None where it tells every change."""
+        """Return what of a query's rows waits for a report; None where it tells every change."""
         return self._reports_of.get(running.question.name)
 
     def held_vertices(self) -> np.ndarray:
-        """The ids of vertices that queries name though no edge of the graph may."""
+        """Return the ids of vertices that queries name though no edge of the graph may."""
         waiting = {number: reports.vertices() for number, reports in self.reports.items()}
         if self._holding:  # else, with thousands of queries, not one is asked
             numbers = self._known_numbers()

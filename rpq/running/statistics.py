@@ -70,7 +70,7 @@ class Statistics:
         return html.table("statistics", ["figure", "value"], self._told().items())
 
     def _told(self) -> dict[str, str]:
-        """The figures as text; seconds and microseconds with four digits."""
+        """Return the figures as text; seconds and microseconds with four digits."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in values.items()}
 
@@ -145,7 +145,7 @@ class LatencyCounts:
         self._waiting: list[tuple[int, float]] = []
 
     def copy(self) -> LatencyCounts:
-        """The counts so far."""
+        """Return the counts so far."""
         other = LatencyCounts()
         other.counts, other.sum = list(self.counts), self.sum
         return other
@@ -179,7 +179,7 @@ _OF_QUERIES = ("rows_added", "rows_removed", "answers_live", "index_cells", "ind
 
 
 def engine_families(engine: Mapping[str, Any], queries: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
-    """The figures of an engine as a whole and of its queries, each the fields of `Statistics`."""
+    """Yield the figures of an engine as a whole and of its queries, each the fields of `Statistics`."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     for name in _COUNTERS:
@@ -197,7 +197,7 @@ def engine_families(engine: Mapping[str, Any], queries: Mapping[str, Mapping[str
 
 
 def latency_family(counts: LatencyCounts, about: str) -> Any:
-    """Counts of tuples by latency as a histogram."""
+    """Return counts of tuples by latency as a histogram."""
     from prometheus_client.core import HistogramMetricFamily
 
     buckets, sofar = [], 0

@@ -129,7 +129,7 @@ class Saved:
     content: Content
 
     def times(self) -> tuple[StreamTime, dict[str, Any]]:
-        """What is known of the stream's time, and the queries as they were given, by name."""
+        """Return what is known of the stream's time, and the queries as they were given, by name."""
         running = [state.question for state in self.content.queries]
         keep = self.content.keep
         if self.content.events is not None and self.content.events.mode == "alone":
@@ -309,19 +309,19 @@ class Saved:
 
 
 def _number_of(state: QueryState, place: int) -> int:
-    """How many inserts a window of a query has numbered."""
+    """Return how many inserts a window of a query has numbered."""
     return 0 if state.numbers is None else state.numbers[place]
 
 
 def _current(window: AnyWindow, time: int, number: int) -> int:
-    """The slide up to which edges have left a window, of time or of count."""
+    """Return the slide up to which edges have left a window, of time or of count."""
     if isinstance(window, CountWindow):
         return number // window.step
     return window.slide_number(time) if isinstance(window, Window) else ABSENT
 
 
 def _most_of_one_slide(slides: np.ndarray) -> int:
-    """How many edges the slide has that has most."""
+    """Return how many edges the slide has that has most."""
     return int(np.unique(slides, return_counts=True)[1].max(initial=0))
 
 

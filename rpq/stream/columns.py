@@ -74,7 +74,7 @@ def columns_of(
     events: bool = False,
     ahead: AheadLimit | None = None,
 ) -> Columns:
-    """The tuples of a table, record batch, pandas frame or mapping of columns.
+    """Return the tuples of a table, record batch, pandas frame or mapping of columns.
 
     Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream
     (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times`
@@ -205,7 +205,7 @@ def only_tuple(data: Any) -> tuple[Any, ...] | None:
 def is_plain(
     source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, kind: str | None, latest: int
 ) -> bool:
-    """Whether a tuple is well-formed and needs no conversion: no more is asked than what is quickly answered."""
+    """Return whether a tuple is well-formed and needs no conversion: no more is asked than what is quickly answered."""
     if type(timestamp) is not int or not EARLIEST <= timestamp <= latest or type(label) is not str or not label:
         return False
     if type(op) is not str or (op != "+" and op != "-"):
@@ -221,7 +221,7 @@ def is_plain(
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether UTF-8 can hold a text: it has no lone surrogate."""
+    """Return whether UTF-8 can hold a text: it has no lone surrogate."""
     if text.isascii():
         return True
     try:
@@ -232,7 +232,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def time_of(value: Any, *, times: StreamTime, latest: int) -> tuple[int, StreamTime]:
-    """A stream time, given as an integer, a date or a time, as an integer, and what is known of time with it."""
+    """Return a stream time, given as an integer, a date or a time, as an integer, and what is known of time with it."""
     problems: list[InputError] = []
     numbers = np.zeros(0, np.int64)
     try:
@@ -275,7 +275,7 @@ def _no_tuple(number: int, row: Any) -> InputError:
 # --- finding the columns -------------------------------------------------------------------------------------
 
 def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
-    """The columns that tuples have, by name, and the names of others."""
+    """Return the columns that tuples have, by name, and the names of others."""
     if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
         names = data.schema.names
         found = {name: data.column(place) for place, name in enumerate(names) if name in MEANT}
@@ -303,7 +303,7 @@ def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _others(names: list[Any], found: dict[str, Any]) -> list[Any]:
-    """The names that are not `found`; raises where one that is stands twice."""
+    """Return the names that are not `found`; raises where one that is stands twice."""
     if len(found) == len(names):
         return []
     known = [name for name in names if isinstance(name, str) and name in found]
@@ -316,7 +316,7 @@ def _others(names: list[Any], found: dict[str, Any]) -> list[Any]:
 
 
 def _read(name: str, column: Any) -> pa.Array | list[Any]:
-    """A column as an array without chunks, or as a list of values that are still to be looked at."""
+    """Return a column as an array without chunks, or as a list of values that are still to be looked at."""
     try:
         if isinstance(column, list):
             return column
@@ -428,7 +428,7 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
 
 
 def _streams(column: Any, problems: list[InputError]) -> pa.Array:
-    """The names of streams; an empty one is none."""
+    """Return the names of streams; an empty one is none."""
     if isinstance(column, list):
         return to_end(streams_of(column), len(column), "stream", problems)
     if pa.types.is_dictionary(column.type):

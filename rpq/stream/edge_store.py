@@ -120,7 +120,7 @@ def key_hash(u, label, v):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def probe(edges, h, u, label, v):
-    """The place of an edge in the table; a negative one, for `put`, if it is not there."""
+    """Return the place of an edge in the table; a negative one, for `put`, if it is not there."""
     entries = edges.fields[TABLE]
     place = first_candidate(edges.table, entries, h)
     while place >= 0:
@@ -300,11 +300,11 @@ class CountedWindows:
             )
 
     def number_of(self, key: Hashable) -> int:
-        """How many inserts a window has numbered."""
+        """Return how many inserts a window has numbered."""
         return int(self.arrays.number[self.keys.index(key)])
 
     def slides(self, key: Hashable, edges: np.ndarray) -> np.ndarray:
-        """The slides at which edges leave a window, ABSENT for those that it does not hold."""
+        """Return the slides at which edges leave a window, ABSENT for those that it does not hold."""
         found: np.ndarray = self.arrays.leaves[edges * len(self.keys) + self.keys.index(key)]
         return found
 
@@ -375,7 +375,7 @@ def _fill(counted, window, edges, slides, held):
 
 @njit(cache=True, nogil=True)
 def is_counted(counted, group):
-    """Whether the labels of a group are read over any count window."""
+    """Return whether the labels of a group are read over any count window."""
     return counted.fields[COUNTED] != 0 and counted.group_first[group] != counted.group_first[group + 1]
 
 
@@ -482,7 +482,7 @@ def resolve(edges, horizons, counted, chunk, count, outcome, outcomes):
 
 @njit(cache=True, nogil=True)
 def _holds(edges, horizons, u, label, v):
-    """Whether an edge is in any window."""
+    """Return whether an edge is in any window."""
     place = probe(edges, key_hash(u, label, v), u, label, v)
     if place < 0:
         return False

@@ -34,7 +34,7 @@ TEXTS = pa.dictionary(pa.int32(), TEXT)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is one of text, in whatever layout; a dictionary is none.
+    """Return whether a type is one of text, in whatever layout; a dictionary is none.
 
     >>> [is_text(kind) for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), TEXTS)]
     [True, True, True, False, False]
@@ -43,7 +43,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of what `plain` makes of a column of this type.
+    """Return the type of what `plain` makes of a column of this type.
 
     >>> plain_type(pa.run_end_encoded(pa.int32(), pa.string_view()))
     DataType(string)
@@ -63,7 +63,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece and of its plain type; O(rows), and nothing for one that is both already.
+    """Return a column in one piece and of its plain type; O(rows), and nothing for one that is both already.
 
     What stands in it is looked at first (`validate`), where not any bytes will do. Raises `pa.ArrowException` for what is
     broken, and `ValueError` for more text than one array holds.
@@ -94,7 +94,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def with_plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch whose columns are of plain types; those that are already are not looked at. O(rows that change)."""
+    """Return a batch whose columns are of plain types; those that are already are not looked at. O(rows that change)."""
     if all(plain_type(field.type) == field.type for field in batch.schema):
         return batch
     columns = [column if plain_type(column.type) == column.type else plain(column) for column in batch.columns]
@@ -102,7 +102,7 @@ def with_plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def is_fit(name: str, kind: pa.DataType) -> bool:
-    """Whether a column of tuples of this name may be of this plain type.
+    """Return whether a column of tuples of this name may be of this plain type.
 
     >>> is_fit("source", pa.int8()), is_fit("source", pa.float64()), is_fit("op", TEXTS), is_fit("delete", TEXT)
     (True, False, True, True)
@@ -117,7 +117,10 @@ def is_fit(name: str, kind: pa.DataType) -> bool:
 
 
 def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column of tuples as `plain` makes it. Raises `InputError` where it is broken, or of a type that none of them has."""
+    """Return a column of tuples as `plain` makes it.
+
+    Raises `InputError` where it is broken, or of a type that none of them has.
+    """
     try:
         found = plain(column)
     except (pa.ArrowException, ValueError) as problem:
@@ -134,7 +137,7 @@ def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """An array of another layout; its plain type is `wanted`."""
+    """Return an array of another layout; its plain type is `wanted`."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         storage = column.storage
@@ -178,7 +181,7 @@ NUMBER = pa.int64()
 
 
 def cast(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
-    """An array as another type."""
+    """Return an array as another type."""
     # Casting to the type that it has takes Arrow ten microseconds.
     return array if array.type == kind else array.cast(kind, safe=safe)
 
@@ -189,12 +192,12 @@ def problem(problems: list[InputError], row: int, column: str, what: str) -> Non
 
 
 def row_error(row: int, column: str, what: str) -> InputError:
-    """The error that says what is wrong with the value of a row."""
+    """Return the error that says what is wrong with the value of a row."""
     return InputError(f"row {row}: column {column!r}: {what}", row=int(row), column=column)
 
 
 def to_end(taken: tuple[Any, Misfit | None], count: int, name: str, problems: list[InputError]) -> Any:
-    """An array of the values before the first misfit, as long as the other columns are."""
+    """Return an array of the values before the first misfit, as long as the other columns are."""
     array, misfit = taken
     if misfit is None:
         return array
@@ -205,7 +208,7 @@ def to_end(taken: tuple[Any, Misfit | None], count: int, name: str, problems: li
 
 
 def filled(array: pa.Array, name: str, value: Any, problems: list[InputError]) -> pa.Array:
-    """An array without nulls, the first of which is a problem."""
+    """Return an array without nulls, the first of which is a problem."""
     if not array.null_count:
         return array
     problem(problems, pc.index(pc.is_null(array), pa.scalar(True)).as_py(), name, MISSING)
@@ -213,7 +216,7 @@ def filled(array: pa.Array, name: str, value: Any, problems: list[InputError]) -
 
 
 def named(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
-    """An array of text without nulls and empty texts, the first of which is a problem."""
+    """Return an array of text without nulls and empty texts, the first of which is a problem."""
     texts = filled(array, name, "", problems)
     place = first_empty(texts)
     if place is not None and array[place].is_valid:

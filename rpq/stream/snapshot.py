@@ -143,11 +143,11 @@ class SnapshotGraph:
         return sum(array.nbytes for array in self.edges) + self.counted.nbytes
 
     def wanted(self, label: np.ndarray) -> np.ndarray:
-        """Whether any query is interested in labels (uint8 a label id given)."""
+        """Return whether any query is interested in labels (uint8 a label id given)."""
         return self.horizons.wanted[label]
 
     def live_edges(self) -> np.ndarray:
-        """The ids of the edges in any window. O(ids)."""
+        """Return the ids of the edges in any window. O(ids)."""
         edges, count = self.edges, self.edges.fields[COUNT]
         if count == 0:
             return np.zeros(0, np.int64)
@@ -156,7 +156,7 @@ class SnapshotGraph:
         return np.flatnonzero(is_live | (edges.held[:count] & HOLDERS != 0))
 
     def static_edges(self) -> np.ndarray:
-        """The ids of the static edges. O(ids)."""
+        """Return the ids of the static edges. O(ids)."""
         return np.flatnonzero(self.edges.held[: self.edges.fields[COUNT]] & STATIC)
 
     def set_windows(self, windows: Sequence[AnyWindow], read: np.ndarray, keys: Sequence[Hashable]) -> None:
@@ -209,7 +209,7 @@ class SnapshotGraph:
         self.horizons.lost[labels] = LONG_AGO
 
     def _group(self, member: np.ndarray) -> int:
-        """The number of the group of labels that are read over these windows (uint8 a window)."""
+        """Return the number of the group of labels that are read over these windows (uint8 a window)."""
         windows = member.tobytes()
         if windows not in self._groups:
             self._groups[windows] = len(self._groups)
@@ -227,7 +227,7 @@ class SnapshotGraph:
         return self._groups[windows]
 
     def slides(self, window: AnyWindow, key: Hashable, edges: np.ndarray) -> np.ndarray:
-        """The slides at which edges leave a window (the count window with that key); O(edges).
+        """Return the slides at which edges leave a window (the count window with that key); O(edges).
 
         One that is never left is beyond all others. Edges that a window does not hold may have any up to the current one.
         """
@@ -239,7 +239,7 @@ class SnapshotGraph:
         return np.where(timestamp > LONG_AGO, NEVER, LONG_AGO)
 
     def current_slide(self, window: AnyWindow, key: Hashable) -> int:
-        """The slide of a window up to which edges have left it; there is a stream time."""
+        """Return the slide of a window up to which edges have left it; there is a stream time."""
         if isinstance(window, CountWindow):
             return self.counted.number_of(key) // window.step
         return window.slide_number(self.time or 0) if isinstance(window, Window) else LONG_AGO
@@ -341,7 +341,7 @@ class SnapshotGraph:
         self.statics = len(self.static_edges())
 
     def wants_collection(self) -> bool:
-        """Whether so many edges came since the last collection that the next one is paid for."""
+        """Return whether so many edges came since the last collection that the next one is paid for."""
         fields = self.edges.fields
         return bool(fields[NEW] > max(self.held // 2, self._patience))
 

@@ -33,7 +33,7 @@ def label_in(name: LabelName, stream: str | None) -> str | None:
 
 
 def name_in(label: str, stream: str | None) -> LabelName:
-    """What a label is called in a stream, or in the merged one.
+    """Return what a label is called in a stream, or in the merged one.
 
     >>> name_in("a", None), name_in("a", "s")
     ('a', StreamLabel(label='a', stream='s'))
@@ -42,7 +42,7 @@ def name_in(label: str, stream: str | None) -> LabelName:
 
 
 def text_of(name: LabelName) -> str:
-    """The label alone, as users know it.
+    """Return the label alone, as users know it.
 
     >>> text_of("a"), text_of(StreamLabel("b", "s"))
     ('a', 'b')

@@ -49,14 +49,14 @@ class Windowed(Protocol):
         """The window that it is asked over."""
 
     def over(self, window: AnyWindow) -> Self:
-        """The same query over another window."""
+        """Return the same query over another window."""
 
 
 _Query = TypeVar("_Query", bound=Windowed)
 
 
 def windows_of(query: Any) -> tuple[AnyWindow, ...]:
-    """The windows over which a query reads edges: one, or those of its `readings` (`rpq.queries.readings`)."""
+    """Return the windows over which a query reads edges: one, or those of its `readings` (`rpq.queries.readings`)."""
     readings = getattr(query, "readings", None)
     return (query.window,) if readings is None else tuple(reading.window for reading in readings)
 
@@ -119,7 +119,9 @@ class StreamTime:
         return known if self.type is None else replace(known, type=known._fine_enough(self.type))
 
     def resolved(self, query: _Query) -> _Query:
-        """A query whose windows are in the integers of this stream. Raises `QueryError` where one has no whole number.
+        """Return a query whose windows are in the integers of this stream.
+
+        Raises `QueryError` where one has no whole number.
 
         One that has `readings` has a method `in_unit` that gives that, for s, ms, us or ns.
         """
@@ -200,7 +202,7 @@ class StreamTime:
         return pa.array(numbers, _NUMBERS).view(self.type)
 
     def told(self, time: int | None) -> Any:
-        """One time of the stream as the type that came in: an integer, or a date or time."""
+        """Return one time of the stream as the type that came in: an integer, or a date or time."""
         if time is None or self.type is None or self.type == _NUMBERS:
             return time
         return python_values(self.column(np.array([time], np.int64)))[0]
@@ -247,7 +249,7 @@ class StreamTime:
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _fine_enough(self, told: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
-        """The type `told`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
+        """Return the type `told`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
         if told == _NUMBERS:
             return told
         needed = _unit_of(told)
@@ -324,7 +326,10 @@ class MaxAhead:
 
     @classmethod
     def of(cls, given: Any) -> Self | None:
-        """The limit that a number, a duration or a text such as 1000x says; None for no limit. Raises `QueryError`."""
+        """Return the limit that a number, a duration or a text such as 1000x says; None for no limit.
+
+        Raises `QueryError`.
+        """
         if given is None:
             return None
         if isinstance(given, str) and (found := _TIMES.fullmatch(given)) is not None and int(found[1]):
@@ -342,7 +347,7 @@ class MaxAhead:
         return cls(given=given, length=length, is_duration=is_duration)
 
     def limit(self, times: StreamTime, windows: Iterable[AnyWindow]) -> int | None:
-        """The limit in the integers of a stream, whose windows are these; None where none of them is of time.
+        """Return the limit in the integers of a stream, whose windows are these; None where none of them is of time.
 
         Raises `QueryError` where it does not go with the stream.
         """
@@ -364,7 +369,7 @@ class MaxAhead:
             raise InputError(f"column 'timestamp': {unfit}", column="timestamp")
 
     def misfit(self, times: StreamTime) -> str | None:
-        """Why the limit does not go with the timestamps of a stream, or its windows; None where it does."""
+        """Return why the limit does not go with the timestamps of a stream, or its windows; None where it does."""
         if self.times is not None or times.unit is not None:
             return None
         has_numbers = times.measured is False or times.is_of_numbers
@@ -405,7 +410,7 @@ class AheadLimit(NamedTuple):
         return (row, int(before[row])) if ahead[row] else None
 
     def reason(self, timestamp: int, before: int, times: StreamTime) -> str:
-        """What is wrong with a timestamp, at this stream time."""
+        """Return what is wrong with a timestamp, at this stream time."""
         of_time = times.unit is not None or (times.type is not None and not times.is_of_numbers)
         most = duration_text(self.most * NANOSECONDS[times.inner_unit]) if of_time else str(self.most)
         times_longest = f", {self.max_ahead.times:,} times the longest window" if self.max_ahead.times is not None else ""
@@ -417,7 +422,7 @@ class AheadLimit(NamedTuple):
 
 
 def _written(times: StreamTime, number: int) -> str:
-    """A time as text, whichever years it is in."""
+    """Return a time as text, whichever years it is in."""
     if times.type is None or times.is_of_numbers:
         return str(number)
     return str(times.column(np.array([number]))[0].cast(pa.string()))
@@ -485,7 +490,7 @@ def timestamps_as_integers(
 def _of_both_kinds(
     values: list[Any], times: StreamTime, latest: int, problems: list[InputError], end: int
 ) -> tuple[np.ndarray, StreamTime]:
-    """The same of a list of plain numbers and dates or times, which go together where the stream has a unit.
+    """Return the same of a list of plain numbers and dates or times, which go together where the stream has a unit.
 
     The result is that of pushing them one by one: what came first tells the type of the rows.
     """

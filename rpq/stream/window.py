@@ -66,7 +66,7 @@ class Window:
         return f"Window(size={self.text('size')}, slide={self.text('slide')})"
 
     def text(self, name: Literal["size", "slide"]) -> str:
-        """The size or the slide as one would write it: `30` or `'30d'`.
+        """Return the size or the slide as one would write it: `30` or `'30d'`.
 
         >>> Window(size=30, slide=1).text("size"), Window(size="720h", slide="1h").text("size")
         ('30', "'30d'")
@@ -75,7 +75,7 @@ class Window:
         return str(value) if self.unit is None else repr(duration_text(value))
 
     def in_unit(self, unit: str) -> Window:
-        """The same window in plain numbers of a stream's time unit (s, ms, us or ns). Raises `QueryError`.
+        """Return the same window in plain numbers of a stream's time unit (s, ms, us or ns). Raises `QueryError`.
 
         >>> Window(size="30d", slide="1d").in_unit("s")
         Window(size=2592000, slide=86400)
@@ -107,7 +107,7 @@ class Window:
         return self.size
 
     def slide_number(self, time: int) -> int:
-        """The number of the slide in which `time` lies: ⌊time/slide⌋.
+        """Return the number of the slide in which `time` lies: ⌊time/slide⌋.
 
         >>> Window(size=30, slide=7).slide_number(-1)
         -1
@@ -123,7 +123,7 @@ class Window:
         return self.slide_number(time) * self.slide - self.size
 
     def expiry_slide(self, timestamp: int) -> int:
-        """The number of the slide at which an edge leaves the window: ⌈(timestamp + size)/slide⌉.
+        """Return the number of the slide at which an edge leaves the window: ⌈(timestamp + size)/slide⌉.
 
         >>> window = Window(size=30, slide=7)
         >>> window.expiry_slide(5), window.lower_bound(time=5 * 7)
@@ -163,7 +163,7 @@ class CountWindow:
             object.__setattr__(self, name, number)
 
     def in_unit(self, unit: str) -> CountWindow:
-        """The same window: it has no time, and so no unit of time.
+        """Return the same window: it has no time, and so no unit of time.
 
         >>> CountWindow(size=3).in_unit("s")
         CountWindow(size=3, step=1)
@@ -209,7 +209,7 @@ class UnboundedWindow:
     unit: ClassVar[None] = None
 
     def in_unit(self, unit: str) -> UnboundedWindow:
-        """The same window: it has no time, and so no unit of time.
+        """Return the same window: it has no time, and so no unit of time.
 
         >>> UnboundedWindow().in_unit("s")
         UnboundedWindow()
@@ -231,7 +231,7 @@ AnyWindow = Window | CountWindow | UnboundedWindow
 
 
 def _length(name: str, value: object) -> tuple[int, bool]:
-    """A size or slide, and whether it is a duration (in nanoseconds)."""
+    """Return a size or slide, and whether it is a duration (in nanoseconds)."""
     try:
         return nanoseconds_of(value), True
     except DurationError as problem:
@@ -261,7 +261,7 @@ class WindowTextError(QueryError):
 
 
 def kind_of_text(window: int | str) -> Literal["time", "count", "unbounded"]:
-    """Which kind of window a text says.
+    """Return which kind of window a text says.
 
     >>> [kind_of_text(text) for text in ("30d", 30, "count:1000", "unbounded")]
     ['time', 'time', 'count', 'unbounded']
@@ -274,7 +274,7 @@ def kind_of_text(window: int | str) -> Literal["time", "count", "unbounded"]:
 def window_of(
     window: int | str | None, slide: int | str | None, *, unit: str | None, durations: bool = False
 ) -> AnyWindow:
-    """The window that texts (or plain numbers) say, over a stream whose timestamps have this unit, or none.
+    """Return the window that texts (or plain numbers) say, over a stream whose timestamps have this unit, or none.
 
     Without a unit, lengths of time stay that where `durations` are wanted, and are else refused. Raises `WindowTextError`.
 
@@ -309,7 +309,7 @@ def window_of(
 
 
 def told(window: AnyWindow) -> tuple[int | str, int | None]:
-    """What `window_of` makes a window of, in the stream's unit: its size and its slide.
+    """Return what `window_of` makes a window of, in the stream's unit: its size and its slide.
 
     >>> told(Window(size=30, slide=1)), told(CountWindow(size=1000, step=10)), told(UnboundedWindow())
     ((30, 1), ('count:1000', 10), ('unbounded', None))
@@ -324,7 +324,7 @@ def told(window: AnyWindow) -> tuple[int | str, int | None]:
 
 
 def length_of(value: int | str, *, unit: str | None, field: Literal["window", "slide"]) -> int:
-    """The size or the slide of a window of time in the stream's unit. Raises `WindowTextError`.
+    """Return the size or the slide of a window of time in the stream's unit. Raises `WindowTextError`.
 
     >>> length_of("1.5h", unit="s", field="window")
     5400

@@ -276,7 +276,7 @@ def _resume(index, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def write_paths(index):
-    """A witness for each row of the current event, from row NEXT_PATH on."""
+    """Return a witness for each row of the current event, from row NEXT_PATH on."""
     fields, output = index.state, index.output
     steps = np.empty(64, np.int64)
     while fields[NEXT_PATH] < fields[OUT]:

@@ -73,7 +73,7 @@ def own_slot(index, vertex):
 
 @njit(cache=True, nogil=True)
 def doubted(index, vertex, number):
-    """The lanes with a live accepting cell of the vertex that is in doubt."""
+    """Return the lanes with a live accepting cell of the vertex that is in doubt."""
     program, table = index.program, index.table
     lanes = ZERO
     for i in range(program.sizes[ACCEPTING]):
@@ -85,19 +85,19 @@ def doubted(index, vertex, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_bit(words, slot):
-    """Whether a root is among some, which are given as uint64 a block number; one without a slot is not."""
+    """Return whether a root is among some, which are given as uint64 a block number; one without a slot is not."""
     return slot >= 0 and (words[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO
 
 
 @njit(cache=True, nogil=True)
 def in_doubt(index, slot, target):
-    """Whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
+    """Return whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
     return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def makes_conflicts(index, vertex, state, from_vertex, from_state):
-    """Whether a step between two product nodes may be the last one to the later cell of a conflict."""
+    """Return whether a step between two product nodes may be the last one to the later cell of a conflict."""
     program = index.program
     step = from_state * program.sizes[STATES] + state
     return program.earlier_first[step + 1] > program.earlier_first[step] or (
@@ -107,7 +107,7 @@ def makes_conflicts(index, vertex, state, from_vertex, from_state):
 
 @njit(cache=True, nogil=True)
 def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
-    """The lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
+    """Return the lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
     program, table = index.program, index.table
     step = from_state * program.sizes[STATES] + state
     if vertex == from_vertex and program.earlier_loop[step]:
@@ -122,7 +122,7 @@ def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
 
 @njit(cache=True, nogil=True)
 def _later_cells(index, vertex, state, number, lanes):
-    """Those of some live lanes of a product node that are the later cell of a conflict."""
+    """Return those of some live lanes of a product node that are the later cell of a conflict."""
     program, table, now = index.program, index.table, index.state[NOW]
     found, passed, loops = ZERO, ZERO, False
     transition = np.int64(-1)
@@ -230,7 +230,7 @@ def note_conflicts(index, vertex, state, number, lanes):
 
 @njit(cache=True, nogil=True)
 def unblocking(index, number, held):
-    """The lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
+    """Return the lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
     table = index.table
     if table.blocked[number] == ZERO:
         return ZERO
@@ -255,7 +255,7 @@ def _may_unblock(index, u, transition_class):
 
 @njit(cache=True, nogil=True)
 def concerns_doubt(index, u, v, forward, inverse):
-    """Whether the current insert, of an edge u -> v, may change an answer that is in doubt."""
+    """Return whether the current insert, of an edge u -> v, may change an answer that is in doubt."""
     table, fields = index.table, index.state
     if fields[TO_SEARCH] > 0:
         return True

@@ -96,7 +96,7 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
 
 @njit(cache=True, nogil=True)
 def _unsupported(index, vertex, state, number, block, lanes):
-    """The lanes of a block that no predecessor supports."""
+    """Return the lanes of a block that no predecessor supports."""
     table, now = index.table, index.state[NOW]
     edge = in_edges(index, vertex, state)
     while lanes != ZERO:

@@ -184,7 +184,7 @@ class DeltaIndex:
         return index_bytes(self.index) + self.judge.nbytes
 
     def live(self) -> tuple[int, int, int]:
-        """Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return Cells, answers and edges that are alive now. O(size of the index)."""
         cells, walks = kernels.count_live(self.view)
         answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
         return int(cells), answers, int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
@@ -196,15 +196,15 @@ class DeltaIndex:
         return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.within, graph.expiry)
 
     def walks(self) -> np.ndarray:
-        """The pairs that the table answers, source << 32 | target. O(size of the index)."""
+        """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
         return kernels.live_pairs(self.view)
 
     def answers(self) -> np.ndarray:
-        """The current answers, source << 32 | target. O(size of the index)."""
+        """Return the current answers, source << 32 | target. O(size of the index)."""
         return self.judge.answered(self.walks())
 
     def figures(self) -> DoubtFigures:
-        """What judging has met and done, and what it holds. O(pairs in doubt)."""
+        """Return what judging has met and done, and what it holds. O(pairs in doubt)."""
         return self.judge.figures()
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
@@ -267,7 +267,7 @@ class DeltaIndex:
         return bool(self.state[layout.EVENTS])
 
     def delta(self, *, before: int | None = None) -> PathDelta:
-        """The answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
         output, state = self.index.output, self.state
         events = int(state[layout.EVENTS])
         if before is not None:
@@ -357,7 +357,7 @@ class DeltaIndex:
         return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state[layout.BASE]
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """The steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
+        """Return the steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
         if not len(self.judge.answered(np.array([source << 32 | target]))):
             return None
         known = self.judge.path_of(source, target)
@@ -380,7 +380,7 @@ class DeltaIndex:
         return self.judge.restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """The roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since this was last asked."""
         return self.judge.take_overruns()
 
     def sweep(self) -> None:

@@ -76,7 +76,7 @@ def cross(index, slide):
 
 @njit(cache=True, nogil=True)
 def _pays_to_sweep(index):
-    """Whether the index is small, or enough has come since the last sweep to pay for looking through all of it."""
+    """Return whether the index is small, or enough has come since the last sweep to pay for looking through all of it."""
     fields = index.state
     came = fields[INSERTED] + fields[REFRESHED] - fields[SWEPT_TUPLES]
     return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
@@ -220,7 +220,7 @@ def expire(index, slide, order):
 
 @njit(cache=True, nogil=True)
 def _next_death(index):
-    """No answer dies before this relative slide."""
+    """Return no answer dies before this relative slide."""
     table, accepting = index.table, index.program.accepting
     first = np.int64(NEVER)
     for row in range(index.state[ROWS]):
@@ -232,7 +232,7 @@ def _next_death(index):
 
 @njit(cache=True, nogil=True)
 def _dying_lanes(index, vertex, state, number, block, dying):
-    """The pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
+    """Return the pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
     table = index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
     lanes = held_by_no_other(index, vertex, state, number, lanes, dying - 1, dying)

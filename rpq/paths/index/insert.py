@@ -74,7 +74,7 @@ class Step(NamedTuple):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_out(index, vertex, state):
-    """Whether an edge leads on from a product node."""
+    """Return whether an edge leads on from a product node."""
     program, out = index.program, index.graph.out
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         if out.length[vertex * program.sizes[CLASSES] + program.leave_class[leave]] > 0:
@@ -263,7 +263,7 @@ def fixpoint(index):
 
 @njit(cache=True, nogil=True)
 def raise_root(index, root, vertex, state, slide):
-    """An edge out of the start state: one cell, the root's own, of row (vertex, state)."""
+    """Return an edge out of the start state: one cell, the root's own, of row (vertex, state)."""
     program, table, fields = index.program, index.table, index.state
     if not table.is_root[root] or (root == vertex and index.settings[SIMPLE]):
         return np.int64(DONE)

@@ -59,7 +59,7 @@ class JudgedIndex(Protocol):
         """The counters and positions named in `layout`."""
 
     def walks(self) -> np.ndarray:
-        """The pairs that the table answers, source << 32 | target. O(size of the index)."""
+        """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
 
     def cross_table(self, slide: int, order: int) -> None:
         """Let the table make an absolute slide the current one, with the events of that order."""
@@ -109,13 +109,13 @@ class Judge(Protocol):
     # --- what holds now --------------------------------------------------------------------------------------
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
-        """Those of some pairs of the table that are answers."""
+        """Return those of some pairs of the table that are answers."""
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
-        """The steps of the path by which an answer is known, first to last; None where that is the table's walk."""
+        """Return the steps of the path by which an answer is known, first to last; None where that is the table's walk."""
 
     def figures(self) -> DoubtFigures:
-        """What was met and done, and what is held."""
+        """Return what was met and done, and what is held."""
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
         """Go on counting from here."""
@@ -130,7 +130,7 @@ class Judge(Protocol):
         """Let those of these roots that meet a conflict be set aside by the next load, with the sizes that are given."""
 
     def take_overruns(self) -> list[Overrun]:
-        """The roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since this was last asked."""
 
     def restore_root(self, root: int) -> bool:
         """Let a root answer again, with rows for its answers. Whether it was set aside; it may go over again."""
@@ -182,11 +182,11 @@ class NoDoubt:
         return int(kernels.write_paths(self._index.view))
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
-        """All of them."""
+        """Return all of them."""
         return walks
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
-        """The table has it."""
+        """Return the table has it."""
         return None
 
     def figures(self) -> DoubtFigures:
@@ -205,7 +205,7 @@ class NoDoubt:
         """None of them meets a conflict."""
 
     def take_overruns(self) -> list[Overrun]:
-        """None."""
+        """Return None."""
         return []
 
     def restore_root(self, root: int) -> bool:

@@ -68,13 +68,13 @@ def sweep(index):
 
 @njit(cache=True, nogil=True)
 def count_live(index):
-    """(live cells, answers)."""
+    """Return (live cells, answers)."""
     return rows.count_live(index)
 
 
 @njit(cache=True, nogil=True)
 def live_pairs(index):
-    """The current answers."""
+    """Return the current answers."""
     return rows.live_pairs(index)
 
 
@@ -86,7 +86,7 @@ def count_cells(index, cells):
 
 @njit(cache=True, nogil=True)
 def walk_back(index, source, target):
-    """The steps of a witness, last first: (their number or -1, steps)."""
+    """Return the steps of a witness, last first: (their number or -1, steps)."""
     return witness.walk_back(index, source, target, np.empty(64, np.int64))
 
 

@@ -303,7 +303,7 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
 
 
 def index_bytes(index: Index) -> int:
-    """Bytes held."""
+    """Return bytes held."""
     parts = (*index.table, *index.graph, *index.queue, *index.output)
     return sum(lists_bytes(part) if isinstance(part, Lists) else part.nbytes for part in parts)
 
@@ -355,7 +355,7 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
 
 
 def without_cells(index: Index, edges: int) -> Index:
-    """The same memory without edges and trees, and with supports; its lists have room for so many edges."""
+    """Return the same memory without edges and trees, and with supports; its lists have room for so many edges."""
     graph, table, state = index.graph, index.table, index.state
     for field in (SLOTS, FREE_SLOTS, ROWS, FREE_ROWS):
         state[field] = 0
@@ -388,7 +388,7 @@ def without_cells(index: Index, edges: int) -> Index:
 
 
 def with_more(index: Index, code: int) -> Index:
-    """The index with half as much again of what a kernel was missing when it returned `code`, a `NEED_`…."""
+    """Return the index with half as much again of what a kernel was missing when it returned `code`, a `NEED_`…."""
     if code == NEED_LINKS:
         return _with_links(index)
     if code == NEED_ROWS:
@@ -492,7 +492,7 @@ def _longer(array: np.ndarray, more: int, fill: int) -> np.ndarray:
 
 
 def _aligned(count: int, dtype: np.dtype, content: np.ndarray | None = None) -> np.ndarray:
-    """`count` cells that start at a cache line, so that a block of bytes is one; untouched beyond the content."""
+    """Return `count` cells that start at a cache line, so that a block of bytes is one; untouched beyond the content."""
     raw = np.empty(count * dtype.itemsize + LANES, np.uint8)
     offset = -raw.ctypes.data % LANES
     array = raw[offset : offset + count * dtype.itemsize].view(dtype)

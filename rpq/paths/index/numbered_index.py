@@ -62,7 +62,7 @@ def index_over(
     capacity: int = 256,
     guard: Guard | None = None,
 ) -> DeltaIndex:
-    """The index of an expression over a window of any kind."""
+    """Return the index of an expression over a window of any kind."""
     options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
     if isinstance(window, Window):
         return DeltaIndex(program, window, explicit=explicit, **options)
@@ -99,7 +99,7 @@ class NumberedIndex(DeltaIndex):
         return super().nbytes + self._numbering.leaves.nbytes
 
     def live(self) -> tuple[int, int, int]:
-        """Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return Cells, answers and edges that are alive now. O(size of the index)."""
         cells, answers, _ = super().live()
         return cells, answers, int((self._numbering.leaves > self.current).sum())
 
@@ -194,7 +194,7 @@ class NumberedIndex(DeltaIndex):
         return super().restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """The roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since this was last asked."""
         self._note_overruns()
         taken, self._overruns = self._overruns, []
         return taken
@@ -207,7 +207,7 @@ class NumberedIndex(DeltaIndex):
         return super().has_rows and len(self.delta()) > 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
-        """The answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
         if self._net is None:
             self._net = self._netted(super().delta(before=before))
         return self._net
@@ -230,7 +230,7 @@ class NumberedIndex(DeltaIndex):
         return int(self._times[place]) if 0 <= place < len(self._times) else self.time
 
     def _netted(self, raw: PathDelta) -> PathDelta:
-        """Rows with the times of their tuples; those that an eviction takes and its insert brings are none."""
+        """Return rows with the times of their tuples; those that an eviction takes and its insert brings are none."""
         if not len(raw.ends):
             return raw
         is_eviction = (raw.orders % 2 == 0) & (len(self._times) > 0)
@@ -261,7 +261,7 @@ class NumberedIndex(DeltaIndex):
         )
 
     def _silent(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:
-        """Which rows an eviction alone takes: not those of a root set aside then, whose answers leave with a row."""
+        """Return which rows an eviction alone takes: not those of a root set aside then, whose answers leave with a row."""
         silent = np.repeat(is_eviction, raw.lengths())
         self._note_overruns()
         if self._overruns:
@@ -272,7 +272,7 @@ class NumberedIndex(DeltaIndex):
 
 
 def _paths_of_kept(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The witnesses of the rows that are kept, and where they end."""
+    """Return the witnesses of the rows that are kept, and where they end."""
     lengths = np.zeros(len(raw.pairs), np.int64)
     lengths[added] = np.diff(raw.path_ends[added], prepend=0)
     is_kept = np.repeat(kept, lengths)

@@ -68,14 +68,14 @@ def find(table, row, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def block_count(table, row):
-    """How many blocks a row has."""
+    """Return how many blocks a row has."""
     span = np.int64(table.span[row])
     return span if span > 0 else np.int64(table.directory.length[row])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def nth_block(table, row, i):
-    """The number and the block of the i-th block of a row."""
+    """Return the number and the block of the i-th block of a row."""
     if table.span[row] > 0:
         return np.int64(i), table.base[row] + i
     entry = table.directory.entries[table.directory.start[row] + i]
@@ -84,7 +84,7 @@ def nth_block(table, row, i):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def row_at(index, vertex, state):
-    """The row of a product node, or -1."""
+    """Return the row of a product node, or -1."""
     return np.int64(index.table.row_of[vertex * index.program.sizes[STATES] + state])
 
 
@@ -97,32 +97,32 @@ def block_at(index, vertex, state, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cell_at(index, vertex, state, slot):
-    """The cell of a root, by its slot, in the row of a product node: its place in `Table.values`, or -1."""
+    """Return the cell of a root, by its slot, in the row of a product node: its place in `Table.values`, or -1."""
     block = block_at(index, vertex, state, slot >> 6)
     return block * LANES + (slot & (LANES - 1)) if block >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def lane_of(slot):
-    """The bit of a slot in the mask of its block."""
+    """Return the bit of a slot in the mask of its block."""
     return ONE << np.uint64(slot & (LANES - 1))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def slide_of(graph, link):
-    """The relative expiry slide of the edge of a link."""
+    """Return the relative expiry slide of the edge of a link."""
     return np.int64(graph.expiry[(link >> 1) & POINTER])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def node_of(table, row):
-    """The vertex and the state of a row."""
+    """Return the vertex and the state of a row."""
     return table.node[row] >> 16, table.node[row] & STATE_BITS
 
 
 @njit(cache=True, nogil=True)
 def make_row(index, vertex, state):
-    """A new empty row for a product node; minus a `NEED_` code where there is no room."""
+    """Return a new empty row for a product node; minus a `NEED_` code where there is no room."""
     table, fields = index.table, index.state
     if fields[FREE_ROWS] > 0:
         fields[FREE_ROWS] -= 1
@@ -149,7 +149,7 @@ def region_size(region_class):
 
 @njit(cache=True, nogil=True)
 def _region_class(blocks):
-    """The smallest class whose regions hold that many blocks."""
+    """Return the smallest class whose regions hold that many blocks."""
     region_class = np.int64(0)
     while region_size(region_class) < blocks:
         region_class += 2 if region_class == 0 else 1
@@ -158,7 +158,7 @@ def _region_class(blocks):
 
 @njit(cache=True, nogil=True)
 def take_region(index, region_class):
-    """The first block of an empty region, or -1 where there is none."""
+    """Return the first block of an empty region, or -1 where there is none."""
     table, fields = index.table, index.state
     size = region_size(region_class)
     block = np.int64(table.free_regions[region_class])
@@ -272,7 +272,7 @@ def make_block(index, row, number):
 
 @njit(cache=True, nogil=True)
 def root_slot(index, vertex):
-    """The slot of a root, given out now if it has none."""
+    """Return the slot of a root, given out now if it has none."""
     table, fields = index.table, index.state
     slot = np.int64(table.slot_of[vertex])
     if slot >= 0:
@@ -290,7 +290,7 @@ def root_slot(index, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def rank_of(index, slide):
-    """The bucket of an expiry slide."""
+    """Return the bucket of an expiry slide."""
     return min(np.int64(BUCKETS - 1), (slide - index.state[NOW]) >> index.settings[RANK_SHIFT])
 
 
@@ -342,7 +342,7 @@ def dequeue(queue, fields):
 
 @njit(cache=True, nogil=True)
 def held_by_no_other(index, vertex, state, number, lanes, lower, higher):
-    """Those of some lanes of an accepting state that no other accepting state of the vertex holds.
+    """Return those of some lanes of an accepting state that no other accepting state of the vertex holds.
 
     Of a lower state the cells above slide `lower` count, of a higher one those above `higher` (NEVER: none do). So a
     pair that several states hold is taken once, where `higher` lets the lowest have it.
@@ -426,7 +426,7 @@ class InEdge(NamedTuple):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def in_edges(index, vertex, state, direction=1):
-    """A walk over the edges into a product node, before the first."""
+    """Return a walk over the edges into a product node, before the first."""
     before = np.int64(index.program.enter_first[state]) - 1
     zero = np.int64(0)
     return InEdge(np.int64(-1), zero, zero, zero, before, zero, zero, np.int64(direction))
@@ -434,7 +434,7 @@ def in_edges(index, vertex, state, direction=1):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def next_in_edge(index, vertex, state, edge, above):
-    """The next edge that lasts beyond slide `above`."""
+    """Return the next edge that lasts beyond slide `above`."""
     program, graph = index.program, index.graph
     transition, place, left, source_state = edge.transition, edge.next, edge.left, edge.source_state
     while True:
@@ -457,7 +457,7 @@ def next_in_edge(index, vertex, state, edge, above):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def past_transition(edge):
-    """The walk behind the other edges of the present transition."""
+    """Return the walk behind the other edges of the present transition."""
     return InEdge(
         edge.link, edge.source, edge.source_state, edge.slide, edge.transition, edge.next, np.int64(0), edge.direction
     )
@@ -467,7 +467,7 @@ def past_transition(edge):
 
 @njit(cache=True, nogil=True)
 def count_live(index):
-    """(live cells, answers)."""
+    """Return (live cells, answers)."""
     table, program, now = index.table, index.program, index.state[NOW]
     cells = 0
     answers = 0
@@ -487,7 +487,7 @@ def count_live(index):
 
 @njit(cache=True, nogil=True)
 def live_pairs(index):
-    """The current answers, source << 32 | target."""
+    """Return the current answers, source << 32 | target."""
     table, program, now = index.table, index.program, index.state[NOW]
     pairs = np.empty(count_live(index)[1], np.int64)
     found = 0

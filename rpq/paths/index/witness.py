@@ -37,7 +37,7 @@ def walk_back(index, source, target, steps):
 
 @njit(cache=True, nogil=True)
 def _follow_supports(index, source, slot, vertex, state, steps):
-    """The steps back to the root, each to the latest predecessor that supports the cell; -1 where a cell has none.
+    """Return the steps back to the root, each to the latest predecessor that supports the cell; -1 where a cell has none.
 
     A support is strictly larger, or as large with fewer hops: no node is met twice, so nothing need be remembered.
     Only a cell whose hop count is saturated may have none. O(length × degree), mostly less: the edge that a row
@@ -77,7 +77,7 @@ def _follow_supports(index, source, slot, vertex, state, steps):
 
 @njit(cache=True, nogil=True)
 def _search_back(index, source, slot, target, end_state, steps):
-    """The same by a depth-first search over the live cells of the root, better predecessors first.
+    """Return the same by a depth-first search over the live cells of the root, better predecessors first.
 
     It visits a product node once, and cannot fail, because a live cell has a path.
     """

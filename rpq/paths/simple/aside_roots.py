@@ -79,7 +79,7 @@ class AsideRoots:
     # --- roots that the kernels found to be over the budget --------------------------------------------------
 
     def overdrawn(self) -> list[int]:
-        """Those of this tuple or boundary."""
+        """Return those of this tuple or boundary."""
         return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def leaving(self, *, inserted: bool) -> np.ndarray:
@@ -132,7 +132,7 @@ class EventRows:
         self._index = index
 
     def pairs(self) -> np.ndarray:
-        """The pairs, source << 32 | target, as a part of the output."""
+        """Return the pairs, source << 32 | target, as a part of the output."""
         index = self._index.index
         return index.output.pairs[index.state[layout.EVENT_OUT] : index.state[layout.OUT]]
 
@@ -165,18 +165,18 @@ class EventRows:
 # --- sets of roots as masks: a bit for each slot, in one uint64 a block number, as `Table.conflicted` -------
 
 def slot_of(table: Table, root: int) -> int:
-    """The slot of a root, or -1."""
+    """Return the slot of a root, or -1."""
     return int(table.slot_of[root])
 
 
 def holds_root(table: Table, mask: np.ndarray, root: int) -> bool:
-    """Whether a root has a slot and is in a mask."""
+    """Return whether a root has a slot and is in a mask."""
     slot = slot_of(table, root)
     return slot >= 0 and bool(int(mask[slot >> 6]) >> (slot & 63) & 1)
 
 
 def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
-    """Those of some roots that have a slot."""
+    """Return those of some roots that have a slot."""
     mask = np.zeros_like(table.conflicted)
     for root in roots:
         slot = slot_of(table, root)
@@ -186,13 +186,13 @@ def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
 
 
 def roots_in(table: Table, mask: np.ndarray) -> set[int]:
-    """The roots that a mask holds. O(slots)."""
+    """Return the roots that a mask holds. O(slots)."""
     slots = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
     return set(table.slot_vertex[slots].tolist())
 
 
 def count(mask: np.ndarray) -> int:
-    """How many there are. O(slots)."""
+    """Return how many there are. O(slots)."""
     return int(np.unpackbits(mask.view(np.uint8)).sum())
 
 

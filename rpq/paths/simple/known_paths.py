@@ -85,7 +85,7 @@ class KnownPaths:
         self.run(lambda *given: kernel(*given[:3], self.capacity, *given[3:]), *arguments)
 
     def of_roots(self, roots: list[int]) -> np.ndarray:
-        """The entries of some roots (boolean)."""
+        """Return the entries of some roots (boolean)."""
         key = self._certificates.key
         return (key >= 0) & np.isin(key >> 32, roots)
 

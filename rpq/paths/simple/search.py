@@ -94,14 +94,14 @@ def new_scratch(vertices: int, states: int) -> Scratch:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def value_at(index, vertex, state, slot):
-    """What a root's cell for a product node holds; 0 where there is none."""
+    """Return what a root's cell for a product node holds; 0 where there is none."""
     cell = cell_at(index, vertex, state, slot)
     return np.int64(index.table.values[cell]) if cell >= 0 else np.int64(0)
 
 
 @njit(cache=True, nogil=True)
 def best_value(index, slot, target):
-    """The relative slide up to which the root of a slot has a walk that answers (root, target)."""
+    """Return the relative slide up to which the root of a slot has a walk that answers (root, target)."""
     best = np.int64(0)
     for i in range(index.program.sizes[ACCEPTING]):
         best = max(best, value_at(index, target, np.int64(index.program.accepting_states[i]), slot))
@@ -303,7 +303,7 @@ def _extend(index, scratch, slot, target, floor, budget):
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def vertex_bit(vertex):
-    """The bit of a vertex in a word that stands for a set of them."""
+    """Return the bit of a vertex in a word that stands for a set of them."""
     return np.uint64(1) << ((np.uint64(vertex) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
 
 

@@ -176,13 +176,13 @@ class SimpleJudge:
     # --- what holds now --------------------------------------------------------------------------------------
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
-        """Those of some pairs of the table that have a simple path, and a root that is not set aside."""
+        """Return those of some pairs of the table that have a simple path, and a root that is not set aside."""
         if not self._index.state[layout.CONFLICTED]:
             return walks
         return walks[judge.answered(self._index.view, self.known.view, walks)]
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
-        """The path by which a pair in doubt is certified."""
+        """Return the path by which a pair in doubt is certified."""
         entry = int(store.entry_of(self.known.view, source << 32 | target))
         if entry < 0:
             return None
@@ -221,7 +221,7 @@ class SimpleJudge:
         self._aside.waiting = roots
 
     def take_overruns(self) -> list[Overrun]:
-        """Those that were since this was last asked."""
+        """Return those that were since this was last asked."""
         taken, self._aside.overruns = self._aside.overruns, []
         return taken
 
@@ -254,7 +254,7 @@ class SimpleJudge:
         return int(state[layout.BASE] + state[layout.NOW])
 
     def _next_edge_expiry(self) -> int:
-        """The next slide at which an edge leaves the window: no conflict ends before. O(edges)."""
+        """Return the next slide at which an edge leaves the window: no conflict ends before. O(edges)."""
         expiry, state = self._index.index.graph.expiry, self._index.state
         later = expiry[(expiry > state[layout.NOW]) & (expiry <= self._index.index.settings[layout.CEILING])]
         return int(state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
@@ -311,7 +311,7 @@ class SimpleJudge:
 
 
 def judge_for(query: Query, program: Program, *, room: int) -> Judge:
-    """A new judge, for one index; one that searches only where the automaton has states in conflict.
+    """Return a new judge, for one index; one that searches only where the automaton has states in conflict.
 
     `room` is for how many more pairs in doubt at least there is room after each growth.
     """
