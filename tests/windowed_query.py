@@ -29,7 +29,7 @@ from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window, told, window_of
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window, size_and_slide, window_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +235,7 @@ class RunningWindowed(RunningQuery):
 
 def _described(question: WindowedPattern) -> dict[str, Any]:
     readings = [
-        [*told(reading.window), sorted(reading.labels.named), reading.labels.others, reading.stream]
+        [*size_and_slide(reading.window), sorted(reading.labels.named), reading.labels.others, reading.stream]
         for reading in question.readings
     ]
     said = {"text": question.text, "places": question.places, "default": question.default, "name": question.name}

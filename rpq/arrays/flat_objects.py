@@ -292,7 +292,7 @@ def _key(data, start, end, names, ends, expected):
 
 @njit(cache=True, nogil=True)
 def _to_value(data, place, end, names, ends, expected):
-    """From before a key to its value: the number of the key, and the place; -1 if it is not plain."""
+    """Go from before a key to its value; return the number of the key, -1 if it is not plain, and the place."""
     place = _after_blanks(data, place, end)
     if place >= end or data[place] != _QUOTE:
         return np.int64(_UNREAD), np.int64(-1)
@@ -308,7 +308,7 @@ def _to_value(data, place, end, names, ends, expected):
 
 @njit(cache=True, nogil=True)
 def _read(data, end, names, ends, kinds, required, values, lengths):
-    """Read all lines; whether all of them are plain."""
+    """Read all lines; return whether all of them are plain."""
     keys, rows = values.shape
     needed = np.uint64(0)
     for key in range(keys):

@@ -62,7 +62,7 @@ def id_at(table, place):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def first_candidate(table, entries, h):
-    """The first place whose id may have the key of a hash (uint64); -1 - the place where it belongs, if there is none."""
+    """Return the first place whose id may have the key of a hash (uint64); -1 - the place for it, if there is none."""
     place = home_of(entries, h)
     return place if table[place] != 0 else -1 - place
 

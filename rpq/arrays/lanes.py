@@ -78,7 +78,7 @@ def _is_cells(*arrays):
 
 @intrinsic
 def _raise_block(typingctx, values, target, source, slide, now):
-    """values[target] = max(values[target], min(values[source], slide)); masks of the lanes that grew, that were dead."""
+    """Set values[target] = max(values[target], min(values[source], slide)); return masks of grown and of dead lanes."""
     if not _is_cells(values):
         return None
 
@@ -104,7 +104,7 @@ def _raise_block(typingctx, values, target, source, slide, now):
 
 @intrinsic
 def _raise_block_with_hops(typingctx, values, hops, target, source, slide, now):
-    """As `_raise_block`, and the lanes that grew get their hop count."""
+    """Raise a block as `_raise_block` does; the lanes that grew get their hop count."""
     if not _is_cells(values, hops):
         return None
 
@@ -137,7 +137,7 @@ def _raise_block_with_hops(typingctx, values, hops, target, source, slide, now):
 
 @intrinsic
 def _supported(typingctx, values, hops, target, source, slide):
-    """Mask of the lanes of `target` that an edge of that slide out of `source` supports (dead lanes included)."""
+    """Return the mask of the lanes of `target` that an edge of that slide out of `source` supports (dead lanes included)."""
     if not _is_cells(values, hops):
         return None
 
@@ -157,7 +157,7 @@ def _supported(typingctx, values, hops, target, source, slide):
 
 @intrinsic
 def _live(typingctx, values, block, now):
-    """Mask of the lanes above `now`."""
+    """Return the mask of the lanes above `now`."""
     if not _is_cells(values):
         return None
 
@@ -170,7 +170,7 @@ def _live(typingctx, values, block, now):
 
 @intrinsic
 def _reaching(typingctx, values, target, source, slide, now):
-    """Mask of the live lanes of `target` that hold no more than an edge of that slide out of `source` gives."""
+    """Return the mask of the live lanes of `target` that hold no more than an edge of that slide out of `source` gives."""
     if not _is_cells(values):
         return None
 

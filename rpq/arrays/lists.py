@@ -112,7 +112,7 @@ def _take_region(lists, size_class):
 
 @njit(cache=True, nogil=True)
 def reserve(lists, i, extra):
-    """Make room for `extra` more entries in list `i`; False, and nothing changed, where the pool is full."""
+    """Make room for `extra` more entries in list `i`; return False, with nothing changed, where the pool is full."""
     needed = lists.length[i] + extra
     held = np.int64(lists.size_class[i])
     if held >= 0 and needed <= (1 << held):

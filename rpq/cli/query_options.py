@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from rpq.queries.language import OF_PATHS, OF_PATTERNS
+from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     from rpq.queries.language import Language
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rpq.stream.window import AnyWindow, WindowTextError
 
 
-OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in OF_PATTERNS}}
+OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in PATTERN_OPTIONS}}
 """The options of the command by a query's words for them, where they go with one kind of queries."""
 
 NOUN = {"path": "expression", "pattern": "pattern"}
@@ -43,7 +43,7 @@ class QueryOptions:
     @property
     def of_one_kind(self) -> dict[str, Any]:
         """The options that are given and go with path queries alone or with patterns alone, by their names in a query."""
-        names = (*OF_PATHS, *OF_PATTERNS)
+        names = (*PATH_OPTIONS, *PATTERN_OPTIONS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
     def refuse_missing(self, text: str | None = None, *, has_static: bool = False) -> None:
@@ -105,7 +105,7 @@ class QueryOptions:
         try:
             ends = {
                 name: _vertices(OPTION_OF[name], given, integers)
-                for name in OF_PATHS
+                for name in PATH_OPTIONS
                 if (given := getattr(self, name)) != ()
             }
             asked = [
@@ -129,7 +129,7 @@ class QueryOptions:
         """Raise a usage error that points to what is not understood of a query, or names an option that does not fit it."""
         from rpq import automata
         from rpq.errors import QueryError
-        from rpq.queries.language import language_of, unfit
+        from rpq.queries.language import language_of, unsuitable_option
         from rpq.queries.pattern import Pattern
         from rpq.sparql.reading import read
 
@@ -146,7 +146,7 @@ class QueryOptions:
         except QueryError as error:
             option = "--" * str(error).startswith("select")
             raise click.UsageError(f"{option}{error}") from error
-        if misfit := unfit(language, text, self.of_one_kind):
+        if misfit := unsuitable_option(language, text, self.of_one_kind):
             raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
         if language != "path" and self.on_budget != "error":
             raise click.UsageError(

@@ -65,7 +65,7 @@ def _word_at(typingctx, values, place):
 
 @intrinsic
 def _half_word_at(typingctx, values, place):
-    """Four bytes of an array of bytes from a place on, as a number."""
+    """Return four bytes of an array of bytes from a place on, as a number."""
 
     def codegen(context, builder, signature, args):
         return _load(context, builder, signature, args, 32)

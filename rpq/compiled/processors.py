@@ -57,7 +57,7 @@ def is_known(name: str) -> bool:
 
 
 def difference(made_for: tuple[str, str], here: tuple[str, str]) -> str:
-    """In words: kernels are there for one processor (name, features), and this is another.
+    """Return in words how the processor that kernels are for (name, features) differs from this one.
 
     >>> difference(("skylake", "+avx"), ("znver3", "+avx"))
     'made for processor skylake, this is znver3'

@@ -321,7 +321,7 @@ class TopicRun:
             self._outputs.transactions.commit(self._progress.uncommitted, self._progress.round)
             self.is_clean = True
         self._progress.uncommitted = {}
-        self.latency.committed()
+        self.latency.commit()
 
     def _save(self) -> float:
         """Commit, and write the checkpoint; the seconds that it took."""

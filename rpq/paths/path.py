@@ -121,7 +121,7 @@ def _words(place: np.ndarray, texts: list[str]) -> Words:
 
 @njit(cache=True, nogil=True)
 def _follow(pairs, paths, ends, turned, source, target, label, visited, steps):
-    """The vertices and the steps (label << 1 | against) of paths, first to last.
+    """Write the vertices and the steps (label << 1 | against) of paths, first to last.
 
     In `paths` the last step from the root is first: where pairs are turned, that is the first step of the path, taken the
     other way.
@@ -142,7 +142,7 @@ def _follow(pairs, paths, ends, turned, source, target, label, visited, steps):
 
 @njit(cache=True, nogil=True)
 def _measure(ends, vertex_place, vertex_length, step_place, step_length, added, sizes):
-    """How many bytes the text of each row takes, at the row + 1."""
+    """Write how many bytes the text of each row takes, at the row + 1."""
     for row in range(len(added)):
         # Two brackets, and a comma with a blank on both sides of a step.
         size = np.int64(2) + vertex_length[vertex_place[ends[row] + row]]

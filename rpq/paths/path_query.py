@@ -28,7 +28,7 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 
 
-def budget_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
+def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
     """Return the error that a root's going over its budget is, if the query wants one."""
     if query.on_budget != "error":
         return None
@@ -46,7 +46,7 @@ def budget_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
     )
 
 
-def aside_of(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
+def read_aside_roots(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
     """Return the roots that were set aside, each with the size at which it was. Raises `Damage`."""
     pairs = [pair.tuple_of(2) for pair in saved]
     aside = {root.vertex(): size.whole(0) for root, size in pairs}
@@ -242,7 +242,7 @@ class PathQuery(RunningQuery):
         return [overrun for index in self.workers for overrun in index.take_overruns()]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        return budget_error(self.question, report)
+        return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
         return [root for index in self.workers for root in index.aside]
@@ -267,7 +267,7 @@ class PathQuery(RunningQuery):
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
             latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
         figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
-        aside = aside_of(saved["set_aside"], id_of) if "set_aside" in saved else {}
+        aside = read_aside_roots(saved["set_aside"], id_of) if "set_aside" in saved else {}
         for index in self.workers:
             index.set_aside(aside)
         load()

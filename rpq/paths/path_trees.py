@@ -125,7 +125,7 @@ class PathTrees:
         return bool(self.workers[0].state[layout.HAS_TIME])
 
     def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:
-        """Let a query read the trees of these roots, of all for None. O(roots)."""
+        """Add a reader of the trees of these roots, of all for None; return its number. O(roots)."""
         if self._free_places:
             place = self._free_places.pop()
         else:
@@ -151,7 +151,7 @@ class PathTrees:
         return reader
 
     def leave(self, reader: Reader) -> None:
-        """Let a query read no more. O(its roots, and their readers); trees go when as many are left as there are.
+        """Remove a reader. O(its roots, and their readers); unread trees are dropped when they are half of all.
 
         Where it is the last, nothing is done: all goes with the trees.
         """
@@ -170,7 +170,7 @@ class PathTrees:
             self._drop_unread()
 
     def _drop_unread(self) -> None:
-        """Let trees go that nobody reads. O(size of the indexes)."""
+        """Drop trees that nobody reads. O(size of the indexes)."""
         self._left = 0
         if self._whole:
             return
@@ -205,13 +205,13 @@ class PathTrees:
         return relevant[:, None]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
         self._grow_arrays(vertices.count)
         self._meet(vertices, fresh)
         self._tell_room(graph)
 
     def admit(self, reader: Reader, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """`make_room` for a query that came; which trees it lacks is for `load` to see."""
+        """Make room for a query that came, as `make_room`; `load` sees to the trees that it lacks."""
         self._grow_arrays(vertices.count)
         if not self.is_loaded:
             if fresh is not self._met:  # it is the same for all that come in one step
@@ -227,7 +227,7 @@ class PathTrees:
         self._tell_room(graph)
 
     def _owned(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
-        """For each index those of some vertices that it answers for."""
+        """Return for each index those of some vertices that it answers for."""
         return [ids[mine] for mine in self._division.owned(vertices.hashes(ids))]
 
     def _grow_arrays(self, vertices: int) -> None:
@@ -244,7 +244,7 @@ class PathTrees:
             index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
     def _meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Know what vertices that come are to queries: roots, ends."""
+        """Note which of the vertices that come are roots or ends of queries."""
         if not len(fresh):
             return
         if self._named or not self._whole or not self._division.is_whole:
@@ -260,19 +260,19 @@ class PathTrees:
     # --- windows that are there already ----------------------------------------------------------------------
 
     def count_from(self, number: int) -> None:
-        """Let a window of count go on from that insert, if none has come to it yet."""
+        """Set the insert from which a count window goes on, if none has come to it yet."""
         for index in self.workers:
             if isinstance(index, NumberedIndex) and not self.is_loaded:
                 index.count_from(number)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never leave, if no window was loaded yet: the next `load` enters them."""
+        """Add edges that never leave, if no window was loaded yet: the next `load` enters them."""
         if not self.is_loaded:
             for index in self.workers:
                 index.load_static(chunk)
 
     def load(self, reader: Reader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
-        """Let a query that came have what the window holds: its first rows, as one event.
+        """Load what the window holds for a query that came; return its first rows, as one event.
 
         The first one loads the window, for all that came with it; for others the trees grow that they lack.
         """
@@ -332,7 +332,7 @@ class PathTrees:
         return np.concatenate(found)
 
     def _refuse_other_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
-        """Raise `Damage` unless a saved query held the edges that others did which read these trees."""
+        """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
         index = self.workers[0]
         mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
         if self._held().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
@@ -341,7 +341,7 @@ class PathTrees:
     # --- what they tell --------------------------------------------------------------------------------------
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """What takes chunks, with the number of the query that it answers for; queries are numbered by their names."""
+        """Return what takes chunks, each with the number of its query; queries are numbered by their names."""
         if numbers is not self._numbers:
             self._numbers, self._unnumbered = numbers, [*self.readers.values()]
         if not self.is_shared and len(self.readers) > 1:
@@ -352,7 +352,7 @@ class PathTrees:
         (reader,) = self.readers.values()
         return [(numbers[reader.name], index) for index in self.workers]
 
-    def told(self, delta: PathDelta) -> list[tuple[int, Delta]]:
+    def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
         """Return what an index reports by query: a delta for each that reads everything, one for all others."""
         if not len(delta):
             return []
@@ -407,7 +407,7 @@ class PathTrees:
         return told if self.is_shared else told + self._counted_rows() - self._counted_up_to
 
     def set_rows(self, reader: Reader, rows: Sequence[int]) -> None:
-        """Let a query have been told so many rows."""
+        """Set the numbers of rows that a query was told."""
         self._settle_rows()
         self._rows[reader.place] = rows
 
@@ -465,7 +465,7 @@ class PathTrees:
         return self._held_now
 
     def sweep(self) -> None:
-        """Let go of trees that nobody reads."""
+        """Drop trees that nobody reads."""
         if self._left:
             self._drop_unread()
 

@@ -142,7 +142,7 @@ def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _ragged(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lists of pairs as (first, left, right): list i is first[i] : first[i + 1] of the two."""
+    """Return lists of pairs as (first, left, right): list i is first[i] : first[i + 1] of the two."""
     first = np.zeros(len(lists) + 1, np.int32)
     np.cumsum([len(pairs) for pairs in lists], out=first[1:])
     flat = [pair for pairs in lists for pair in pairs]

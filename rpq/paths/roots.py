@@ -46,7 +46,7 @@ class RootReaders:
         return self._first.nbytes + self._count.nbytes + self._flat.nbytes + self._scratch.nbytes
 
     def make_room(self, vertices: int, readers: int) -> None:
-        """Let vertex ids and readers up to these numbers be used. O(vertices) when there are more, amortised."""
+        """Make room for vertex ids and readers up to these numbers. O(vertices) when there are more, amortised."""
         if (more := vertices - len(self._first)) > 0:
             self._first = np.concatenate([self._first, np.zeros(more, np.int64)])
             self._count = np.concatenate([self._count, np.zeros(more, np.int32)])
@@ -70,18 +70,18 @@ class RootReaders:
         return is_unread
 
     def add(self, root: int, readers: Iterable[int]) -> None:
-        """Let further readers have the rows of a root. O(its readers), amortised."""
+        """Add readers of the rows of a root. O(its readers), amortised."""
         self._put(root, np.concatenate([self.of(root), np.fromiter(readers, np.int32)]))
 
     def remove(self, root: int, reader: int) -> None:
-        """Let a reader not have them any more. O(readers of the root)."""
+        """Remove a reader of the rows of a root. O(readers of the root)."""
         old = self.of(root)
         old[: len(old) - 1] = old[old != reader]  # the order of registering stays
         self._count[root] -= 1
         self._live -= 1
 
     def forget(self, root: int) -> None:
-        """The id is another vertex now: nobody reads it."""
+        """Forget the readers of an id that is another vertex now."""
         self._live -= self._count.item(root)
         self._count[root] = 0
 
@@ -144,7 +144,7 @@ def count_dealt(pairs, ends, count):
 
 @njit(cache=True, nogil=True)
 def deal_rows(pairs, ends, kinds, first, count, flat, last, chain, dealt, told):
-    """Write the rows of each event reader by reader, in the order in which readers have their first; the parts."""
+    """Write the rows of each event reader by reader, in the order of their first rows; return the number of parts."""
     parts, out, row = np.int64(0), np.int64(0), np.int64(0)
     for event in range(len(ends)):
         # A list of the rows of each reader, linked through `chain` (pair, next), and with its last entry in `last`; what
@@ -209,12 +209,12 @@ class NamedRoots:
         return self._name_of.get(root)
 
     def add(self, names: Iterable[Vertex], reader: int) -> None:
-        """Let a reader want these, whatever vertices they will be (`meet`, `meet_one`). O(names)."""
+        """Add a reader of these names, whatever vertices they will be (`meet`, `meet_one`). O(names)."""
         for name in names:
             self._of_name.setdefault(name, []).append(reader)
 
     def remove(self, names: Iterable[Vertex], reader: int) -> int:
-        """Let a reader want these no more; how many vertices nobody wants now. O(names, and their readers)."""
+        """Remove a reader of these names; return how many vertices nobody reads now. O(names, and their readers)."""
         left = 0
         for name in names:
             readers = self._of_name[name]
@@ -230,7 +230,7 @@ class NamedRoots:
         return left
 
     def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> np.ndarray:
-        """Know which of the vertices that come are roots: those (int64). O(the fewer of the two)."""
+        """Note which of the vertices that come are roots, and return these (int64). O(the fewer of the two)."""
         if len(fresh) < len(self._of_name):
             names = vertices.names_of(fresh).to_pylist()
             met = [(root, name) for root, name in zip(fresh.tolist(), names, strict=True) if name in self._of_name]
@@ -242,26 +242,26 @@ class NamedRoots:
         return np.array([root for root, _ in met], np.int64)
 
     def meet_one(self, root: int, name: Vertex, reader: int) -> None:
-        """Know that a vertex is a root which a reader wants."""
+        """Note that a vertex is a root with a reader."""
         if self._id_of.get(name) != root:
             self._name(root, name)
         elif reader not in self.readers.of(root):
             self.readers.add(root, [reader])
 
     def forget(self, ids: np.ndarray) -> None:
-        """Those of these ids that were roots are other vertices now."""
+        """Forget those of these ids that were roots: they are other vertices now."""
         for root in ids[self.readers.has(ids)].tolist():
             self._forget(root)
 
     def _name(self, root: int, name: Vertex) -> None:
-        """The id is the vertex of that name now, which others want as a root."""
+        """Note that an id is the vertex of that name now, which is a root."""
         if (before := self._id_of.get(name)) is not None:
             self._forget(before)
         self._id_of[name], self._name_of[root] = root, name
         self.readers.add(root, self._of_name[name])
 
     def _forget(self, root: int) -> None:
-        """The id is another vertex now, or its vertex has another one."""
+        """Forget a root whose id is another vertex now, or whose vertex has another id."""
         del self._id_of[self._name_of.pop(root)]
         self.readers.forget(root)
 

@@ -28,11 +28,11 @@ def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
 class Trees(Protocol):
     """What knows whose rows are whose."""
 
-    def told(self, delta: PathDelta) -> list[tuple[int, Delta]]:
+    def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
         """Return what an index reports by query."""
 
     def sweep(self) -> None:
-        """Let go of trees that nobody reads."""
+        """Drop trees that nobody reads."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -53,14 +53,14 @@ class Sharer:
 
     def deltas(self, *, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows of the last call, or those `before` a tuple of it, behind the numbers of their queries."""
-        return self._trees.told(self._index.delta(before=before))
+        return self._trees.rows_by_query(self._index.delta(before=before))
 
     def advance(self, time: int) -> list[tuple[int, Delta]]:
         """Move the stream time without a tuple."""
-        return self._trees.told(self._index.advance(time))
+        return self._trees.rows_by_query(self._index.advance(time))
 
     def sweep(self) -> None:
-        """Let go of everything that has left the window, or that nobody reads."""
+        """Release everything that has left the window, or that nobody reads."""
         self._trees.sweep()
         self._index.sweep()
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
-from rpq.paths.path_query import aside_of, budget_error
+from rpq.paths.path_query import read_aside_roots, set_aside_error
 from rpq.patterns import tables
 from rpq.patterns.chains import alone, chains_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
@@ -498,7 +498,7 @@ class RunningPattern(RunningQuery):
         return [overrun for relation in self._relations.paths for overrun in relation.take_overruns(self.question.name)]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        return budget_error(self.question, report)
+        return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
         return sorted({root for relation in self._relations.paths for root in relation.index.aside})
@@ -547,7 +547,7 @@ class RunningPattern(RunningQuery):
         """Of each path the roots that were set aside, with the size at which each was. Raises `Damage`."""
         if "set_aside" not in saved:
             return [{} for _ in self._relations.paths]
-        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.paths]))]
+        return [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.paths]))]
 
     def _check(self) -> None:
         """Assert that what is counted of parts is what the relations hold. O(answers)."""

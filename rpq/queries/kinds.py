@@ -40,7 +40,7 @@ _PLAIN = "path"  # the kind that is not written down: there was no other once
 
 
 def register(kind: Kind) -> None:
-    """Let queries of a kind be asked; one of the same name is replaced."""
+    """Register a kind of queries; one of the same name is replaced."""
     _kinds[kind.name] = kind
 
 
@@ -80,7 +80,7 @@ def read_query(content: Described) -> Any:
 # --- windows as JSON ----------------------------------------------------------------------------------------
 
 def window_json(window: AnyWindow) -> dict[str, Any]:
-    """A window as JSON values, in the integers of its stream; that of time bears no kind, as there was no other once."""
+    """Return a window as JSON values, in the integers of its stream; one of time bears no kind, as in older states."""
     match window:
         case CountWindow(size=size, step=step):
             return {"kind": "count", "size": size, "step": step}

@@ -244,7 +244,7 @@ class Pattern:
 
     @classmethod
     def read(cls, text: str, select: Sequence[str] | None) -> Pattern:
-        """From a text, and what to select of it. Raises `QueryError`, with a pointer to the column for the text.
+        """Read a pattern from a text. Raises `QueryError`, with a pointer to the column for the text.
 
         O(length); as long as somebody has the pattern of a text, reading it again is looking it up.
         """

@@ -51,7 +51,7 @@ class Division(NamedTuple):
         return self.threads * self.share[1] == 1
 
     def owned(self, hashes: np.ndarray) -> list[np.ndarray]:
-        """For each thread, which vertices are its own (boolean), by the hashes of their names."""
+        """Return for each thread which vertices are its own (boolean), by the hashes of their names."""
         # First by share, then by thread: what a share answers must not depend on the number of threads.
         rest, share = np.divmod(hashes, np.uint64(self.share[1]))
         thread = rest % np.uint64(self.threads)
@@ -215,7 +215,7 @@ class Worker(Protocol):
         """Move the stream time without a tuple."""
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never leave, whatever the window holds; the next `load` tells what they bring as well."""
+        """Add edges that never leave, whatever the window holds; the next `load` reports what they bring as well."""
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
         """Enter edges that expire at these absolute slides, an array for each window; what they bring is one event, now.
@@ -224,7 +224,7 @@ class Worker(Protocol):
         """
 
     def sweep(self) -> None:
-        """Let go of everything that has left the window: after it no id of an edge that has left is used."""
+        """Release everything that has left the window: after it no id of an edge that has left is used."""
 
     @property
     def nbytes(self) -> int:
@@ -249,7 +249,7 @@ class Host(Protocol):
         """Take in label ids with their names, before the queries do. O(labels)."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used, before the queries do; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph, before the queries; `fresh` ids are those of new names."""
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails) -> None:
         """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `MemoryLimitError`.
@@ -268,7 +268,7 @@ class Host(Protocol):
         """Move the stream time without a tuple."""
 
     def sweep(self) -> None:
-        """Let go of everything that has left the window: after it no id of an edge that has left is used."""
+        """Release everything that has left the window: after it no id of an edge that has left is used."""
 
     @property
     def nbytes(self) -> int:
@@ -300,7 +300,7 @@ class Holder(Protocol):
         """Return which edges are read."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used."""
+        """Make room for the ids of the dictionary and the graph."""
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
         """Return what takes chunks, each with the number of the query that it answers for, by the numbers of all names.
@@ -341,7 +341,7 @@ class RunningQuery(ABC):
     """Whether what it reports is net of events of several tuples (`ChunkDetails.first`) already; else others see to that."""
 
     holds_vertices: bool = False
-    """Whether it names vertices though no edge of the graph may: whether `held_vertices` and `retain` are for it."""
+    """Whether it names vertices though no edge of the graph may: whether `retained_vertices` and `retain` are for it."""
 
     is_divided: bool = False
     """Whether vertices differ in what they may be, so that every new one must be told of by `make_room`."""
@@ -354,7 +354,7 @@ class RunningQuery(ABC):
         return self
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """Its workers with its number; see `Holder`."""
+        """Return its workers with its number; see `Holder`."""
         return [(numbers[self.question.name], worker) for worker in self.workers]
 
     # --- what it reads ---------------------------------------------------------------------------------------
@@ -374,15 +374,15 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
 
     def count_from(self, numbers: Sequence[int]) -> None:
-        """Let windows of count go on from these inserts, a number for each window; comes before `load`."""
+        """Set the inserts from which count windows go on, a number for each window; comes before `load`."""
         if any(window.kind == "count" for window in self.windows):
             raise NotImplementedError("queries of this kind have no windows of count")
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never leave, whatever the windows hold; the next `load` tells what they bring as well."""
+        """Add edges that never leave, whatever the windows hold; the next `load` reports what they bring as well."""
         for worker in self.workers:
             worker.load_static(chunk)
 
@@ -400,7 +400,7 @@ class RunningQuery(ABC):
                 deltas.append(worker.load(chunk, *slides, quiet=quiet))
         return deltas
 
-    def held_vertices(self) -> np.ndarray:
+    def retained_vertices(self) -> np.ndarray:
         """Return the ids of vertices that it names though no edge of the graph may: nobody else is given them."""
         return _NO_VERTICES
 
@@ -409,18 +409,18 @@ class RunningQuery(ABC):
         raise NotImplementedError("its ids are those of vertices")
 
     def retain(self, waiting: np.ndarray) -> None:
-        """Let go of ids of its own that are in nothing that it holds, nor among those that wait for a report."""
+        """Release ids of its own that are in nothing that it holds, nor among those that wait for a report."""
         return
 
     def leave(self) -> None:
-        """Let go of what is held for this query alone, also by the host."""
+        """Release what is held for this query alone, also by the host."""
         self.workers = ()
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
-        """For each window the absolute slides at which edges expire; at or below the current one where not held."""
+        """Return for each window the absolute slides at which edges expire; at or below the current one where not held."""
 
     @abstractmethod
     def answers(self) -> list[IdRows]:
@@ -449,7 +449,7 @@ class RunningQuery(ABC):
         raise NotImplementedError(_NO_WITNESS)
 
     def explain(self) -> Any:
-        """How it is evaluated, and what that took so far; None where the kind has nothing to tell beside its question."""
+        """Return how it is evaluated, and what that took so far; None where the kind has nothing to explain."""
         return None
 
     # --- roots that are set aside ----------------------------------------------------------------------------
@@ -472,7 +472,7 @@ class RunningQuery(ABC):
         return []
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
-        """Let a root that was set aside answer again; the rows by the name of the query, others than this one too."""
+        """Restore a root that was set aside; return the rows by the name of the query, others than this one too."""
         return []
 
     # --- to go on later --------------------------------------------------------------------------------------

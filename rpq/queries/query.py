@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
-from rpq.queries.language import Language, language_of, unfit
+from rpq.queries.language import Language, language_of, unsuitable_option
 from rpq.queries.pattern import Centre, Pattern, centre_of, never_simple
 from rpq.queries.readings import LabelSet
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -93,7 +93,7 @@ class Query(_Options):
             return super().__new__(PatternQuery)
         if language == "sparql":
             return super().__new__(_of_sparql())
-        if misfit := unfit(language, expression, options):
+        if misfit := unsuitable_option(language, expression, options):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         return super().__new__(cls)
 
@@ -403,12 +403,12 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
     return Query(text, **options)
 
 
-def columns_asked(
+def columns_of_text(
     language: Language, text: str, *, select: Sequence[str] | None, paths: Literal["walk", "simple"]
 ) -> tuple[str, ...]:
     """Return the columns of the answers to a text in a notation, whatever its window is. Raises `QueryError`.
 
-    >>> columns_asked("pattern", "?x a ?y", select=["y"], paths="walk")
+    >>> columns_of_text("pattern", "?x a ?y", select=["y"], paths="walk")
     ('y',)
     """
     if language == "path":

@@ -37,7 +37,7 @@ from typing import Any, Literal
 
 from rpq import automata
 from rpq.errors import QueryError
-from rpq.queries.language import LANGUAGES, OF_PATHS, OF_PATTERNS, Language, language_of, unfit
+from rpq.queries.language import LANGUAGES, PATH_OPTIONS, PATTERN_OPTIONS, Language, language_of, unsuitable_option
 from rpq.queries.pattern import Pattern
 from rpq.queries.query import PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS
@@ -138,12 +138,12 @@ class AskedQuery:
         return self.place_of(field).error(message, field=field)
 
     def query(self, *, unit: str | None, durations: bool = False, integers: bool | None = None) -> Query:
-        """The query over a stream with this time unit, and with `integers` or texts as vertices (None: as in the file).
+        """Return the query over a stream with this time unit, with `integers` or texts as vertices (None: as in the file).
 
         Without a unit, windows that are `durations` stay that where these are wanted, and are else refused.
         """
         try:
-            ends = {field: self._vertices(field, integers) for field in OF_PATHS if getattr(self, field) is not None}
+            ends = {field: self._vertices(field, integers) for field in PATH_OPTIONS if getattr(self, field) is not None}
             return query_in(
                 self.language,
                 self.expression,
@@ -153,7 +153,7 @@ class AskedQuery:
                 simple_budget=self.simple_budget,
                 on_budget=self.on_budget,
                 **ends,
-                **{field: value for field in ("semantics", *OF_PATTERNS) if (value := getattr(self, field)) is not None},
+                **{field: value for field in ("semantics", *PATTERN_OPTIONS) if (value := getattr(self, field)) is not None},
             )
         except QueryFileError:
             raise
@@ -280,7 +280,7 @@ def _understood(
     try:
         select = values.get("select")
         if language == "sparql":
-            if misfit := unfit(language, text, values):
+            if misfit := unsuitable_option(language, text, values):
                 raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
             asked = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
             return language, asked.columns, None, None
@@ -292,7 +292,7 @@ def _understood(
         if str(error).startswith("select"):
             raise places.get("select", place).error(str(error).removeprefix("select: "), field="select") from error
         raise place.error(str(error), field="query") from error
-    if misfit := unfit(language, text, values):
+    if misfit := unsuitable_option(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
     if pattern is None:
         return language, PAIR, dfa, None

@@ -56,6 +56,6 @@ class Reading(NamedTuple):
 
 
 def readings_of(question: Any) -> tuple[Reading, ...]:
-    """What a question reads, one for each of its windows; those of one window of the merged stream have no `readings`."""
+    """Return what a question reads, one for each window; one over a single window of the merged stream has no `readings`."""
     readings: tuple[Reading, ...] | None = getattr(question, "readings", None)
     return (Reading(question.window, question.label_set),) if readings is None else readings

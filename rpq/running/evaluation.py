@@ -24,8 +24,8 @@ from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, apart
 from rpq.results.naming import FEW, blocks_of, few_rows_of
 from rpq.results.rows_of_events import net_of_events, of_tuples_alone
-from rpq.running.intake import Intake, Taken
-from rpq.running.limits import Excess, MemoryGuard, excess_of
+from rpq.running.intake import Intake, IntakeChunk
+from rpq.running.limits import Excess, MemoryGuard, find_excess
 from rpq.running.retention import WindowContents
 from rpq.running.running_queries import RunningQueries
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
@@ -80,7 +80,7 @@ class Evaluation:
         self.running = RunningQueries()
         self.overruns: list[SetAside] = []
         self.awaits_first = False  # whether something is told before the first tuple, which has not come
-        self.told_time: int | None = None  # where the time of the graph is not to be told
+        self.reported_time: int | None = None  # where the time of the graph is not to be told
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
         self.row_guard = RowGuard(max_rows)
@@ -119,7 +119,7 @@ class Evaluation:
         self.midway = True
         outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
         running = self.running
-        is_netted = details.first is not None or tuples.told is not None
+        is_netted = details.first is not None or tuples.reported_time is not None
         for host in running.hosts:
             host.keeps_rows = collect or is_netted
         failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first, details)
@@ -130,11 +130,11 @@ class Evaluation:
         for host in running.hosts:
             host.keeps_rows = True
         if is_netted:
-            told = None if tuples.told is None else tuples.told[first : first + count]
-            deltas = self._of_events(deltas, details.first, told)
+            told = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+            deltas = self._net_deltas(deltas, details.first, told)
         if running.reports:
             try:
-                deltas = self._reported(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+                deltas = self._apply_reports(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
             except MemoryLimitError as problem:
                 failure, deltas = problem, []
         excess = self._excess(deltas)
@@ -150,9 +150,9 @@ class Evaluation:
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
     def _resolve(
-        self, taken: Taken, view_of_chunk: Any, count: int, events: np.ndarray | None
+        self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
     ) -> tuple[np.ndarray, ChunkDetails]:
-        """Let the graph have the tuples of a chunk: what became of each, and what hosts are told beside the chunk."""
+        """Apply the tuples of a chunk to the graph; return what became of each, and the details for hosts."""
         if len(taken.unread):
             self.graph.lose(taken.unread, taken.chunk)
         if taken.named is None:
@@ -162,16 +162,16 @@ class Evaluation:
         outcome = self.graph.resolve_with_streams(view_of_chunk, view_of_named, taken.is_named, count)
         return outcome, ChunkDetails(taken.named, view_of_named, events)
 
-    def _of_events(
+    def _net_deltas(
         self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, told: np.ndarray | None
     ) -> list[tuple[int, Delta]]:
-        """Deltas net of events, which begin at these places, and with the times that are to be told, if they are others."""
+        """Return deltas net of events, which begin at these places, and with the times to report, if they are others."""
         found = []
         queries = self.running.by_number
         for number, delta in apart(deltas):
             net = delta if first is None or queries[number].nets_events else net_of_events(delta, first)
             net = net if told is None else of_tuples_alone(net, told)
-            self.running.leave_out(queries[number], delta.counts() - net.counts())
+            self.running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))
         return found
 
@@ -207,7 +207,7 @@ class Evaluation:
             failure = self._apply_one_in_hosts(deltas) or failure
         if self.running.reports and failure is None:
             try:
-                deltas = self._reported(deltas, single.chunk.timestamp)
+                deltas = self._apply_reports(deltas, single.chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
         total = sum([len(delta) for _, delta in deltas])
@@ -234,7 +234,7 @@ class Evaluation:
         return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
     def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> LimitError | None:
-        """Let the hosts apply the single tuple; `deltas` gets what they report."""
+        """Apply the single tuple in the hosts; `deltas` gets what they report."""
         single = self._single
         for host in self.running.hosts:
             try:
@@ -242,11 +242,11 @@ class Evaluation:
             except LimitError as failure:
                 return failure
             if host.has_rows:
-                deltas += self.running.numbered(host.deltas())
+                deltas += self.running.number_deltas(host.deltas())
         return None
 
     def _deltas(self, before: int | None) -> list[tuple[int, Delta]]:
-        """What workers and hosts report of the last chunk, or of its tuples `before` one at which something failed."""
+        """Return what workers and hosts report of the last chunk, or of its tuples `before` a failure."""
         running = self.running
         deltas: list[tuple[int, Delta]] = []
         for number, worker in running.jobs:
@@ -257,13 +257,13 @@ class Evaluation:
             else:
                 deltas += worker.deltas(before=before)
         for host in running.hosts:
-            deltas += running.numbered(host.deltas(before=before))
+            deltas += running.number_deltas(host.deltas(before=before))
         return deltas
 
     # --- static edges ----------------------------------------------------------------------------------------
 
     def load_static(self, edges: Columns) -> None:
-        """Let edges be there for ever; comes before the first tuple. O(edges)."""
+        """Add static edges; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
         chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8)).chunk
@@ -271,11 +271,11 @@ class Evaluation:
         self.note_first()
 
     def note_first(self) -> None:
-        """Know whether something comes before the first tuple, with its time: static edges, or answers on an empty graph."""
+        """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""
         self.awaits_first = self.graph.time is None and (bool(self.graph.statics) or self.running.have_first_rows)
 
     def begin(self, time: int, *, row: int | None) -> Applied:
-        """Let static edges come in at the time of the first tuple, before it: what is there then is an event of its own.
+        """Enter static edges at the time of the first tuple, before it: what is there then is an event of its own.
 
         `row` is None where a time comes and no tuple. Raises `LimitError`.
         """
@@ -289,9 +289,9 @@ class Evaluation:
             if len(static.edge):
                 running.load_static(static)
             deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
-        deltas = self._at_told_time(deltas)
+        deltas = self._at_reported_time(deltas)
         if self.running.reports:
-            deltas = self._reported(deltas, np.array([time]))
+            deltas = self._apply_reports(deltas, np.array([time]))
         if (excess := self._excess(deltas)) is not None:
             raise self.row_guard.error(excess.query, excess.number, place=0)
         self.awaits_first = False
@@ -300,7 +300,7 @@ class Evaluation:
         self.midway = False
         return Applied(rows, self.running.rows() - before, _NONE, None)
 
-    def _reported(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
+    def _apply_reports(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
         """Return deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
         reports = self.running.reports
         told = [(number, delta) for number, delta in deltas if number not in reports]
@@ -311,40 +311,40 @@ class Evaluation:
         return sorted(told, key=itemgetter(0))
 
     def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
-        return excess_of(deltas, self.running.asked.names, self.row_guard.most)
+        return find_excess(deltas, self.running.schemas.names, self.row_guard.most)
 
-    def _at_told_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
-        if self.told_time is None:
+    def _at_reported_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
+        if self.reported_time is None:
             return deltas
-        return [(number, of_tuples_alone(delta, np.full(1, self.told_time))) for number, delta in deltas]
+        return [(number, of_tuples_alone(delta, np.full(1, self.reported_time))) for number, delta in deltas]
 
     def empty_windows(self, time: int) -> None:
         """Move the stream time to one at which nothing is left in any window; what leaves is not told."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         queries = self.running.by_number
-        for number, delta in apart(self._advanced(time)):
-            self.running.leave_out(queries[number], delta.counts())
+        for number, delta in apart(self._advance_all(time)):
+            self.running.count_unreported(queries[number], delta.counts())
         self.note_overruns(None)
         self.midway = False
 
-    def _advanced(self, time: int) -> list[tuple[int, Delta]]:
+    def _advance_all(self, time: int) -> list[tuple[int, Delta]]:
         self.graph.advance(time)
         deltas: list[tuple[int, Delta]] = []
         for number, worker in self.running.jobs:
             told = worker.advance(time)
             deltas += [(number, told)] if number >= 0 else told
         for host in self.running.hosts:
-            deltas += self.running.numbered(host.advance(time))
+            deltas += self.running.number_deltas(host.advance(time))
         return deltas
 
     def advance(self, time: int) -> Applied:
-        """Move the stream time; what that does."""
+        """Move the stream time; return what that does."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
-        deltas = self._advanced(time)
+        deltas = self._advance_all(time)
         if self.running.reports:
-            deltas = self._reported(deltas, np.array([time]))
+            deltas = self._apply_reports(deltas, np.array([time]))
         if (excess := self._excess(deltas)) is not None:
             raise self.row_guard.error(excess.query, excess.number, place=excess.place)
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
@@ -355,14 +355,14 @@ class Evaluation:
         return Applied(rows, counts, _NONE, None)
 
     def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
-        """Let a root of a query that was set aside answer again; the rows."""
-        deltas = self.running.numbered(running.restore_root(root))
+        """Restore a root of a query that was set aside; return the rows."""
+        deltas = self.running.number_deltas(running.restore_root(root))
         if deltas and self.running.reports:
-            deltas = self._reported(deltas, np.array([self.graph.time]))
+            deltas = self._apply_reports(deltas, np.array([self.graph.time]))
         return self.rows_of(deltas)
 
     def _make_room(self, count: int, fresh: np.ndarray) -> None:
-        """Let `count` more tuples be applied; `fresh` vertex ids are those of new names."""
+        """Make room for `count` more tuples; `fresh` vertex ids are those of new names."""
         self.graph.make_room(count, self.vertices.count)
         self.running.make_room(self.vertices, fresh, self.graph)
         self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
@@ -376,10 +376,10 @@ class Evaluation:
         """Tell queries and graph what label ids stand for."""
         self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
 
-    def take_labels(
+    def restore_labels(
         self, names: Sequence[LabelName], lost: list[int], *, forgotten: int, forgotten_of_streams: int
     ) -> None:
-        """Know these labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
+        """Restore labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
         labels = np.array([self.labels.add(name) for name in names], np.int64)
         self._admit_labels(labels)
         self.graph.horizons.lost[labels] = lost
@@ -388,7 +388,7 @@ class Evaluation:
     # --- queries ---------------------------------------------------------------------------------------------
 
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
-        """Let queries run, from an empty window, all or none. O(labels) for each, and of a host that is new O(vertices).
+        """Add queries, with empty windows, all or none. O(labels) for each, and for a host that is new O(vertices).
 
         `is_late` tells that no window will be loaded, though there is one.
         """
@@ -433,7 +433,7 @@ class Evaluation:
         return running
 
     def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
-        """Let queries that were added take in what their windows hold, or nothing if they start `empty`; the first rows."""
+        """Load the windows of queries that were added, nothing if they start `empty`; return the first rows."""
         contents = WindowContents(self.graph, empty=empty)
         nothing = self.graph.chunk_of(_NONE)
         static = self.graph.chunk_of(self.graph.static_edges()) if self.graph.statics else None
@@ -450,8 +450,8 @@ class Evaluation:
                 continue
             chunk, inside = contents.of(of_windows)
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
-        deltas = self._at_told_time(deltas)
-        deltas = self._reported(deltas, np.array([time])) if self.running.reports else deltas
+        deltas = self._at_reported_time(deltas)
+        deltas = self._apply_reports(deltas, np.array([time])) if self.running.reports else deltas
         if (excess := self._excess(deltas)) is not None:
             raise self.row_guard.refusal(excess.query, excess.number)
         return self.rows_of(deltas)
@@ -463,7 +463,7 @@ class Evaluation:
         gone += [reports for name in names if (reports := self.running.reports_of(self.running.named(name)))]
         hosts = self.running.hosts
         is_less_read = self.running.remove(names, self.labels, self.graph)
-        gone += [worker for holder, workers in holders.items() if not self.running.is_held(holder) for worker in workers]
+        gone += [worker for holder, workers in holders.items() if not self.running.has_holder(holder) for worker in workers]
         self.guard.drop([*gone, *(host for host in hosts if host not in self.running.hosts)])
         if is_less_read:
             self.collector.collect()
@@ -484,7 +484,7 @@ class Evaluation:
             running = self.running.by_number
             held = self.graph.edges, self.vertices, self.labels.texts
             witnesses = [_witnesses_of(running[number], delta, *held) for number, delta in deltas]
-        return blocks_of(deltas, self.running.asked.columns, self.vertices, witnesses, self.running.texts)
+        return blocks_of(deltas, self.running.schemas.columns, self.vertices, witnesses, self.running.texts)
 
     def name_of(self, vertex: int) -> Vertex:
         """Return the name of a vertex."""
@@ -498,7 +498,7 @@ class Evaluation:
                 SetAside(
                     running.question.name,
                     self.name_of(overrun.root),
-                    overrun.time if self.told_time is None else self.told_time,
+                    overrun.time if self.reported_time is None else self.reported_time,
                     None if first is None or overrun.place < 0 else first + overrun.place,
                     overrun.size,
                 )
@@ -516,7 +516,7 @@ class Evaluation:
 
 
 def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
-    """For each of `count` tuples from `first` on the place of the first one of its event; None where each is an event."""
+    """Return for each of `count` tuples from `first` on the first one of its event; None where each is an event."""
     if tuples.first is None:
         return None
     places = tuples.first[first : first + count] - first
@@ -549,7 +549,7 @@ class Crew:
         first: int,
         details: ChunkDetails = NO_DETAILS,
     ) -> LimitError | None:
-        """Let workers and hosts apply a chunk, which begins at row `first` of the push; the first failure."""
+        """Apply a chunk, which begins at row `first` of the push, in workers and hosts; return the first failure."""
         met: list[LimitError] = []
         of_hosts = [(host, (details,)) for host in hosts]
         waiting: Iterator[tuple[Any, tuple[Any, ...]]] = iter([*of_hosts, *((worker, ()) for _, worker in jobs)])
@@ -587,13 +587,13 @@ class Collector:
             self.collect()
 
     def collect(self) -> None:
-        """Let go of everything that has left every window."""
+        """Release everything that has left every window."""
         intake, graph = self._intake, self._graph
         for worker in self._running.workers:
             worker.sweep()
         unused = graph.collect()
         unused = unused[unused < intake.vertices.count]
-        held = self._running.held_vertices()
+        held = self._running.retained_vertices()
         if len(held):
             unused = np.setdiff1d(unused, held)
         intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])

@@ -32,7 +32,7 @@ class Handlers:
         return bool(self._of_query or self._of_all)
 
     def add(self, handler: Handler, queries: Iterable[str] | None) -> None:
-        """Let a function have the rows of queries, of all for None."""
+        """Add a function that is called with the rows of queries, of all for None."""
         if queries is None:
             self._of_all.append(handler)
             return
@@ -40,13 +40,13 @@ class Handlers:
             self._of_query.setdefault(name, []).append(handler)
 
     def drop(self, queries: Iterable[str]) -> None:
-        """Queries are gone: nobody is told of ones that get their names later."""
+        """Drop the handlers of queries that are gone: later queries may have their names."""
         if self._of_query:
             for name in queries:
                 self._of_query.pop(name, None)
 
     def take(self, changes: Changes) -> None:
-        """Let rows be told by the next `tell`."""
+        """Queue rows for the next `tell`."""
         if len(changes):
             self.waiting.append(changes)
 
@@ -102,8 +102,10 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-def alone(method: Callable[Concatenate[_Self, _Arguments], _Result]) -> Callable[Concatenate[_Self, _Arguments], _Result]:
-    """Let a method be refused while another thread is in one; when it is done, handlers are told what it brought."""
+def one_thread_at_a_time(
+    method: Callable[Concatenate[_Self, _Arguments], _Result],
+) -> Callable[Concatenate[_Self, _Arguments], _Result]:
+    """Refuse a call of a method while another thread is in one, and call handlers when it is done."""
 
     @wraps(method)
     def call(engine: _Self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:

@@ -29,7 +29,7 @@ _DENSE = 1 << 16
 def label_ids_in_streams(
     streams: pa.Array, label: np.ndarray, labels: LabelDictionary
 ) -> tuple[np.ndarray | None, list[int]]:
-    """The ids (int32) of labels in the streams of their tuples, -1 where a tuple has none, and those of them that are new.
+    """Return the ids (int32) of labels in the streams of their tuples, -1 where a tuple has none, and the new ones of them.
 
     `streams` are texts, null for none; `label` are the ids of the labels in the merged stream. None where no tuple has a
     stream. O(tuples), and O(tuples log tuples) where there are many streams and labels.
@@ -79,8 +79,8 @@ class EventClock:
         self.number = 0
         self.time: int | None = None
 
-    def numbered(self, tuples: Columns) -> Columns:
-        """Return tuples with the numbers of their events as timestamps, and the stream time of each as what is told."""
+    def number_events(self, tuples: Columns) -> Columns:
+        """Return tuples with the numbers of their events as timestamps, and the stream time of each as `reported_time`."""
         count = len(tuples)
         if not count:
             return tuples
@@ -90,12 +90,12 @@ class EventClock:
         time = np.maximum.accumulate(tuples.timestamp)
         if self.time is not None:
             time = np.maximum(time, self.time)
-        return replace(tuples, timestamp=number, told=time, first=first)
+        return replace(tuples, timestamp=number, reported_time=time, first=first)
 
-    def went_by(self, tuples: Columns) -> None:
-        """These tuples, which are `numbered`, have been applied."""
-        assert tuples.told is not None
-        self.number, self.time = int(tuples.timestamp[-1]), int(tuples.told[-1])
+    def note_applied(self, tuples: Columns) -> None:
+        """Note that these tuples, which come from `number_events`, have been applied."""
+        assert tuples.reported_time is not None
+        self.number, self.time = int(tuples.timestamp[-1]), int(tuples.reported_time[-1])
 
     def advance(self, time: int) -> None:
         """Move the stream time without a tuple."""
@@ -115,7 +115,7 @@ def over_one_event(query: Any) -> Any:
     return query.over(ONE_EVENT)
 
 
-def as_asked(query: Any) -> Any:
+def over_unbounded_window(query: Any) -> Any:
     """Return the query that `over_one_event` made this of."""
     return query.over(UnboundedWindow())
 
@@ -130,7 +130,7 @@ AdmitLabels = Callable[[np.ndarray], None]
 """Tells queries and graph what new label ids stand for."""
 
 
-class Taken(NamedTuple):
+class IntakeChunk(NamedTuple):
     """A chunk, and the same tuples as readers of named streams see them, if there are such readers of any of them."""
 
     chunk: Chunk
@@ -150,7 +150,7 @@ class Intake:
         self._make_room = make_room
         self._admit_labels = admit_labels
 
-    def chunk(self, tuples: Columns, first: int, count: int, wanted: Callable[[np.ndarray], np.ndarray]) -> Taken:
+    def chunk(self, tuples: Columns, first: int, count: int, wanted: Callable[[np.ndarray], np.ndarray]) -> IntakeChunk:
         """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
 
         `wanted` tells of label ids whether anybody reads them.
@@ -189,10 +189,10 @@ class Intake:
             assert of_streams is not None
             labels = np.where(is_named != 0, of_streams, label)
             named = chunk._replace(label=labels, edge=np.empty(count, np.int32))
-        return Taken(chunk, named, is_named, unread)
+        return IntakeChunk(chunk, named, is_named, unread)
 
     def _of_streams(self, tuples: Columns, first: int, label: np.ndarray) -> np.ndarray | None:
-        """The ids (int32) of the labels of tuples in their streams, -1 for those without one; None where none has one."""
+        """Return the ids (int32) of the labels of tuples in their streams, -1 without a stream; None where none has one."""
         if tuples.stream is None:
             return None
         found, new = label_ids_in_streams(tuples.stream[first : first + len(label)], label, self.labels)

@@ -109,7 +109,7 @@ class Excess(NamedTuple):
     place: int
 
 
-def excess_of(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit: int) -> Excess | None:
+def find_excess(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit: int) -> Excess | None:
     """Return the first event that brings more than `limit` rows to one of the queries with these names.
 
     O(deltas), and O(events) where all rows are too many.

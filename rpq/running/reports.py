@@ -49,7 +49,7 @@ class _Net(NamedTuple):
         return _Net(ids[firsts[some]], sums[some], due[firsts[some]])
 
     def where(self, chosen: np.ndarray) -> _Net:
-        """These rows."""
+        """Return the chosen rows."""
         return _Net(self.ids[chosen], self.weights[chosen], self.due[chosen])
 
 
@@ -90,7 +90,7 @@ class Reports:
         return np.where(into == 0, times, np.where(late, INT64_MAX, floor + np.where(late, 0, self._step)))
 
     def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
-        """Let what a chunk brought wait; what is told in it, if anything.
+        """Queue what a chunk brought; return what is reported in it, if anything.
 
         `times` are the largest timestamps up to each of its tuples. Deltas are of one query: all its workers'.
         O(rows) where nothing is told, amortised; else O(rows log rows), those that waited included. Raises
@@ -124,10 +124,10 @@ class Reports:
         place = np.searchsorted(times, everything.due, "right")
         is_told = place < len(times)
         self._keep(everything.where(~is_told))
-        return self._told(everything, is_told, place)
+        return self._delta_of(everything, is_told, place)
 
     def _take_whole(self, times: np.ndarray) -> Delta | None:
-        """The whole answer at each boundary that is passed, whether or not something has changed since the last one."""
+        """Return the whole answer at each boundary that is passed, whether or not it has changed since the last one."""
         if self.nbytes > self._granted:
             self._granted = 2 * self.nbytes
             self._guard(self._granted + self._granted // 4, 0)
@@ -177,7 +177,7 @@ class Reports:
         self._waiting = [net] if self._raw else []
         self._due = int(net.due[0]) if self._raw else 0
 
-    def _told(self, net: _Net, is_told: np.ndarray, place: np.ndarray) -> Delta | None:
+    def _delta_of(self, net: _Net, is_told: np.ndarray, place: np.ndarray) -> Delta | None:
         """Return rows as a delta: of each report those that leave before those that enter."""
         if self._telling != "changes":
             is_told = is_told & ((net.weights > 0) == (self._telling == "enter"))

@@ -24,7 +24,7 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeepOption:
     """The window, as far as the time of the stream is concerned like that of a query."""
 
     window: Any  # a `Window`: who asks for the windows of queries may meet other kinds
@@ -39,11 +39,11 @@ class Kept:
         return replace(self, window=window)
 
 
-def kept(window: Window) -> Kept:
+def keep_option(window: Window) -> KeepOption:
     """Return what keeps a window. Raises `QueryError` where it is none of time."""
     if not isinstance(window, Window):
         raise QueryError(f"keep is a window of time, as in keep=rpq.Window(size=…, slide=…), not {window!r}")
-    return Kept(window)
+    return KeepOption(window)
 
 
 def count_key(reading: Reading, origin: str | None) -> Hashable:
@@ -100,7 +100,7 @@ def _refusal(
             'registered with start="empty", which numbers inserts from now on',
             None,
         )
-    latest = _latest_lost(reading, labels, graph)
+    latest = _latest_lost_insert(reading, labels, graph)
     if isinstance(window, UnboundedWindow):
         if latest < EARLIEST:
             return None
@@ -115,7 +115,7 @@ def _refusal(
     return _Refusal("its window would hold edges that were not kept", available, complete)
 
 
-def _latest_lost(reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
+def _latest_lost_insert(reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
     """Return the largest timestamp of an insert that the reading would have read and that was, or may have been, lost."""
     lost = [int(graph.horizons.lost[number]) for name, number in labels.ids.items() if reading.reads(name)]
     if reading.labels.others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
@@ -136,7 +136,7 @@ class WindowContents:
         self._known: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
 
     def of(self, windows: Sequence[tuple[AnyWindow, Hashable]]) -> tuple[Chunk, list[np.ndarray]]:
-        """The edges in any of a query's windows (each with its key), and for each window the slides at which they leave it.
+        """Return the edges in any window of a query (each with its key), and for each window the slides at which they leave.
 
         O(edges) the first time.
         """

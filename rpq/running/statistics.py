@@ -63,13 +63,13 @@ class Statistics:
     rows_waiting: int = 0
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={text}" for name, text in self._told().items() if text != "0")
+        told = ", ".join(f"{name}={text}" for name, text in self._figure_texts().items() if text != "0")
         return f"Statistics({told})"
 
     def _repr_html_(self) -> str:
-        return html.table("statistics", ["figure", "value"], self._told().items())
+        return html.table("statistics", ["figure", "value"], self._figure_texts().items())
 
-    def _told(self) -> dict[str, str]:
+    def _figure_texts(self) -> dict[str, str]:
         """Return the figures as text; seconds and microseconds with four digits."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in values.items()}
@@ -80,7 +80,7 @@ _FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0)
 
 
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
-    """Of all queries, `rows_before` being those that others added and removed, or of the one with that name."""
+    """Return the figures of one query by its name, or of all; `rows_before` are those of queries that are gone."""
     queries = evaluation.running
     chosen = [queries.figures_of(running) for running in (queries if name is None else [queries.named(name)])]
     if name is None:
@@ -115,7 +115,7 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
 
 
 def latency_quantile(histogram: np.ndarray, quantile: float, ticks_per_second: float) -> float:
-    """Microseconds under which that part of the tuples stayed, from counts in 16 buckets an octave of ticks.
+    """Return the microseconds under which that part of the tuples stayed, from counts in 16 buckets an octave.
 
     >>> latency_quantile(np.zeros(1024, np.int64), 0.99, 1e9)
     0.0
@@ -151,12 +151,12 @@ class LatencyCounts:
         return other
 
     def note(self, count: int, since: float) -> None:
-        """So many tuples have been in the engine since then."""
+        """Note that so many tuples have been in the engine since then."""
         if count:
             self._waiting.append((count, since))
 
-    def committed(self) -> None:
-        """All that was noted is committed now."""
+    def commit(self) -> None:
+        """Count all that was noted as committed now."""
         now = time.monotonic()
         for count, since in self._waiting:
             seconds = now - since

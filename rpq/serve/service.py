@@ -305,7 +305,7 @@ class Service(EngineThread):
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
-        self.latency.committed()
+        self.latency.commit()
         published, self._published = self._published, []
         acks, self._acks = self._acks, []
         dropped, self._dropped = self._dropped, []

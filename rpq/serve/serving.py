@@ -24,7 +24,7 @@ from rpq.cli.static_input import load_static
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import single_thread_warning
-from rpq.queries.language import OF_PATTERNS
+from rpq.queries.language import PATTERN_OPTIONS
 from rpq.queries.query_file import AskedQuery
 from rpq.serve.application import Application
 from rpq.serve.asked_queries import FIELDS, QueryDefaults, query_asked
@@ -43,7 +43,7 @@ from rpq.stream.window import WindowTextError, window_of
 SWITCH_SECONDS = 0.001
 """So long the engine's thread keeps the interpreter, at most, while a request waits."""
 
-_DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *OF_PATTERNS)
+_DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS)
 
 
 def serve_with(

@@ -57,7 +57,7 @@ class SingleTuple:
         self.outcome = np.zeros(1, np.uint8)
 
     def fill(self, source: int, target: int, label: int, timestamp: int, delete: bool) -> None:
-        """Make it this tuple."""
+        """Fill in the values of a tuple."""
         chunk = self.chunk
         chunk.source[0] = source
         chunk.target[0] = target

@@ -16,7 +16,18 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
-from rpq.stream.plain_columns import NUMBER, TEXT, cast, filled, named, plain_column, problem, row_error, signed, to_end
+from rpq.stream.plain_columns import (
+    NUMBER,
+    TEXT,
+    cast,
+    filled,
+    named,
+    padded_to_length,
+    plain_column,
+    problem,
+    row_error,
+    signed,
+)
 from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.values import (
     MEANT,
@@ -58,7 +69,7 @@ class Columns:
     times: StreamTime
     stream: pa.Array | None = None  # text, or a dictionary of texts
     first: np.ndarray | None = None  # int64: the row of the first tuple of its event; None where each is one of its own
-    told: np.ndarray | None = None  # int64: the times that rows tell, where `timestamp` has the numbers of events
+    reported_time: np.ndarray | None = None  # int64: the times of rows, where `timestamp` has the numbers of events
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -84,7 +95,7 @@ def columns_of(
     stream time than it may be.
     """
     known = times
-    given, unknown = given_columns(data)
+    given, unknown = columns_by_name(data)
     column = given.pop("event", None)
     event = column if events else None
     if stream is not None:
@@ -171,8 +182,8 @@ def check_stream(stream: Any) -> None:
 
 
 def with_event(data: Any, event: Any) -> Any:
-    """Columns with one more, that of events; or, where `event` is one value, all tuples as one. Raises `InputError`."""
-    given, _ = given_columns(data)
+    """Return columns with one more, that of events, or one event of all tuples. Raises `InputError`."""
+    given, _ = columns_by_name(data)
     if "event" in given:
         raise InputError("the tuples have a column 'event', and are said to be of one: give one of the two", column="event")
     if isinstance(event, (bool, int, str)):
@@ -181,7 +192,7 @@ def with_event(data: Any, event: Any) -> Any:
 
 
 def only_tuple(data: Any) -> tuple[Any, ...] | None:
-    """The values (source, target, label, timestamp, op) of data that hold one tuple and nothing else; None for any other."""
+    """Return the values (source, target, label, timestamp, op) of data that are one tuple; None for any other."""
     if type(data) is dict:
         if len(data) != 5 and not (len(data) == 4 and "op" not in data):
             return None
@@ -246,7 +257,7 @@ def time_of(value: Any, *, times: StreamTime, latest: int) -> tuple[int, StreamT
 
 
 def table_of_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, list[Any]], InputError | None]:
-    """Rows (source, target, label, timestamp[, op]) as columns, up to the first that is none, and what is wrong with it."""
+    """Return rows (source, target, label, timestamp[, op]) as columns, up to the first that is none, and its error."""
     columns: dict[str, list[Any]] = {name: [] for name in (*_NAMES, "op")}
     try:
         iterator = iter(rows)
@@ -274,7 +285,7 @@ def _no_tuple(number: int, row: Any) -> InputError:
 
 # --- finding the columns -------------------------------------------------------------------------------------
 
-def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
+def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
     """Return the columns that tuples have, by name, and the names of others."""
     if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
         names = data.schema.names
@@ -295,7 +306,7 @@ def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
             raise
         except Exception as problem:  # of foreign code
             raise InputError(f"the {type(data).__name__} cannot be read as a table: {problem}") from problem
-        return given_columns(table)
+        return columns_by_name(table)
     raise InputError(
         "tuples come as an Arrow table or record batch, a pandas frame or a mapping of columns, "
         f"not {type(data).__name__}; rows are for push_rows"
@@ -372,7 +383,7 @@ def _kind_name(column: Any) -> str:
 
 
 def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """An array in one piece, of a plain type that a column of this name can have; its bytes are text where it says so."""
+    """Return an array in one piece, of a plain type that a column of this name can have; text is valid UTF-8."""
     column = plain_column(name, column)
     if pa.types.is_date64(column.type):
         column = cast(column, pa.date32(), safe=False)
@@ -382,7 +393,7 @@ def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
 # --- what each column is -------------------------------------------------------------------------------------
 
 def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
-    """Sources and targets; where lists hold both kinds, that of the stream is meant, or the one that most have."""
+    """Return sources and targets; where lists hold both kinds, that of the stream counts, or that of most."""
     given = {"source": source, "target": target}
     lists = {name: column for name, column in given.items() if isinstance(column, list)}
     found = {name: _vertices(column, name, problems) for name, column in given.items() if name not in lists}
@@ -392,7 +403,7 @@ def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]
         elif len(set(map(type, source)).union(map(type, target))) > 1:
             kind = kind_of(source, target)
     for name, column in lists.items():
-        found[name] = to_end(vertices_of(column, kind, name), len(column), name, problems)
+        found[name] = padded_to_length(vertices_of(column, kind, name), len(column), name, problems)
     return found["source"], found["target"]
 
 
@@ -412,7 +423,7 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
 
 def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
     if isinstance(column, list):
-        return to_end(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
+        return padded_to_length(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
     array = column
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
         array = array.dictionary_decode()
@@ -430,7 +441,7 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
 def _streams(column: Any, problems: list[InputError]) -> pa.Array:
     """Return the names of streams; an empty one is none."""
     if isinstance(column, list):
-        return to_end(streams_of(column), len(column), "stream", problems)
+        return padded_to_length(streams_of(column), len(column), "stream", problems)
     if pa.types.is_dictionary(column.type):
         if "" not in column.dictionary.to_pylist():
             return column
@@ -444,7 +455,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
     if "delete" in read:
         column = read["delete"]
         if isinstance(column, list):
-            return to_end(deletes_of(column), count, "delete", problems)
+            return padded_to_length(deletes_of(column), count, "delete", problems)
         if pa.types.is_null(column.type) and count:
             problem(problems, 0, "delete", MISSING)
             return np.zeros(count, np.uint8)
@@ -464,7 +475,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         return np.zeros(count, np.uint8)
     column = read["op"]
     if isinstance(column, list):
-        return to_end(deletes_of_ops(column), count, "op", problems)
+        return padded_to_length(deletes_of_ops(column), count, "op", problems)
     if pa.types.is_null(column.type):
         column = column.cast(TEXT)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -485,7 +496,7 @@ _STATIC_NAMES = ("source", "target", "label")
 
 
 def static_columns(edges: Any, *, kind: str | None) -> Columns:
-    """The edges of a table, record batch, frame or mapping of columns, or of rows (source, target, label), as columns.
+    """Return the edges of a table, record batch, frame, mapping of columns, or rows (source, target, label) as columns.
 
     Timestamps, which they have none of, are 0. Vertices are of `kind`, if one is given. Raises `InputError` at the first
     edge that is not well-formed.
@@ -507,7 +518,7 @@ def _is_table(edges: Any) -> bool:
 
 
 def _columns_of_table(edges: Any) -> dict[str, Any]:
-    given, others = given_columns(edges)
+    given, others = columns_by_name(edges)
     missing = [name for name in _STATIC_NAMES if name not in given]
     if missing:
         names = ", ".join(map(str, [*given, *others])) or "none"

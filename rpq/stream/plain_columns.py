@@ -161,7 +161,7 @@ def _converted_if_needed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _can_be_plain(kind: pa.DataType) -> bool:
-    """Whether a type is of text, numbers, truth or times, in tuples or beside them: any other is refused, layout and all."""
+    """Return whether a type is of text, numbers, truth or times, in tuples or beside them: any other is refused."""
     is_number = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return is_number or any(is_fit(name, kind) for name in ("source", "delete", "timestamp"))
 
@@ -196,7 +196,7 @@ def row_error(row: int, column: str, what: str) -> InputError:
     return InputError(f"row {row}: column {column!r}: {what}", row=int(row), column=column)
 
 
-def to_end(taken: tuple[Any, Misfit | None], count: int, name: str, problems: list[InputError]) -> Any:
+def padded_to_length(taken: tuple[Any, Misfit | None], count: int, name: str, problems: list[InputError]) -> Any:
     """Return an array of the values before the first misfit, as long as the other columns are."""
     array, misfit = taken
     if misfit is None:

@@ -160,7 +160,7 @@ class SnapshotGraph:
         return np.flatnonzero(self.edges.held[: self.edges.fields[COUNT]] & STATIC)
 
     def set_windows(self, windows: Sequence[AnyWindow], read: np.ndarray, keys: Sequence[Hashable]) -> None:
-        """What the graph is for from now on: windows of queries, and which labels are `read` over which: (label, window).
+        """Set the windows of queries, and which labels are `read` over which, (label, window).
 
         Count windows with equal `keys`, an entry a window, are one.
         """

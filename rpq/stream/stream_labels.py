@@ -22,7 +22,7 @@ LabelName = str | StreamLabel
 
 
 def label_in(name: LabelName, stream: str | None) -> str | None:
-    """The label that a reader of a stream (None: the merged one) sees in an edge; None where it does not see the edge.
+    """Return the label that a reader of a stream (None: the merged one) sees in an edge; None if it does not see the edge.
 
     >>> label_in("a", None), label_in(StreamLabel("a", "s"), "s"), label_in("a", "s"), label_in(StreamLabel("a", "s"), None)
     ('a', 'a', None, None)

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError, QueryError
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS, DurationError, duration_text, nanoseconds_of
-from rpq.stream.plain_columns import NUMBER, cast, filled, problem, signed, to_end
+from rpq.stream.plain_columns import NUMBER, cast, filled, padded_to_length, problem, signed
 from rpq.stream.values import MISSING, kind_of_timestamp, shown, timestamps_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
@@ -92,8 +92,11 @@ class StreamTime:
 
     # --- queries ---------------------------------------------------------------------------------------------
 
-    def asked(self, queries: Collection[Windowed]) -> StreamTime:
-        """With these queries alone. Raises `QueryError` where their windows do not fit together, or to the stream."""
+    def with_queries(self, queries: Collection[Windowed]) -> StreamTime:
+        """Return the stream time with these queries alone.
+
+        Raises `QueryError` where their windows do not fit together, or to the stream.
+        """
         windows = [(query, window) for query in queries for window in windows_of(query)]
         timed = [(query, window) for query, window in windows if isinstance(window, Window)]  # others go with any unit
         measured = [(query, window) for query, window in timed if window.unit is not None]
@@ -113,12 +116,12 @@ class StreamTime:
                 f"stream are dates or times: {_WRITE}"
             )
         per = NANOSECONDS[self.inner_unit]
-        resolved = [window for query in queries for window in windows_of(self.resolved(query))]
+        resolved = [window for query in queries for window in windows_of(self.resolve(query))]
         grain = gcd(*(window.slide * per for window in resolved if isinstance(window, Window)))
         known = replace(self, measured=bool(measured) if timed else None, grain=grain)
         return known if self.type is None else replace(known, type=known._fine_enough(self.type))
 
-    def resolved(self, query: _Query) -> _Query:
+    def resolve(self, query: _Query) -> _Query:
         """Return a query whose windows are in the integers of this stream.
 
         Raises `QueryError` where one has no whole number.
@@ -134,8 +137,8 @@ class StreamTime:
 
     # --- in --------------------------------------------------------------------------------------------------
 
-    def met(self, given: pa.DataType) -> StreamTime:
-        """With timestamps of a type having come. Raises `InputError` where they do not go with what is known."""
+    def with_type(self, given: pa.DataType) -> StreamTime:
+        """Return the stream time after timestamps of a type. Raises `InputError` where they do not go with what is known."""
         if given == self.type or (self.is_of_numbers and pa.types.is_integer(given)):
             return self
         if pa.types.is_integer(given):
@@ -201,7 +204,7 @@ class StreamTime:
             return pa.array(numbers.astype(np.int32)).view(self.type)
         return pa.array(numbers, _NUMBERS).view(self.type)
 
-    def told(self, time: int | None) -> Any:
+    def to_timestamp(self, time: int | None) -> Any:
         """Return one time of the stream as the type that came in: an integer, or a date or time."""
         if time is None or self.type is None or self.type == _NUMBERS:
             return time
@@ -209,7 +212,7 @@ class StreamTime:
 
     # --- to go on later --------------------------------------------------------------------------------------
 
-    def described(self, queries: Collection[Windowed]) -> dict[str, Any]:
+    def to_json(self, queries: Collection[Windowed]) -> dict[str, Any]:
         """For JSON: what was learnt from the timestamps, and the windows of these queries that are durations."""
         kind, step, zone = None, None, None
         if self.type is not None:
@@ -221,7 +224,7 @@ class StreamTime:
         return {"unit": self.unit, "kind": kind, "step": step, "zone": zone, "zoned": self.zoned, "durations": durations}
 
     @classmethod
-    def recalled(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
+    def from_json(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
         """From what `described` gave, and the queries that run: these as they were given, by name.
 
         Raises `ValueError` where it was not `described` that gave it.
@@ -234,8 +237,8 @@ class StreamTime:
             is_time = described["kind"] == "time"
             told = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
             asked = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
-            known = cls(unit=described["unit"], type=told, zoned=described["zoned"]).asked(asked.values())
-            fits = all(known.resolved(query) == one for query, one in zip(asked.values(), running, strict=True))
+            known = cls(unit=described["unit"], type=told, zoned=described["zoned"]).with_queries(asked.values())
+            fits = all(known.resolve(query) == one for query, one in zip(asked.values(), running, strict=True))
             fits &= windows.keys() <= asked.keys()
             if is_time and described["zone"] is not None:
                 _see_that_it_exists(described["zone"])
@@ -269,7 +272,7 @@ class StreamTime:
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column as Python's; times that `datetime` cannot hold as `numpy.datetime64`, of a zone those in UTC.
+    """Return the values of a column as Python's; times that `datetime` cannot hold as `numpy.datetime64`, zones in UTC.
 
     Nanoseconds are those of `pandas.Timestamp` where pandas is installed.
     """
@@ -394,7 +397,7 @@ class AheadLimit(NamedTuple):
     now: int | None
 
     def first_ahead(self, timestamp: np.ndarray) -> tuple[int, int] | None:
-        """The first row that is too far ahead, and the stream time that the rows before it make; None where all may come.
+        """Return the first row that is too far ahead, and the stream time before it; None where all may come.
 
         The first tuple of a stream is ahead of nothing. O(rows).
         """
@@ -450,14 +453,14 @@ def timestamps_as_integers(
         taken = timestamps_of(column)
         if times.unit is not None and not alike and taken[1] is not None and taken[1].is_of_other_kind:
             return _of_both_kinds(column, times, latest, problems, count if end is None else end)
-        array = to_end(taken, count, "timestamp", problems)
+        array = padded_to_length(taken, count, "timestamp", problems)
     else:
         array = column
     if pa.types.is_null(array.type) and count:
         problem(problems, 0, "timestamp", MISSING)
     if count == 0 or any(one.row == 0 for one in problems[mistakes:]):
         return np.zeros(count, np.int64), times
-    times = times.met(array.type)
+    times = times.with_type(array.type)
     if pa.types.is_integer(array.type):
         array = filled(array, "timestamp", 0, problems)
         array = signed(array, "timestamp", problems) if pa.types.is_uint64(array.type) else cast(array, NUMBER)
@@ -482,7 +485,7 @@ def timestamps_as_integers(
         )
     if numbers.max() > latest:
         row = int(np.argmax(numbers > latest))
-        time, last = (shown(times.told(int(number))) for number in (numbers[row], latest))
+        time, last = (shown(times.to_timestamp(int(number))) for number in (numbers[row], latest))
         problem(problems, row, "timestamp", f"{time} and the size of the window exceed 64 bits; at most {last} is possible")
     return np.array(numbers), times  # Arrow's are read-only, which is another type to the kernels
 

@@ -211,7 +211,7 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
 
 
 def kind_of_timestamp(value: Any) -> int | None:
-    """What timestamps of one array share: 0 is of numbers, else the nanoseconds that a time is exact to; None: neither."""
+    """Return 0 for a number, the nanoseconds that a time is exact to, None for neither: what an array's timestamps share."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, (int, np.integer)):

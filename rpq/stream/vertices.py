@@ -290,7 +290,7 @@ def _last_word(data, start, end):
 @wraps_around
 @njit(cache=True, nogil=True)
 def _hashes_of_text(names, ids, found):
-    """The hashes by which vertices are divided: byte by byte (FNV-1a), as they ever were."""
+    """Write the hashes by which vertices are divided: byte by byte (FNV-1a), as states of older releases have them."""
     for i in range(len(ids)):
         start = names.start[ids[i]]
         h = _FNV_OFFSET

@@ -308,10 +308,11 @@ def window_of(
         raise WindowTextError(str(error), field="window") from error
 
 
-def told(window: AnyWindow) -> tuple[int | str, int | None]:
+def size_and_slide(window: AnyWindow) -> tuple[int | str, int | None]:
     """Return what `window_of` makes a window of, in the stream's unit: its size and its slide.
 
-    >>> told(Window(size=30, slide=1)), told(CountWindow(size=1000, step=10)), told(UnboundedWindow())
+    >>> windows = Window(size=30, slide=1), CountWindow(size=1000, step=10), UnboundedWindow()
+    >>> tuple(map(size_and_slide, windows))
     ((30, 1), ('count:1000', 10), ('unbounded', None))
     """
     match window:

@@ -67,7 +67,7 @@ EVERY = np.uint64(2**64 - 1)
 
 @njit(cache=True, nogil=True, forceinline=True)
 def own_slot(index, vertex):
-    """The slot of a vertex as a root, whose cell in the rows of that vertex stays empty; -1 where paths may be walks."""
+    """Return the slot of a vertex as a root, whose cell in its own rows stays empty; -1 where paths may be walks."""
     return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
 
 
@@ -162,7 +162,7 @@ def _mark_doubt(index, row, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def _schedule_doubt(index, row, number):
-    """Let a row wait, behind all that grew, to push the doubt of a block."""
+    """Enqueue a row, behind all that grew, to push the doubt of a block."""
     program, table = index.program, index.table
     _, state = node_of(table, row)
     if program.leave_first[state + 1] > program.leave_first[state]:
@@ -285,7 +285,7 @@ def live_conflicts(index, found):
 
 @njit(cache=True, nogil=True)
 def mark_conflicts(index, found):
-    """As `live_conflicts`; and put in doubt the later cells of the conflicts there are now, and no others.
+    """Set the bits that `live_conflicts` sets, and put in doubt the later cells of these conflicts, and no others.
 
     The caller pushes what is pending. O(size of the index).
     """
@@ -307,7 +307,7 @@ def mark_conflicts(index, found):
 
 @njit(cache=True, nogil=True)
 def drop_doubt(index, roots):
-    """Let no cell of the roots in `roots` (uint64 a block number) be in doubt. O(blocks of the index)."""
+    """Clear the doubt of all cells of the roots in `roots` (uint64 a block number). O(blocks of the index)."""
     table = index.table
     for row in range(index.state[ROWS]):
         if table.node[row] >= 0:

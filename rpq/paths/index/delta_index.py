@@ -80,7 +80,7 @@ class PathDelta(Delta):
 
 
 def rows_of_pairs(pairs: np.ndarray, *, turned: bool = False) -> IdRows:
-    """Pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `turned`, without copying any."""
+    """Return pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `turned`; a view."""
     return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if turned else _ENDS)
 
 
@@ -190,7 +190,7 @@ class DeltaIndex:
         return int(cells), answers, int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
 
     def _in_window(self, graph: layout.Graph) -> np.ndarray:
-        """When each edge leaves the window, relative to the base, which it may do without expiring."""
+        """Return when each edge leaves the window, relative to the base, which it may do without expiring."""
         if not len(graph.within):
             return graph.expiry
         return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.within, graph.expiry)
@@ -208,7 +208,7 @@ class DeltaIndex:
         return self.judge.figures()
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
-        """Go on counting from here."""
+        """Set the counts to go on from."""
         self.judge.set_figures(conflicts=conflicts, searches=searches)
 
     @property
@@ -224,19 +224,19 @@ class DeltaIndex:
     # --- what it does ----------------------------------------------------------------------------------------
 
     def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
-        """The transition classes of every label id (int16, -1 none); the engine's own arrays, which it goes on filling."""
+        """Set the transition classes of every label id (int16, -1 none); the engine's own arrays, which keep growing."""
         program = self.index.program._replace(forward=forward, inverse=inverse)
         self.index = self.index._replace(program=program)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
-        """Let vertex and edge ids up to these numbers be used; the flags are the engine's own arrays."""
+        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
         index = with_room(self.index, vertices, edges, is_root, is_target)
         if index is not self.index:
             self.index = index
         self.judge.make_room(vertices, edges)
 
     def add_cycles_to(self, spent: np.ndarray, count: int) -> None:
-        """Let so many tuples of the next chunks add the cycles that they take to their place in an array (int64)."""
+        """Make the next tuples, so many, add the cycles that they take to their place in an array (int64)."""
         self.state[layout.TIMED] = count
         if self.index.spent is not spent:
             self.index = self.index._replace(spent=spent)
@@ -306,7 +306,7 @@ class DeltaIndex:
         return self.delta()
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Let vertices, which were none, be roots from now on; the answers of theirs are one event, now.
+        """Make vertices roots that were none; their answers are one event, at the present time.
 
         Where the guard refuses, they are none.
         """
@@ -324,7 +324,7 @@ class DeltaIndex:
         return self.delta()
 
     def drop(self, roots: np.ndarray) -> None:
-        """Let vertices be roots no more, without rows. O(size of the index)."""
+        """Drop roots with their trees, without rows. O(size of the index)."""
         self.index.table.is_root[roots] = 0
         slots = self.index.table.slot_of[roots]
         mask = np.zeros_like(self.index.table.conflicted)
@@ -334,11 +334,11 @@ class DeltaIndex:
         kernels.drop_trees(self.view, mask)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never expire, whatever the window holds; the next `load`, the first one, enters them."""
+        """Add edges that never expire, whatever the window holds; the next `load`, the first one, enters them."""
         self._waiting = chunk
 
     def _with_static(self, chunk: Chunk, relative: np.ndarray) -> tuple[Chunk, np.ndarray]:
-        """Edges and their relative slides, with the static ones; what is static and in the window is entered as static."""
+        """Return edges and their relative slides, with the static ones; an edge of both kinds is static."""
         static, self._waiting = self._waiting, None
         if static is None:
             return chunk, relative
@@ -353,7 +353,7 @@ class DeltaIndex:
         return joined, np.concatenate([relative[~is_static], never])
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
-        """The absolute slides at which edges leave the window; at or below the current slide where it does not hold them."""
+        """Return the absolute slides at which edges leave the window; at or below the current if not in it."""
         return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state[layout.BASE]
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
@@ -371,11 +371,11 @@ class DeltaIndex:
         return steps[:length][::-1] & LOW_HALF if length > 0 else None
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Let those of these roots that meet a conflict be set aside by the next load, each after so many nodes."""
+        """Make the next load set those of these roots aside that meet a conflict; the values are sizes in nodes."""
         self.judge.set_aside(roots)
 
     def restore_root(self, root: int) -> bool:
-        """Let a root that is set aside answer again; `delta` has its answers. Whether it was; it may go over again."""
+        """Restore a root and return whether it was set aside; `delta` has its answers. It may go over again."""
         self._begin_output()
         return self.judge.restore_root(root)
 
@@ -384,7 +384,7 @@ class DeltaIndex:
         return self.judge.take_overruns()
 
     def sweep(self) -> None:
-        """Let go of everything that has left the window."""
+        """Release everything that has left the window."""
         kernels.sweep(self.view)
 
     def keep_supports(self, edges: Edges) -> None:
@@ -422,7 +422,7 @@ class DeltaIndex:
         self.state[_OF_OUTPUT] = 0
 
     def cross_table(self, slide: int, order: int) -> None:
-        """Let the table make an absolute slide the current one, with the events of that order."""
+        """Make an absolute slide the current one of the table, with the events of that order."""
         while (code := int(kernels.cross(self.view, slide, order))) != layout.DONE:
             self.provide(code)
 

@@ -176,7 +176,7 @@ def _sweep_links(graph, lists, count, now):
 
 @njit(cache=True, nogil=True)
 def _sweep_slots(index):
-    """A tree is empty when its root has no first edge left; from the back, so that low slots are given out first."""
+    """Free the slots of roots without a first edge; from the back, so that low slots are given out first."""
     program, table, fields = index.program, index.table, index.state
     classes = program.sizes[CLASSES]
     for slot in range(fields[SLOTS] - 1, -1, -1):
@@ -244,7 +244,7 @@ def _dying_lanes(index, vertex, state, number, block, dying):
 
 @njit(cache=True, nogil=True)
 def _count_dying(index, dying):
-    """Room that the rows of one boundary may take."""
+    """Return the room that the rows of one boundary may take."""
     table, accepting = index.table, index.program.accepting
     count = np.int64(0)
     for row in range(index.state[ROWS]):

@@ -84,7 +84,7 @@ def has_out(index, vertex, state):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _schedule(index, push, step, row, pending):
-    """Let the row that a step leads to, whose blocks grew, wait for its turn to be pushed on."""
+    """Enqueue the row that a step leads to, whose blocks grew."""
     table = index.table
     table.low[row] = min(table.low[row], min(push.low, step.slide))
     if has_out(index, step.vertex, step.state):
@@ -94,7 +94,7 @@ def _schedule(index, push, step, row, pending):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _raise_dense(index, push, step, row):
-    """What `_raise_row` does to a row that has all the blocks, where paths may be walks.
+    """Do what `_raise_row` does to a row that has all the blocks, where paths may be walks.
 
     Nearly all steps are of this kind, so nothing is looked at here that they do not need.
     """
@@ -176,7 +176,7 @@ def _raise_row(index, push, step):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _gather(table, queue, row, pending):
-    """Copy the blocks of a row whose number has its bit set to the scratch; their count."""
+    """Copy the blocks of a row whose number has its bit set to the scratch; return their count."""
     count = 0
     span = np.int64(table.span[row])
     if span > 0:

@@ -62,7 +62,7 @@ class JudgedIndex(Protocol):
         """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
 
     def cross_table(self, slide: int, order: int) -> None:
-        """Let the table make an absolute slide the current one, with the events of that order."""
+        """Make an absolute slide the current one of the table, with the events of that order."""
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
@@ -90,21 +90,21 @@ class Judge(Protocol):
         """Bytes held."""
 
     def make_room(self, vertices: int, edges: int) -> None:
-        """Let vertex and edge ids up to these numbers be used."""
+        """Make room for vertex and edge ids up to these numbers."""
 
     # --- where rows are judged -------------------------------------------------------------------------------
 
     def judge_tuple(self, chunk: Chunk, i: int) -> None:
-        """Let the rows of a tuple, which the table has taken in, be what the judge says."""
+        """Judge the rows of a tuple that the table has applied."""
 
     def cross(self, slide: int, order: int) -> None:
-        """Make an absolute slide the current one, in place of `JudgedIndex.cross_table`, with rows as judged."""
+        """Make an absolute slide the current one, in place of `JudgedIndex.cross_table`, and judge its rows."""
 
     def judge_load(self, *, quiet: bool) -> None:
-        """Let the rows of a load be what the judge says; nobody sees them if it is `quiet`."""
+        """Judge the rows of a load; nobody sees them if it is `quiet`."""
 
     def write_paths(self) -> int:
-        """Write the witnesses of the current event from row RESUME on; what is wanting, as the kernels say it."""
+        """Write the witnesses of the current event from row RESUME on; return a code of the kernels."""
 
     # --- what holds now --------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Judge(Protocol):
         """Return what was met and done, and what is held."""
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
-        """Go on counting from here."""
+        """Set the counts to go on from."""
 
     # --- roots that are set aside ----------------------------------------------------------------------------
 
@@ -127,16 +127,16 @@ class Judge(Protocol):
         """The roots that are set aside, and the size at which each was."""
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Let those of these roots that meet a conflict be set aside by the next load, with the sizes that are given."""
+        """Make the next load set those of these roots aside that meet a conflict, with the given sizes."""
 
     def take_overruns(self) -> list[Overrun]:
         """Return the roots that went over their budget since this was last asked."""
 
     def restore_root(self, root: int) -> bool:
-        """Let a root answer again, with rows for its answers. Whether it was set aside; it may go over again."""
+        """Restore a root, with rows for its answers, and return whether it was set aside. It may go over again."""
 
     def forget_roots(self, roots: np.ndarray) -> None:
-        """Know nothing any more of vertices that are roots no more; the table still has their cells."""
+        """Forget vertices that are no longer roots; the table still has their cells."""
 
     def check(self) -> None:
         """Assert every invariant, between tuples; slow."""
@@ -160,22 +160,22 @@ class NoDoubt:
         self.walks_return = walks_return
 
     def serve(self, index: JudgedIndex) -> None:
-        """See `Judge`, as for all that follows."""
+        """Judge for this index from now on; see `Judge`, as for all methods below."""
         self._index = index
 
     def make_room(self, vertices: int, edges: int) -> None:
-        """Nothing is kept of vertices and edges."""
+        """Do nothing: this judge keeps nothing of vertices and edges."""
 
     def judge_tuple(self, chunk: Chunk, i: int) -> None:
-        """No kernel asks for this."""
+        """Raise an `AssertionError`: no kernel asks for this."""
         raise AssertionError("nothing in this index is in doubt")
 
     def cross(self, slide: int, order: int) -> None:
-        """The table does it alone."""
+        """Make an absolute slide the current one, which the table does alone."""
         self._index.cross_table(slide, order)
 
     def judge_load(self, *, quiet: bool) -> None:
-        """All rows stay."""
+        """Do nothing: all rows stay."""
 
     def write_paths(self) -> int:
         """Write the walks of the table."""
@@ -190,11 +190,11 @@ class NoDoubt:
         return None
 
     def figures(self) -> DoubtFigures:
-        """Zeros."""
+        """Return zeros."""
         return DoubtFigures()
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
-        """There is nothing to count."""
+        """Do nothing: this judge counts nothing."""
 
     @property
     def aside(self) -> dict[int, int]:
@@ -202,18 +202,18 @@ class NoDoubt:
         return {}
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """None of them meets a conflict."""
+        """Do nothing: no root meets a conflict."""
 
     def take_overruns(self) -> list[Overrun]:
         """Return None."""
         return []
 
     def restore_root(self, root: int) -> bool:
-        """It was not set aside."""
+        """Return False: no root is ever set aside."""
         return False
 
     def forget_roots(self, roots: np.ndarray) -> None:
-        """Nothing was known."""
+        """Do nothing: this judge keeps nothing of roots."""
 
     def check(self) -> None:
-        """There is nothing to check."""
+        """Do nothing: this judge has no state."""

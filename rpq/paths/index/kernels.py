@@ -8,7 +8,7 @@ from rpq.paths.index import apply, expiry, insert, rows, witness
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, chunk, count):
-    """Apply the tuples of a chunk; DONE, or what Python must do before the next call."""
+    """Apply the tuples of a chunk; return DONE, or what Python must do before the next call."""
     return apply.apply_tuples(index, chunk, count)
 
 
@@ -92,5 +92,5 @@ def walk_back(index, source, target):
 
 @njit(cache=True, nogil=True)
 def erase_loops(target, steps, length):
-    """Make a simple path of the steps of `walk_back`; their number."""
+    """Make a simple path of the steps of `walk_back`; return their number."""
     return witness.erase_loops(target, steps, length)

@@ -222,7 +222,7 @@ class Index(NamedTuple):
 
 
 def block_numbers(vertices: int) -> int:
-    """Block numbers that a row may have: a dense row has room for up to one and a half times all there are."""
+    """Return how many block numbers a row may have; a dense row has room for up to one and a half times that."""
     return 3 * (vertices // 64 + 1) // 2 + 1
 
 
@@ -234,7 +234,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, supports: bool, capacity: int) -> Index:
-    """An index without vertices and edges, with `capacity` rows and blocks; `supports` keeps hop counts and in-edges."""
+    """Return an empty index with room for `capacity` rows and blocks; `supports` keeps hop counts and in-edges."""
     witness, judged = bool(settings[WITNESS]), bool(settings[JUDGED])
     state = np.zeros(STATE_FIELDS, np.int64)
     state[QUEUED] = -1
@@ -324,7 +324,7 @@ def note_capacities(index: Index) -> None:
 
 
 def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> Index:
-    """Vertex and edge ids up to these numbers may be used; the same object where they could be before."""
+    """Return an index with room for vertex and edge ids up to these numbers; the same object where it had room."""
     graph, table, queue = index.graph, index.table, index.queue
     classes, states = (int(index.program.sizes[field]) for field in (CLASSES, STATES))
     fit = vertices <= len(table.slot_of) and edges <= len(graph.expiry)

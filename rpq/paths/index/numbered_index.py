@@ -114,11 +114,11 @@ class NumberedIndex(DeltaIndex):
         return self.number // self.window.slide if self._counts else _ABSENT
 
     def count_from(self, number: int) -> None:
-        """Go on from that insert; the index is empty."""
+        """Set the number of the insert to go on from; the index is empty."""
         self._numbering.progress[_NUMBER] = number
 
     def numbers_of(self, numbered: np.ndarray) -> None:
-        """Let the inserts of these label ids (uint8, a flag each) be numbered, as one window serves several expressions.
+        """Set the label ids (uint8, a flag each) whose inserts are numbered: one window serves several expressions.
 
         It is the caller's own array, which it goes on filling, and as long as the other arrays of labels.
         """
@@ -127,7 +127,7 @@ class NumberedIndex(DeltaIndex):
         self._numbering_view = view(self._numbering)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
-        """Let vertex and edge ids up to these numbers be used; the flags are the engine's own arrays."""
+        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
         super().make_room(vertices, edges, is_root, is_target)
         held = self._numbering.leaves
         if (more := edges - len(held)) > 0:
@@ -154,7 +154,7 @@ class NumberedIndex(DeltaIndex):
         self.set_verdicts(self._numbering.progress[_VERDICTS:])
 
     def set_verdicts(self, counts: Sequence[int] | np.ndarray) -> None:
-        """Have counted so many inserts of edges that were not there, and of edges that were."""
+        """Set the numbers of inserts of new edges and of edges that were there."""
         self._numbering.progress[_VERDICTS:] = counts
         self.state[_VERDICT_FIELDS] = counts
 
@@ -177,19 +177,19 @@ class NumberedIndex(DeltaIndex):
         return super().load(chunk, inner, quiet=quiet)
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
-        """The slides at which edges leave, in numbers; at or below the current one where the window does not hold them."""
+        """Return the slides at which edges leave, in numbers; at or below the current one if not in it."""
         found: np.ndarray = self._numbering.leaves[edges]
         return found
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Let vertices, which were none, be roots from now on; the answers of theirs are one event, now."""
+        """Make vertices roots that were none; their answers are one event, at the present time."""
         self._times = np.zeros(0, np.int64)
         grown = super().grow(roots)
         grown.orders = np.zeros_like(grown.orders)  # what is there already comes before any tuple
         return grown
 
     def restore_root(self, root: int) -> bool:
-        """Let a root that is set aside answer again; `delta` has its answers. Whether it was; it may go over again."""
+        """Restore a root and return whether it was set aside; `delta` has its answers. It may go over again."""
         self._times = np.zeros(0, np.int64)
         return super().restore_root(root)
 
@@ -281,7 +281,7 @@ def _paths_of_kept(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple
 
 @njit(cache=True, nogil=True)
 def _number(index, chunk, numbered, numbering, times, count):
-    """Number the inserts of a chunk: what tuples have in place of their times, and the stream time with each."""
+    """Assign numbers to the inserts of a chunk, which replace times, and note the stream time of each."""
     forward, inverse = index.program.forward, index.program.inverse
     progress, leaves = numbering.progress, numbering.leaves
     size, step, number, time = progress[_SIZE], progress[_STEP], progress[_NUMBER], progress[_TIME]

@@ -47,7 +47,7 @@ DENSE = 3
 
 @njit(cache=True, nogil=True, forceinline=True)
 def find(table, row, number):
-    """Block `number` of a row, or -1."""
+    """Return block `number` of a row, or -1."""
     span = np.int64(table.span[row])
     if span > 0:
         return table.base[row] + number if number < span else np.int64(-1)
@@ -90,7 +90,7 @@ def row_at(index, vertex, state):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def block_at(index, vertex, state, number):
-    """Block `number` of the row of a product node, or -1."""
+    """Return block `number` of the row of a product node, or -1."""
     row = row_at(index, vertex, state)
     return find(index.table, row, number) if row >= 0 else np.int64(-1)
 
@@ -143,7 +143,7 @@ def make_row(index, vertex, state):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def region_size(region_class):
-    """Blocks in a region of a class: 1, (1), 2, 3, 4, 6, 8, 12, …"""
+    """Return the number of blocks in a region of a class: 1, (1), 2, 3, 4, 6, 8, 12, …."""
     return ((2 + (region_class & 1)) << (region_class >> 1)) >> 1
 
 
@@ -200,7 +200,7 @@ def _copy_block(index, source, target):
 
 @njit(cache=True, nogil=True)
 def _make_dense(index, row, numbers):
-    """Let the blocks of a row lie side by side, with room for block numbers below `numbers`; False without room."""
+    """Lay the blocks of a row side by side, with room for block numbers below `numbers`; return False without room."""
     table = index.table
     region_class = _region_class(numbers)
     region = take_region(index, region_class)
@@ -247,7 +247,7 @@ def make_sparse(index, row, kept):
 
 @njit(cache=True, nogil=True)
 def make_block(index, row, number):
-    """Give a row, which has none, an empty block `number`; the block, or minus a `NEED_` code."""
+    """Give a row without a block `number` an empty one; return the block, or minus a `NEED_` code."""
     table, fields, directory = index.table, index.state, index.table.directory
     numbers = (fields[SLOTS] + LANES - 1) >> 6
     length = np.int64(directory.length[row])
@@ -308,7 +308,7 @@ def _unlink(queue, row):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def enqueue(queue, fields, row, rank):
-    """Let a row wait in bucket `rank`, or in its present one if that is higher."""
+    """Enqueue a row in bucket `rank`, or leave it in its present one if that is higher."""
     held = queue.rank[row]
     if held >= rank:
         return

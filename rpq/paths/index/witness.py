@@ -10,7 +10,7 @@ from rpq.paths.program import ACCEPTING, STATES
 
 @njit(cache=True, nogil=True)
 def walk_back(index, source, target, steps):
-    """Write the steps of a path from `source` to `target`, last first; their number, or -1 if it is no answer.
+    """Write the steps of a path from `source` to `target`, last first; return their number, or -1 for no answer.
 
     Starts at the accepting state that lives longest and follows supports, so that the path lasts as long as
     the answer does. A step is `edge << 1 | against`, and above its 32 bits the vertex before it. Needs the `into` lists.
@@ -136,7 +136,7 @@ def _search_back(index, source, slot, target, end_state, steps):
 
 @njit(cache=True, nogil=True)
 def erase_loops(target, steps, length):
-    """Leave out the cycles of a walk to `target`, as `walk_back` gives it, in place; the number of steps left.
+    """Remove the cycles of a walk to `target`, as `walk_back` gives it, in place; return the number of steps.
 
     What is left spells a word of the language if the pair is not in doubt (see `conflicts.py`).
     """

@@ -51,7 +51,7 @@ class AsideRoots:
         self.sizes.update(meeting)
 
     def let_back(self, root: int) -> np.ndarray | None:
-        """Set a root aside no more; the pairs that the table answers for it. None if it was not."""
+        """Restore a root that is set aside; return the pairs that the table answers for it, None if it was not."""
         if self.sizes.pop(root, None) is None:
             return None
         table = self._index.index.table
@@ -60,7 +60,7 @@ class AsideRoots:
         return judge.pairs_of(self._index.view, mask)
 
     def let_clean_back(self, order: int, time: int | None = None) -> None:
-        """Let roots that are set aside and meet no conflict any more answer again, with an event of that order."""
+        """Restore roots that are set aside and meet no conflict any more, with an event of that order."""
         if not self.sizes:
             return
         table, view = self._index.index.table, self._index.view
@@ -83,8 +83,10 @@ class AsideRoots:
         return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def leaving(self, *, inserted: bool) -> np.ndarray:
-        """The answers that they had before this tuple or boundary, but for those that the current event takes away and
-        those that the table has let expire."""
+        """Return the answers that they had before this tuple or boundary, which the current event has to remove.
+
+        Those that the event removes already and those that the table has let expire are left out.
+        """
         roots = self.overdrawn()
         if not roots:
             return np.zeros(0, np.int64)
@@ -106,7 +108,7 @@ class AsideRoots:
             self._rows.keep(~np.isin(self._rows.pairs() >> 32, roots))
 
     def note(self, place: int, time: int | None = None) -> None:
-        """Remember that they are set aside since a tuple of the chunk, now or at a boundary, and forget their paths."""
+        """Note that they are set aside since a tuple of the chunk, now or at a boundary, and forget their paths."""
         roots = self.overdrawn()
         if not roots:
             return
@@ -137,7 +139,7 @@ class EventRows:
         return index.output.pairs[index.state[layout.EVENT_OUT] : index.state[layout.OUT]]
 
     def keep(self, kept: np.ndarray) -> None:
-        """Let only these (boolean) stay."""
+        """Keep only these rows (boolean)."""
         pairs, state = self.pairs(), self._index.state
         rows = pairs[kept]
         pairs[: len(rows)] = rows
@@ -153,7 +155,7 @@ class EventRows:
         state[layout.OUT] = start + len(pairs)
 
     def end(self, kind: int, order: int, time: int | None = None) -> None:
-        """Let them be an event of a kind (1 added, -1 removed), now or at a boundary, with witnesses if these are wanted."""
+        """End the event, of a kind (1 added, -1 removed), now or at a boundary, with witnesses if these are wanted."""
         index, state = self._index, self._index.state
         if state[layout.EVENTS] + 2 > len(index.index.output.event_time):
             index.provide(layout.NEED_OUTPUT)
@@ -197,7 +199,7 @@ def count(mask: np.ndarray) -> int:
 
 
 def release(index: Index, roots: np.ndarray) -> None:
-    """Let the roots of a mask be free of conflicts."""
+    """Free the roots of a mask from conflicts."""
     table = index.table
     for mask in (table.conflicted, table.suspended, table.blocked):
         mask &= ~roots

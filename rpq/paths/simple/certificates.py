@@ -163,7 +163,7 @@ def enter(certificates, key):
 
 @njit(cache=True, nogil=True)
 def block(certificates, entry):
-    """Let an entry be blocked."""
+    """Mark an entry as blocked."""
     certificates.slide[entry] = BLOCKED
     certificates.length[entry] = 0
     if not certificates.listed[entry]:
@@ -175,7 +175,7 @@ def block(certificates, entry):
 
 @njit(cache=True, nogil=True)
 def certify(certificates, entry, path, length, slide):
-    """Let an entry be an answer until an absolute slide, with the first steps of `path`; there is room."""
+    """Mark an entry as an answer until an absolute slide, with the first steps of `path`; there is room."""
     fields = certificates.fields
     top = fields[TOP]
     certificates.slide[entry] = slide

@@ -63,7 +63,7 @@ NEED_ROOM = 32
 
 @njit(cache=True, nogil=True)
 def _search(index, certificates, scratch, pair, budget):
-    """Look for a path for a pair and enter what was found: DONE or NEED_ROOM."""
+    """Search a path for a pair and enter what was found; return DONE or NEED_ROOM."""
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
     fields = certificates.fields

@@ -65,7 +65,7 @@ class Scratch(NamedTuple):
 
 
 def new_scratch(vertices: int, states: int) -> Scratch:
-    """Room for vertex ids below a number."""
+    """Return room for vertex ids below a number."""
     nodes = max(1, vertices * states)
 
     def room(count: int) -> np.ndarray:
@@ -118,7 +118,7 @@ def _next_state(program, state, transition_class):
 
 @njit(cache=True, nogil=True)
 def _join(index, scratch, depth, start, middle, target):
-    """Write the walk through a node that both sides reached behind the path, without cycles; FOUND or UNDECIDED."""
+    """Write the walk through a node that both sides reached behind the path, without cycles; return FOUND or UNDECIDED."""
     program = index.program
     states = program.sizes[STATES]
     length = np.int64(0)
@@ -309,7 +309,7 @@ def vertex_bit(vertex):
 
 @njit(cache=True, nogil=True)
 def origins(scratch, states):
-    """After NONE: bits of the vertices from one of which an edge must go out that makes a path; all, if not known.
+    """Return, after NONE, bits of the vertices one of which has an edge that makes a path; all, if not known.
 
     Where the side of the root ran dry, it reached all that is reached without coming through the target: a path must leave
     that by a new edge. This holds until such an edge comes, since an edge that goes only makes the set smaller.
@@ -325,7 +325,7 @@ def origins(scratch, states):
 
 @njit(cache=True, nogil=True)
 def find_path(index, scratch, source, target, budget):
-    """Look for a simple path that answers (source, target): NONE, FOUND (in `scratch.path`) or OVER the budget."""
+    """Search a simple path that answers (source, target); return NONE, FOUND (in `scratch.path`) or OVER the budget."""
     slot = np.int64(index.table.slot_of[source])
     scratch.fields[LENGTH] = 0
     scratch.fields[DRIED] = 0

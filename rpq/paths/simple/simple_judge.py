@@ -73,7 +73,7 @@ class SimpleJudge:
         self._cleaned = 0
 
     def serve(self, index: JudgedIndex) -> None:
-        """See `Judge`, as for all that follows."""
+        """Judge for this index from now on; see `Judge`, as for all methods below."""
         self._index = index
         self.known = KnownPaths(index, room=self._room)
         self._rows = EventRows(index)
@@ -85,13 +85,13 @@ class SimpleJudge:
         return self.known.nbytes
 
     def make_room(self, vertices: int, edges: int) -> None:
-        """Let certificates and searches use ids up to these numbers."""
+        """Make room for ids up to these numbers in certificates and searches."""
         self.known.make_room(vertices, edges)
 
     # --- where rows are judged -------------------------------------------------------------------------------
 
     def judge_tuple(self, chunk: Chunk, i: int) -> None:
-        """Let the rows of a tuple be those of simple paths."""
+        """Reduce the rows of a tuple to those of simple paths."""
         self.known.begin()
         if chunk.delete[i]:
             self._judge_delete(chunk, i)
@@ -129,7 +129,7 @@ class SimpleJudge:
         rows.end(-1, order)
 
     def judge_load(self, *, quiet: bool) -> None:
-        """Let the rows of a load be those of simple paths."""
+        """Reduce the rows of a load to those of simple paths."""
         self._aside.take_in_waiting()
         self.known.begin()
         # What was searched one tuple after the other and is now restored at once is no reason to set a root aside.
@@ -190,7 +190,7 @@ class SimpleJudge:
         return held.step[held.first[entry] : held.first[entry] + held.length[entry]].copy()
 
     def figures(self) -> DoubtFigures:
-        """Counted by the kernels; O(pairs in doubt)."""
+        """Return what the kernels counted; O(pairs in doubt)."""
         fields, state = self.known.fields, self._index.state
         return DoubtFigures(
             conflicts=int(state[layout.CONFLICTS]),
@@ -205,7 +205,7 @@ class SimpleJudge:
         )
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
-        """Go on counting from here."""
+        """Set the counts to go on from."""
         self._index.state[layout.CONFLICTS] = conflicts
         self.known.fields[store.SEARCHES] = searches
 
@@ -217,7 +217,7 @@ class SimpleJudge:
         return dict(self._aside.sizes)
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Let those that meet a conflict be by the next load."""
+        """Make the next load set those aside that meet a conflict."""
         self._aside.waiting = roots
 
     def take_overruns(self) -> list[Overrun]:
