@@ -50,7 +50,7 @@ _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restor
 
 
 class Engine:
-    """Evaluates persistent path queries over one stream.
+    """An engine that evaluates persistent queries over one stream.
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` for edges without time
     - Queries: `queries`, `register`, `unregister`; `on_change` for functions that are told their rows

@@ -35,7 +35,7 @@ _CONFLICT = "a/b*/c"
 
 
 class Variant(NamedTuple):
-    """Kernels that are compiled together: those for windows of up to so many slides, and for one kind of paths."""
+    """Kernels that are compiled together, for windows of up to a number of slides and for one kind of paths."""
 
     slides: int
     paths: Literal["walk", "simple"]

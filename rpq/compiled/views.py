@@ -40,7 +40,7 @@ class ViewType(types.Type):
 
     @property
     def width(self) -> int:
-        """Entries of the table that it takes."""
+        """The number of entries of the table that it takes."""
         return sum(kind.width if isinstance(kind, ViewType) else 1 for _, kind in self.fields)
 
     def field(self, name: str) -> tuple[int, types.Type]:
@@ -54,7 +54,7 @@ class ViewType(types.Type):
 
 
 class View:
-    """What Python passes to a kernel for a NamedTuple of arrays."""
+    """The argument that Python passes to a kernel for a NamedTuple of arrays."""
 
     __slots__ = ("addresses", "arrays", "pointer", "type")
 

@@ -57,7 +57,7 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True)
 class _Held:
-    """What the indexes hold, as long as their states stay."""
+    """The figures of what the indexes hold, as long as their states stay."""
 
     states: tuple[bytes, ...]
     pairs: list[np.ndarray]

@@ -65,7 +65,7 @@ class RootReaders:
 
     @property
     def unread(self) -> np.ndarray:
-        """For every vertex whether nobody reads it (boolean). O(vertices)."""
+        """Whether a vertex has no reader, for every vertex (boolean). O(vertices)."""
         is_unread: np.ndarray = self._count == 0
         return is_unread
 

@@ -26,7 +26,7 @@ def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
 
 
 class Trees(Protocol):
-    """What knows whose rows are whose."""
+    """The protocol of trees whose rows are dealt out to several queries."""
 
     def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
         """Return what an index reports by query."""

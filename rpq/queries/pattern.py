@@ -233,7 +233,7 @@ _TAKEN = ("query", "timestamp", "op")
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """Atoms, and the columns.
+    """A graph pattern: its atoms, and its columns.
 
     >>> Pattern.read("?x a ?y . ?y ^b _:z", None).columns
     ('x', 'y')

@@ -62,25 +62,25 @@ MOST_ROWS = 10_000_000
 
 
 class RowGuard:
-    """How many rows one event may bring to one query, `limit`, and what it is to bring more.
+    """The limit on the rows that one event may bring to one query, and the errors where it brings more.
 
-    The evaluation counts what is told; a kind that can tell earlier that there will be too many raises `error` itself,
-    so that they are not all found first.
+    The evaluation counts reported rows; a kind of query that sees earlier that there will be too many raises `error`
+    itself, so that they are not all computed first.
     """
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
         self.most = sys.maxsize if limit is None else limit
         self.row: int | None = 0
-        """Of the push, at which the chunk begins; None while time alone moves."""
+        """The row of the push at which the chunk begins; None while time alone moves."""
 
     def error(self, query: str, number: int, *, place: int) -> RowLimitError:
-        """Return what it is when tuple `place` of the chunk brings so many rows to a query, or more."""
+        """Return the error for tuple `place` of the chunk, which brings `number` rows to a query, or more."""
         row = None if self.row is None else self.row + place
         return self._error(query, number, row, "moving the time" if row is None else f"tuple {row} of the batch", _GO_ON)
 
     def refusal(self, query: str, number: int) -> RowLimitError:
-        """Return what it is when a query would begin with so many rows, or more."""
+        """Return the error for a query that would begin with `number` rows, or more."""
         return self._error(query, number, None, "registering it", "It is not registered; the engine can be used on.")
 
     def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
@@ -128,7 +128,7 @@ class Question(Protocol):
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
+        """The name of the query, by which rows and calls refer to it."""
 
     @property
     def window(self) -> AnyWindow:
@@ -159,7 +159,7 @@ class Question(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What a query that starts is given: how its work is divided, and what it may use."""
+    """The resources of a query that starts: how its work is divided, and what it may use."""
 
     threads: int
     share: tuple[int, int]  # number, of how many
@@ -185,7 +185,7 @@ class Overrun(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What one running query has counted, and what it holds now; `counts` are in the order of `COUNTS`."""
+    """The counts of one running query, and what it holds now; `counts` are in the order of `COUNTS`."""
 
     counts: tuple[int, ...]
     added: int
@@ -238,10 +238,10 @@ _NO_VERTICES = np.zeros(0, np.int32)
 
 
 class Host(Protocol):
-    """What all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
+    """The part that all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
 
     vertex_room: int
-    """Vertex ids below can be used."""
+    """The number below which vertex ids can be used."""
     keeps_rows: bool
     """Whether rows are told. Where not, deltas may lack them, and only say how many there are."""
 
@@ -279,19 +279,19 @@ class Host(Protocol):
 
 
 class Holder(Protocol):
-    """What holds the workers of a query: the query itself, unless it shares them with others of its kind."""
+    """The holder of the workers of a query: the query itself, unless it shares them with others of its kind."""
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """As of `RunningQuery`, as all that follows but `jobs`."""
+        """The workers, as those of `RunningQuery`; so are all members below except `jobs`."""
 
     @property
     def vertex_room(self) -> int:
-        """Vertex ids below can be used."""
+        """The number below which vertex ids can be used."""
 
     @property
     def needs_room(self) -> bool:
-        """Whether new vertex ids are to be told of."""
+        """Whether `make_room` has to be called for new vertex ids."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Take in label ids with their names."""
@@ -320,7 +320,7 @@ class RunningQuery(ABC):
     """One for each thread; none where there is a host."""
 
     vertex_room: int = 0
-    """Vertex ids below can be used."""
+    """The number below which vertex ids can be used."""
 
     needs_room: bool = True
     """Whether new vertex ids are to be told of by `make_room` at all, after the first time; else its host is told."""
@@ -350,7 +350,7 @@ class RunningQuery(ABC):
 
     @property
     def holder(self) -> Holder:
-        """What holds its workers: itself, or what it shares with others."""
+        """The holder of its workers: the query itself, or what it shares with others."""
         return self
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:

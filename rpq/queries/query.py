@@ -314,7 +314,7 @@ class PatternQuery(Query):
 
     @property
     def dfa(self) -> automata.DFA:
-        """Only a path expression has an automaton. Raises `QueryError`."""
+        """The automaton, which only a path expression has. Raises `QueryError`."""
         raise QueryError(f"{self.expression} is a graph pattern, which has no automaton as a whole")
 
     @property
@@ -367,7 +367,7 @@ class PatternQuery(Query):
 
     @property
     def _automata(self) -> tuple[automata.DFA, ...]:
-        """Those of its path atoms."""
+        """The automata of its path atoms."""
         paths: tuple[automata.DFA, ...] = self._paths  # type: ignore[attr-defined]
         return paths
 

@@ -32,7 +32,7 @@ class LabelSet(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a query reads over one of its windows: these labels, in a stream of that name or, with None, the merged one.
+    """The labels that a query reads over one of its windows, in a named stream or, with None, in the merged one.
 
     A question over one window of the merged stream need not say so; another has `readings`, a tuple of these, one for each
     of its windows, and a `RunningQuery` of it answers for them in their order.

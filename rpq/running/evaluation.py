@@ -46,7 +46,7 @@ ChunkRows = list[Block] | FewRows
 
 
 class Applied(NamedTuple):
-    """What a chunk of tuples did: rows, how many added and removed, which tuples were late, what ended it, if anything."""
+    """The result of a chunk: its rows, the numbers added and removed, late tuples, and the failure that ended it, if any."""
 
     rows: ChunkRows
     counts: np.ndarray
@@ -98,7 +98,7 @@ class Evaluation:
 
     @property
     def chunk_size(self) -> int:
-        """Tuples between two chances to collect: about half a window.
+        """The number of tuples between two chances to collect: about half a window.
 
         Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
         the events.
@@ -533,7 +533,7 @@ Job = tuple[int, Any]
 
 
 class Crew:
-    """Lets workers apply chunks, several at a time where there are threads. Kernels release the GIL."""
+    """The threads of an engine, which apply chunks in workers, several at a time. Kernels release the GIL."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -572,7 +572,7 @@ class Crew:
 
 
 class Collector:
-    """Collects between chunks, often enough for memory to follow the windows, and seldom enough to cost little."""
+    """Collection between chunks, often enough for memory to follow the windows, and seldom enough to cost little."""
 
     def __init__(self, intake: Intake, graph: SnapshotGraph, running: RunningQueries) -> None:
         self._intake = intake

@@ -16,16 +16,16 @@ Handler = Callable[[list[Change]], object]
 
 
 class Handlers:
-    """Which function is called with the rows of which query, and the rows of which they were not told yet.
+    """The functions that are called with the rows of queries, and rows that wait for such calls.
 
-    Rows that come while they are told, as a handler itself uses the engine, are told when these are.
+    Rows that come during the calls, where a handler itself uses the engine, are passed on by the same `tell`.
     """
 
     def __init__(self) -> None:
         self._of_query: dict[str, list[Handler]] = {}
         self._of_all: list[Handler] = []
         self.waiting: deque[Changes] = deque()
-        """What is to be told."""
+        """The rows that wait for `tell`."""
         self._is_telling = False
 
     def __bool__(self) -> bool:
@@ -79,7 +79,7 @@ class Handlers:
 
 
 class _Every:
-    """Contains everything."""
+    """A container of everything."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -91,7 +91,7 @@ _EVERY = _Every()
 # --- one thread at a time -----------------------------------------------------------------------------------
 
 class TakesTurns(Protocol):
-    """What has calls that must not overlap, and handlers that are told what they bring afterwards."""
+    """The protocol of an object whose calls must not overlap, and whose handlers are called when one is done."""
 
     _turn: threading.Lock
     _handlers: Handlers

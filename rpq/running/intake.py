@@ -68,7 +68,7 @@ ONE_EVENT = Window(size=1, slide=1)
 
 
 class EventClock:
-    """How many events there were, and the stream time: the largest timestamp among them.
+    """The number of events so far, and the stream time: the largest timestamp among them.
 
     >>> clock = EventClock()
     >>> clock.number, clock.time
@@ -140,7 +140,7 @@ class IntakeChunk(NamedTuple):
 
 
 class Intake:
-    """Names to ids. A tuple whose label nobody reads leaves no vertex behind: its ends have the id -1."""
+    """The dictionaries that map names to ids. The ends of a tuple whose label no query reads get no id, but -1."""
 
     def __init__(self, *, capacity: int, make_room: MakeRoom, admit_labels: AdmitLabels) -> None:
         self.vertices = VertexDictionary(capacity=capacity)

@@ -40,9 +40,9 @@ def default_limit() -> int:
 
 
 class MemoryGuard:
-    """Knows how much the workers of all queries hold, without looking at each of them whenever one grows.
+    """The bytes that the workers of all queries hold, known without looking at each of them whenever one grows.
 
-    With thousands of queries to look at all of them would take all the time there is.
+    With thousands of queries, looking at all of them at each growth would dominate the run time.
     """
 
     def __init__(self, limit: int, *, others: Callable[[], int]) -> None:

@@ -25,13 +25,13 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 @dataclass(frozen=True)
 class KeepOption:
-    """The window, as far as the time of the stream is concerned like that of a query."""
+    """The window `keep` of an engine, which goes with the time of the stream as that of a query does."""
 
     window: Any  # a `Window`: who asks for the windows of queries may meet other kinds
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return "keep"
 
     def over(self, window: Any) -> Self:
@@ -55,7 +55,7 @@ def count_key(reading: Reading, origin: str | None) -> Hashable:
 
 
 class _Refusal(NamedTuple):
-    """Why a window cannot be had, and from when it can be, if that is known."""
+    """The reason why a window is refused, and the time from which it is not, if that is known."""
 
     why: str
     available_from: int | None

@@ -88,8 +88,7 @@ class RunningQueries:
 
     @property
     def jobs(self) -> tuple[tuple[int, Any], ...]:
-        """What takes chunks beside the hosts, each with the number of its query, or SEVERAL. O(1), and O(queries) after some
-        went."""
+        """The workers, each with the number of its query, or SEVERAL. O(1), and O(queries) after some were removed."""
         if self._jobs is None:
             numbers = self._known_numbers()
             self._working = {holder: holder.jobs(numbers) for holder in self._working}
@@ -98,14 +97,14 @@ class RunningQueries:
 
     @property
     def by_number(self) -> Sequence[RunningQuery]:
-        """The queries in the order of their numbers. As `jobs`."""
+        """The queries in the order of their numbers; complexity as `jobs`."""
         if self._by_number is None:
             self._by_number = [*self._held.values()]
         return self._by_number
 
     @property
     def reports(self) -> dict[int, Reports]:
-        """What waits for reports of queries that do not tell every change, by number. As `jobs`."""
+        """The rows that wait for reports, by the number of the query; complexity as `jobs`."""
         if self._reports is None:
             numbers = self._known_numbers() if self._reports_of else {}
             self._reports = {numbers[name]: reports for name, reports in self._reports_of.items()}
@@ -113,7 +112,7 @@ class RunningQueries:
 
     @property
     def texts(self) -> dict[int, Texts]:
-        """What gives the terms of ids, of queries whose ids are not all those of vertices, by number. As `jobs`."""
+        """The texts of ids by the number of the query, where not all are ids of vertices; complexity as `jobs`."""
         if self._texts_by_number is None:
             numbers = self._known_numbers() if self._texts else {}
             self._texts_by_number = {numbers[name]: texts for name, texts in self._texts.items()}
@@ -125,7 +124,7 @@ class RunningQueries:
 
     @property
     def workers(self) -> list[Any]:
-        """All that takes chunks: workers and hosts."""
+        """Workers and hosts: all that take chunks."""
         return [*(worker for _, worker in self.jobs), *self.hosts]
 
     def number_deltas(self, deltas: Iterable[tuple[str, Delta]]) -> list[tuple[int, Delta]]:
@@ -139,7 +138,7 @@ class RunningQueries:
 
     @property
     def schemas(self) -> Asked:
-        """Names and columns of the queries. O(1), and O(queries) after some went."""
+        """The names and columns of the queries. O(1), and O(queries) after some were removed."""
         if self._schemas is None:
             self._schemas = Asked(self._columns, self._columns.values())
         return self._schemas
@@ -270,7 +269,7 @@ class RunningQueries:
 
     @property
     def is_divided(self) -> bool:
-        """Whether a query must be told of every new vertex."""
+        """Whether a query has to know of every new vertex."""
         return bool(self._divided)
 
     @property
@@ -448,7 +447,7 @@ class RunningQueries:
 
     @property
     def vertex_room(self) -> int:
-        """Vertex ids below can be used by all."""
+        """The number below which all can use vertex ids."""
         return min([part.vertex_room for part in (*self.hosts, *self._roomy)], default=INT64_MAX)
 
     def rows(self) -> np.ndarray:

@@ -17,7 +17,7 @@ from rpq.running.evaluation import Evaluation
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Statistics:
-    """What has happened so far, and what is held now.
+    """Counts and measures of an engine or of one query: what has happened so far, and what is held now.
 
     tuples = inserted + refreshed + deleted + absent_deletes + late + irrelevant. Rows, answers and index are summed
     over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over

@@ -122,7 +122,7 @@ def _label_numbers(evaluation: Evaluation) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """What a file holds: the edges, and all else as `content`."""
+    """The content of a file: the edges, and all else as `content`."""
 
     path: str
     edges: Edges

@@ -88,7 +88,7 @@ class QueryState:
 
 
 class EventsState(NamedTuple):
-    """How an engine has events of several tuples; where each is answered by itself, the time of the last one."""
+    """The mode of events of several tuples; where each is answered by itself, also the time of the last one."""
 
     mode: Literal["window", "alone"]
     time: int | None

@@ -61,7 +61,7 @@ class Edges:
 
 @dataclass(frozen=True, kw_only=True)
 class StateFile:
-    """What a file holds; `described` is everything but the edges."""
+    """The content of a file; `described` is everything but the edges."""
 
     described: Described
     edges: Edges

@@ -21,7 +21,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkDetails(NamedTuple):
-    """What a chunk says beside its tuples to those that ask for it; the chunk itself is the merged stream."""
+    """Details of a chunk beside its tuples, for hosts; the chunk itself is the merged stream."""
 
     named: Chunk | None = None
     """The same tuples as readers of named streams see them: where one reads the label in the tuple's stream, its `label` is

@@ -233,7 +233,7 @@ class CountedWindows:
 
     @property
     def arrays(self) -> Counted:
-        """What the kernels work on; to replace some is to replace the whole."""
+        """The arrays that the kernels work on; assigning them replaces all."""
         return self._arrays
 
     @arrays.setter

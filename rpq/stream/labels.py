@@ -39,7 +39,7 @@ class LabelDictionary:
 
     @property
     def room(self) -> int:
-        """Every id is below."""
+        """The number below which every id is."""
         return len(self.names)
 
     def add(self, name: LabelName) -> int:
@@ -59,7 +59,7 @@ class LabelDictionary:
 
     @property
     def texts(self) -> list[str]:
-        """By id the labels as users know them, whichever stream they are of. O(1) where none is of a named stream."""
+        """The labels by id, as users know them, whichever stream they are of. O(1) where none is of a named stream."""
         return list(map(text_of, self.names)) if self._has_streams else self.names  # type: ignore[return-value]
 
     def intern(self, column: pa.DictionaryArray) -> tuple[np.ndarray, list[int]]:

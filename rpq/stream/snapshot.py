@@ -109,7 +109,7 @@ class SnapshotGraph:
 
     @property
     def horizons(self) -> Horizons:
-        """Which edges are still in some window; to replace some arrays is to replace the whole."""
+        """The horizons, which say which edges are still in some window; assigning them replaces all arrays."""
         return self._horizons
 
     @horizons.setter
@@ -124,17 +124,17 @@ class SnapshotGraph:
 
     @property
     def capacity(self) -> int:
-        """Every edge id is below."""
+        """The number below which every edge id is."""
         return len(self.edges.source)
 
     @property
     def vertex_room(self) -> int:
-        """Vertex ids below can be used."""
+        """The number below which vertex ids can be used."""
         return len(self.edges.degree)
 
     @property
     def held(self) -> int:
-        """Edges that have an id: those in any window, and those that the next collection takes."""
+        """The number of edges with an id: those in any window, and those that the next collection takes."""
         return int(self.edges.fields[COUNT] - self.edges.fields[FREE])
 
     @property

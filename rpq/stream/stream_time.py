@@ -42,11 +42,11 @@ class Windowed(Protocol):
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
+        """The name of the query, by which rows and calls refer to it."""
 
     @property
     def window(self) -> AnyWindow:
-        """The window that it is asked over."""
+        """The window of the query."""
 
     def over(self, window: AnyWindow) -> Self:
         """Return the same query over another window."""
@@ -63,7 +63,7 @@ def windows_of(query: Any) -> tuple[AnyWindow, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamTime:
-    """How one stream tells time: what is known of it so far; methods return the same or one that knows more.
+    """The kind of time in one stream, as far as it is known; methods return the same or one that knows more.
 
     `unit` is what the engine was given, `measured` whether windows are durations (None: there are none), `grain` the
     largest length, in nanoseconds, of which all slides are multiples, `type` the Arrow type of the timestamps of rows

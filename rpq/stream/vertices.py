@@ -101,12 +101,12 @@ class VertexDictionary:
 
     @property
     def count(self) -> int:
-        """Ids given out so far: every id is below."""
+        """The number of ids given out so far: every id is below."""
         return int(self.names.fields[_COUNT])
 
     @property
     def live(self) -> int:
-        """Names in the dictionary now."""
+        """The number of names in the dictionary now."""
         return int(self.names.fields[_COUNT] - self.names.fields[_FREE])
 
     @property

@@ -175,7 +175,7 @@ class DeltaIndex:
 
     @property
     def buffer_bytes(self) -> int:
-        """Of `nbytes`, those of the buffer for the rows of one chunk."""
+        """The part of `nbytes` that the buffer for the rows of one chunk takes."""
         return sum(array.nbytes for array in self.index.output)
 
     @property

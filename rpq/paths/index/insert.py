@@ -55,7 +55,7 @@ EVERY = np.uint64(2**64 - 1)
 
 
 class Push(NamedTuple):
-    """What a row gives to others: `count` of its blocks, which are in the queue's scratch."""
+    """The part of a row that is pushed to others: `count` of its blocks, which are in the queue's scratch."""
 
     vertex: int
     state: int

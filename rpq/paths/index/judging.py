@@ -24,7 +24,7 @@ from rpq.stream.window import Window
 
 
 class DoubtFigures(NamedTuple):
-    """What judging has met and done: conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside
+    """Counts of judging: conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside
     now, and what became of paths, blocked pairs and conflicts. A pair that a delete frees from doubt counts until the
     slide changes."""
 
@@ -40,7 +40,7 @@ class DoubtFigures(NamedTuple):
 
 
 class JudgedIndex(Protocol):
-    """What a judge may use of the index that owns it."""
+    """The part of an index that its judge may use."""
 
     @property
     def window(self) -> Window:
@@ -75,7 +75,7 @@ class JudgedIndex(Protocol):
 
 
 class Judge(Protocol):
-    """Decides which walks of a table make their pair an answer."""
+    """The decision which walks of a table make their pair an answer."""
 
     walks_return: bool
     """Whether a walk may come back to its root: kernels keep those out of the table for whom it may not."""
@@ -148,7 +148,7 @@ class Judge(Protocol):
 # does not come back to its root always has a simple path (`conflicts.py`). No tuple asks it anything: it costs nothing.
 
 class NoDoubt:
-    """Every pair of the table is an answer, and no root is ever set aside.
+    """The judge for whom every pair of the table is an answer, and no root is ever set aside.
 
     `walks_return` tells whether walks that come back to their root are in the table.
     """
@@ -198,7 +198,7 @@ class NoDoubt:
 
     @property
     def aside(self) -> dict[int, int]:
-        """None."""
+        """An empty mapping."""
         return {}
 
     def set_aside(self, roots: dict[int, int]) -> None:

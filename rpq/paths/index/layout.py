@@ -153,7 +153,7 @@ class Graph(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows, blocks, slots."""
+    """The rows, blocks and slots of the table."""
 
     values: np.ndarray  # cell type, 64 a block
     hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept
@@ -208,7 +208,7 @@ class Output(NamedTuple):
 
 
 class Index(NamedTuple):
-    """Everything a kernel needs."""
+    """All arrays that a kernel of the index needs."""
 
     program: Program
     graph: Graph

@@ -44,7 +44,7 @@ _VERDICT_FIELDS = np.array([layout.INSERTED, layout.REFRESHED])
 
 
 class _Numbering(NamedTuple):
-    """What the index knows of numbers."""
+    """The numbers of inserts: how far they have come, and when each edge leaves."""
 
     leaves: np.ndarray  # int64 an edge: the slide at which it leaves, in numbers
     numbered: np.ndarray  # uint8 a label

@@ -31,7 +31,7 @@ class KnownPaths:
 
     @property
     def certificates(self) -> Certificates:
-        """What is known of the pairs in doubt; to replace some arrays is to replace the whole."""
+        """The certificates of the pairs in doubt; assigning them replaces all arrays."""
         return self._certificates
 
     @certificates.setter
@@ -46,7 +46,7 @@ class KnownPaths:
 
     @property
     def capacity(self) -> int:
-        """Entries that there is room for."""
+        """The number of entries that there is room for."""
         return len(self._certificates.key)
 
     @property

@@ -213,7 +213,7 @@ class SimpleJudge:
 
     @property
     def aside(self) -> dict[int, int]:
-        """Those that are now, and the size at which each was."""
+        """The roots that are set aside now, and the size at which each was."""
         return dict(self._aside.sizes)
 
     def set_aside(self, roots: dict[int, int]) -> None:
