@@ -26,7 +26,6 @@ from rpq.errors import (
     RpqError,
     StateFormatError,
 )
-from rpq.queries import sparql_home
 from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
@@ -90,14 +89,6 @@ _LAZY = {
     "read_queries": "rpq.queries.query_file",
     "warm_up": "rpq.warmup",
 }
-
-
-def _sparql_query() -> type:
-    found: type = import_module("rpq.sparql.sparql_query").SparqlQuery
-    return found
-
-
-sparql_home.home = _sparql_query
 
 
 def __getattr__(name: str) -> Any:

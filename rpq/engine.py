@@ -15,36 +15,31 @@ import numpy as np
 from rpq.compiled.stopwatch import Stopwatch
 from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
 from rpq.paths import path_query
-from rpq.paths.explained_path import PathExplanation
 from rpq.paths.path import Path
+from rpq.paths.path_query import PathExplanation
 from rpq.patterns import pattern_query
 from rpq.patterns.explained import Explanation
 from rpq.patterns.witnessed import Witness
 from rpq.queries import kinds
-from rpq.queries.protocol import RunningQuery
+from rpq.queries.protocol import MOST_ROWS, RunningQuery
 from rpq.queries.query import Query, Vertex
-from rpq.queries.row_guard import MOST_ROWS
 from rpq.results import html
 from rpq.results.answers import Answers
 from rpq.results.changes import Changes
 from rpq.results.naming import columns_of_names
 from rpq.running.evaluation import ChunkRows, Evaluation
-from rpq.running.event_clock import EventClock, over_one_event
-from rpq.running.handlers import Handler, Handlers
-from rpq.running.kept import kept
+from rpq.running.handlers import Handler, Handlers, one_thread_at_a_time
+from rpq.running.intake import EventClock, over_one_event
 from rpq.running.limits import default_limit
-from rpq.running.lost_edges import refuse_if_lost
+from rpq.running.retention import keep_option, refuse_if_lost
 from rpq.running.statistics import Statistics, statistics_of
-from rpq.running.turns import alone
 from rpq.sparql import written_sparql
 from rpq.sparql.explained_sparql import SparqlExplanation
 from rpq.state.engine_state import read_state, write_state
 from rpq.state.state_content import EventsState, KeptWindow
-from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of, with_event
+from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_grouping import end_of_event, whole_events
-from rpq.stream.max_ahead import AheadLimit, MaxAhead
-from rpq.stream.static_edges import static_columns
-from rpq.stream.stream_time import StreamTime, windows_of
+from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 kinds.register(path_query.KIND)
@@ -55,7 +50,7 @@ _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restor
 
 
 class Engine:
-    """Evaluates persistent path queries over one stream.
+    """An engine that evaluates persistent queries over one stream.
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` for edges without time
     - Queries: `queries`, `register`, `unregister`; `on_change` for functions that are told their rows
@@ -141,16 +136,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         _refuse_same_names(queries)
         if keep is not None and events == "alone":
             raise QueryError("where each event is answered by itself nothing is kept: leave out keep, or events")
-        self._keep = None if keep is None else kept(keep)
+        self._keep = None if keep is None else keep_option(keep)
         self._events = events
         self._clock = EventClock() if events == "alone" else None
         # The queries as they were given: those that run have windows in integers.
         self._asked: dict[str, Query] = {query.name: query for query in queries}
-        self._by_window = self._windows_asked()
+        self._queries_by_window = self._registered_by_window()
         self._users_of_windows = Counter(map(windows_of, queries))
-        self._times = self._times.asked(self._by_window.values())
+        self._times = self._times.with_queries(self._queries_by_window.values())
         if self._keep is not None:
-            self._evaluation.keep(self._times.resolved(self._keep).window)
+            self._evaluation.keep(self._times.resolve(self._keep).window)
         self._evaluation.add(*(self._resolved(query, self._times) for query in queries))
         self.max_ahead = max_ahead
         self._threads = int(threads)
@@ -168,7 +163,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _warn_of_threads(self, queries: Iterable[Query]) -> None:
         """Warn the caller of the caller of queries that the threads do not divide."""
-        if message := kinds.undivided(queries, self._threads):
+        if message := kinds.single_thread_warning(queries, self._threads):
             warnings.warn(message, ThreadsWarning, stacklevel=3)
 
     def __repr__(self) -> str:
@@ -183,11 +178,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
-    @alone
+    @one_thread_at_a_time
     def push(
         self, data: Any = None, *, collect: bool = True, stream: Any = None, event: Any = None, **columns: Any
     ) -> Changes:
-        """Apply tuples in the order given; the answer changes.
+        """Apply tuples in the order given, and return the answer changes.
 
         `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may
         also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and
@@ -243,9 +238,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if len(tuples):
             self._times = tuples.times
         if self._clock is not None and len(tuples):
-            tuples = self._clock.numbered(tuples)
-            self._clock.went_by(tuples)
-            self._evaluation.told_time = int(tuples.told[0])  # type: ignore[index]
+            tuples = self._clock.number_events(tuples)
+            self._clock.note_applied(tuples)
+            self._evaluation.reported_time = int(tuples.reported_time[0])  # type: ignore[index]
         rows: list[ChunkRows] = []
         late = [np.zeros(0, np.int64)]
         counts = np.zeros(2, np.int64)
@@ -270,7 +265,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             failure = applied.failure
             row += count
         if failure is None and self._clock is not None and len(tuples):
-            self._evaluation.told_time = self._clock.time
+            self._evaluation.reported_time = self._clock.time
             self._evaluation.empty_windows(self._clock.number + 1)
         failed = None if failure is None else failure.row
         if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
@@ -287,7 +282,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
-    @alone
+    @one_thread_at_a_time
     def push_rows(self, rows: Iterable[tuple[Any, ...]], *, collect: bool = True) -> Changes:
         """Apply tuples (source, target, label, timestamp) or, with an op, (source, target, label, timestamp, op).
 
@@ -305,7 +300,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise error
         return changes
 
-    @alone
+    @one_thread_at_a_time
     def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
         """Apply one insert.
 
@@ -316,7 +311,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
-    @alone
+    @one_thread_at_a_time
     def delete(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
         """Apply one delete.
 
@@ -359,7 +354,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return changes
 
     def run(self, reader: Iterable[Any], *, collect: bool = True) -> Iterator[Changes]:
-        """Push every batch of a reader (or any iterable of tables); yields the changes of each.
+        """Push every batch of a reader (or any iterable of tables), and yield the changes of each.
 
         Of an engine with `events` Arrow tables are cut elsewhere where an event goes on in the next one.
 
@@ -374,9 +369,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         for table in tables if self._events is None else whole_events(tables):
             yield self.push(table, collect=collect)
 
-    @alone
+    @one_thread_at_a_time
     def load_static(self, edges: Any) -> None:
-        """Let edges be there that have no time: they do not move the stream time, and never leave.
+        """Add edges without time: they do not move the stream time, and never leave.
 
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` takes them. Every query
         reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. What
@@ -397,7 +392,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             )
         self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind))
 
-    @alone
+    @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
 
@@ -419,7 +414,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._times = times
         if self._clock is not None:
             self._clock.advance(time)
-            self._evaluation.told_time = self._clock.time
+            self._evaluation.reported_time = self._clock.time
             time = self._clock.number + 1
         counts = np.zeros(2, np.int64)
         rows: list[ChunkRows] = []
@@ -449,7 +444,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         return tuple(self._asked.values())
 
-    @alone
+    @one_thread_at_a_time
     def register(
         self,
         query: Query | Iterable[Query],
@@ -457,7 +452,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         start: Literal["window", "empty"] = "window",
         handler: Handler | None = None,
     ) -> Changes:
-        """Add a query, or several as one step; the first rows are the answers over what windows hold, with the present time.
+        """Add a query, or several as one step, and return the answers over what windows hold, with the present time.
 
         Several come all or not at all. Raises `RegistrationError` if an edge that a window would hold was not kept,
         because no query needed it then; it names the time from which the query can be registered. `Engine(keep=…)` keeps
@@ -477,7 +472,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
-        asked = _several(query)
+        asked = _as_list(query)
         _refuse_what_cannot_be_called(handler)
         evaluation = self._evaluation
         for one in asked:
@@ -485,8 +480,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         _refuse_same_names(asked)
         self._warn_of_threads(asked)
         # Of the queries with one window one will do.
-        times = self._times.asked([*self._by_window.values(), *_by_window(asked).values()])
-        most_ahead = self._most_ahead_of(self._max_ahead, times, [*self._by_window.values(), *_by_window(asked).values()])
+        by_window = [*self._queries_by_window.values(), *_queries_by_window(asked).values()]
+        times = self._times.with_queries(by_window)
+        most_ahead = self._most_ahead_of(self._max_ahead, times, by_window)
         queries = [self._resolved(one, times) for one in asked]
         time = evaluation.graph.time
         reach = max((window.reach for one in queries for window in windows_of(one)), default=0)
@@ -496,7 +492,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             evaluation.collector.collect()  # which knows what was lost up to now
         if start == "window":
             for one in queries:
-                refuse_if_lost(one, evaluation.labels, evaluation.graph, told=self._times.told)
+                refuse_if_lost(one, evaluation.labels, evaluation.graph, told=self._times.to_timestamp)
         evaluation.midway = True
         try:
             added = evaluation.add(*queries, is_late=time is not None and start == "empty")
@@ -515,7 +511,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._times, self._most_ahead = times, most_ahead
         self._asked |= {one.name: one for one in asked}
         self._users_of_windows.update(map(windows_of, asked))
-        self._by_window = _by_window(asked) | self._by_window
+        self._queries_by_window = _queries_by_window(asked) | self._queries_by_window
         if handler is not None:
             self._handlers.add(handler, [one.name for one in asked])
         evaluation.note_overruns(None)
@@ -524,9 +520,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
-    @alone
+    @one_thread_at_a_time
     def unregister(self, name: str | Iterable[str]) -> None:
-        """Take a query away, or several as one step, with everything that only they needed.
+        """Remove a query, or several as one step, with everything that only they needed.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -543,12 +539,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         windows = Counter(windows_of(self._asked.pop(one)) for one in names)
         self._users_of_windows -= windows
         if any(window not in self._users_of_windows for window in windows):
-            self._by_window = self._windows_asked()
-            self._times = self._times.asked(self._by_window.values())
-            self._most_ahead = self._most_ahead_of(self._max_ahead, self._times, self._by_window.values())
+            self._queries_by_window = self._registered_by_window()
+            self._times = self._times.with_queries(self._queries_by_window.values())
+            self._most_ahead = self._most_ahead_of(self._max_ahead, self._times, self._queries_by_window.values())
 
     def on_change(self, handler: Handler, *, query: str | Iterable[str] | None = None) -> None:
-        """Let a function be called with the rows of a query, of several, or of all queries that there are and will be.
+        """Call a function with the rows of a query, of several, or of all queries that there are and will be.
 
         Whatever call of the engine brings rows, when it is done, `handler` is called with a list of them (`Change`) for each
         query that has any, in time order, before the call returns; with collect=False too. It may call the engine, register
@@ -568,14 +564,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.running.named(name)
         self._handlers.add(handler, names)
 
-    def _windows_asked(self) -> dict[tuple[AnyWindow, ...], Any]:
-        """A query for each window that there is; what is kept counts as one."""
+    def _registered_by_window(self) -> dict[tuple[AnyWindow, ...], Any]:
+        """Return a query for each window that there is; what is kept counts as one."""
         kept = [] if self._keep is None else [self._keep]
-        return _by_window([*kept, *self._asked.values()])
+        return _queries_by_window([*kept, *self._asked.values()])
 
-    @alone
+    @one_thread_at_a_time
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
-        """Let a root answer again that was set aside because its simple paths took more than the budget.
+        """Restore a root that was set aside because its simple paths took more than the budget.
 
         Its answers come as rows with the present stream time, for other patterns that read the same paths too.
         If they take more than the budget again, it stays set aside, as the error or `set_aside` of the changes says. A root
@@ -599,9 +595,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._raise_overrun(changes)
         return changes
 
-    @alone
+    @one_thread_at_a_time
     def set_aside(self, query: str | None = None) -> list[Vertex]:
-        """The roots that are set aside now, because their simple paths took more than the budget.
+        """Return the roots that are set aside now, because their simple paths took more than the budget.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -625,7 +621,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.time
         7
         """
-        return self._times.told(self._now)
+        return self._times.to_timestamp(self._now)
 
     @property
     def max_ahead(self) -> Any:
@@ -648,12 +644,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     @max_ahead.setter
     def max_ahead(self, given: Any) -> None:
         max_ahead = MaxAhead.of(given)
-        self._most_ahead = self._most_ahead_of(max_ahead, self._times, self._by_window.values())
+        self._most_ahead = self._most_ahead_of(max_ahead, self._times, self._queries_by_window.values())
         self._max_ahead = max_ahead
 
-    @alone
+    @one_thread_at_a_time
     def answers(self, query: str | None = None) -> Answers:
-        """The answers at this moment, of the query with that name (or of the only one). O(size of the index).
+        """Return the answers at this moment, of the query with that name (or of the only one). O(size of the index).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -668,11 +664,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         values = columns_of_names(rows, self._evaluation.vertices, columns=columns, texts=running.term_texts)
         return Answers(columns, values, count=sum(len(some.values) for some in rows))
 
-    @alone
+    @one_thread_at_a_time
     def witness(
         self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
-        """What makes an answer, given by the values of its columns, one; None if it is none.
+        """Return what makes an answer, given by the values of its columns, one; None if it is none.
 
         Of a path query a `Path` from source to target, one that will last longest: the first call builds the index anew to
         keep supports, if it does not yet; O(length × degree) in most cases. Of a pattern a `Witness`: a binding, and
@@ -693,7 +689,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         evaluation = self._evaluation
         answer += tuple(end for end in (source, target) if end is not None)
-        running, answer = self._asked_about(answer, query)
+        running, answer = self._query_and_answer(answer, query)
         if not running.has_witnesses:
             raise QueryError(
                 f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
@@ -705,10 +701,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation.midway = True
         found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts)
         evaluation.midway = False
-        return found.told(self._times.told) if isinstance(found, (Path, Witness)) else found
+        return found.told(self._times.to_timestamp) if isinstance(found, (Path, Witness)) else found
 
-    def _asked_about(self, answer: tuple[Any, ...], query: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
-        """The query whose answer this is, and the answer; the name may be the last of the values."""
+    def _query_and_answer(self, answer: tuple[Any, ...], query: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
+        """Return the query whose answer this is, and the answer; the name may be the last of the values."""
         queries = self._evaluation.running
         last = answer[-1] if answer else None
         if query is None and isinstance(last, str) and last in queries:
@@ -726,9 +722,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             )
         return running, answer
 
-    @alone
+    @one_thread_at_a_time
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
-        """How a query that runs is evaluated, and what it shares with other queries.
+        """Return how a query that runs is evaluated, and what it shares with other queries.
 
         Of a pattern also what each step took so far, of a query in SPARQL its algebra, and the operators that keep its
         answer.
@@ -747,9 +743,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(f"query {running.question.name!r} is of a kind of which there is nothing to explain")
         return explanation
 
-    @alone
+    @one_thread_at_a_time
     def statistics(self, query: str | None = None) -> Statistics:
-        """Counts and measures of the engine as a whole, or of one query. O(size of the index).
+        """Return counts and measures of the engine as a whole, or of one query. O(size of the index).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -763,7 +759,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     # --- to go on later --------------------------------------------------------------------------------------
 
-    @alone
+    @one_thread_at_a_time
     def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
         """Write the state to a file that is there as a whole or not at all; a new one is for its owner alone (0600).
 
@@ -785,12 +781,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 raise InputError(f"extra: {key!r}: {text!r}: names and values are text; a value of another type can be JSON")
         about = {
             "time_unit": self._times.inner_unit,
-            "times": self._times.described(self._asked.values()),
+            "times": self._times.to_json(self._asked.values()),
             "events": None if self._events is None else EventsState(self._events, self._clock.time if self._clock else None),
             "seconds": self._stopwatch.seconds,
             "left": self._left.tolist(),
             "keep": None if self._keep is None else KeptWindow(
-                window=self._times.resolved(self._keep).window, asked=self._keep.window
+                window=self._times.resolve(self._keep).window, asked=self._keep.window
             ),
             "extra": texts,
         }
@@ -807,7 +803,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         witness: bool = False,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
     ) -> Engine:
-        """An engine that goes on as the one saved to `path` would have.
+        """Return an engine that goes on as the one saved to `path` would have.
 
         The index is built anew from the window; threads and limits may be others than those of the engine that was saved.
         Raises `StateFormatError`, whose `reason` tells a file that is no state from one that is truncated, damaged, or of
@@ -837,9 +833,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         engine._times, engine._asked = saved.times()
         if engine._clock is not None and events is not None and events.time is not None:
             engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
-            engine._evaluation.told_time = events.time
-        engine._keep = None if saved.content.keep is None else kept(saved.content.keep.asked)
-        engine._by_window = engine._windows_asked()
+            engine._evaluation.reported_time = events.time
+        engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.asked)
+        engine._queries_by_window = engine._registered_by_window()
         engine._users_of_windows = Counter(map(windows_of, engine._asked.values()))
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
@@ -872,26 +868,26 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return self._evaluation.graph.time if self._clock is None else self._clock.time
 
     def _most_ahead_of(self, max_ahead: MaxAhead | None, times: StreamTime, asked: Iterable[Any]) -> int | None:
-        """A limit in the integers of the stream, over the windows of these queries; None for no limit."""
+        """Return a limit in the integers of the stream, over the windows of these queries; None for no limit."""
         if max_ahead is None:
             return None
-        return max_ahead.limit(times, (window for query in asked for window in windows_of(times.resolved(query))))
+        return max_ahead.limit(times, (window for query in asked for window in windows_of(times.resolve(query))))
 
     def _ahead_limit(self) -> AheadLimit | None:
-        """What tuples that come now are held to."""
+        """Return what tuples that come now are held to."""
         if self._max_ahead is None or self._most_ahead is None:
             return None
         return AheadLimit(self._max_ahead, self._most_ahead, self._now)
 
     def _resolved(self, query: Query, times: StreamTime) -> Query:
-        """A query as it runs: over windows in the integers of the stream, or over one event."""
-        resolved = times.resolved(query)
+        """Return a query as it runs: over windows in the integers of the stream, or over one event."""
+        resolved = times.resolve(query)
         return resolved if self._clock is None else over_one_event(resolved)
 
     def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:
         evaluation = self._evaluation
         changes = Changes(
-            evaluation.running.asked,
+            evaluation.running.schemas,
             rows if len(rows) == 1 and rows[0] else [chunk for chunk in rows if chunk],
             added=int(counts[0]),
             removed=int(counts[1]),
@@ -900,7 +896,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             times=self._times,
         )
         overruns, evaluation.overruns = evaluation.overruns, []
-        changes.set_aside = [report._replace(timestamp=self._times.told(report.timestamp)) for report in overruns]
+        changes.set_aside = [report._replace(timestamp=self._times.to_timestamp(report.timestamp)) for report in overruns]
         if self._handlers:
             self._handlers.take(changes)
         return changes
@@ -917,16 +913,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.check()
 
 
-def _by_window(asked: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
-    """The first query with each window, or windows."""
+def _queries_by_window(asked: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
+    """Return the first query with each window, or windows."""
     found: dict[tuple[AnyWindow, ...], Any] = {}
     for query in asked:
         found.setdefault(windows_of(query), query)
     return found
 
 
-def _several(query: Any) -> list[Query]:
-    """One query, or many, as a list."""
+def _as_list(query: Any) -> list[Query]:
+    """Return one query, or many, as a list."""
     return list(query) if isinstance(query, Iterable) and not isinstance(query, (str, bytes)) else [query]
 
 

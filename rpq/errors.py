@@ -201,7 +201,7 @@ def install_command(extra: str) -> str:
 
 
 def _needed_by(extra: str) -> list[str]:
-    """What an extra requires, with the extras that it consists of, in the words of pip."""
+    """Return what an extra requires, with the extras that it consists of, in the words of pip."""
     from importlib.metadata import requires
 
     found: list[str] = []

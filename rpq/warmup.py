@@ -18,9 +18,8 @@ from rpq.arrays.flat_objects import Key, read_flat_objects
 from rpq.compiled.views import view
 from rpq.engine import Engine
 from rpq.patterns.verdicts import Verdicts
-from rpq.queries.label_set import LabelSet
 from rpq.queries.query import PatternQuery, Query
-from rpq.queries.readings import Reading
+from rpq.queries.readings import LabelSet, Reading
 from rpq.results.filling import Names, Region, spread
 from rpq.results.joined_lines import joined_lines
 from rpq.results.naming import place_rows
@@ -36,7 +35,7 @@ _CONFLICT = "a/b*/c"
 
 
 class Variant(NamedTuple):
-    """Kernels that are compiled together: those for windows of up to so many slides, and for one kind of paths."""
+    """Kernels that are compiled together, for windows of up to a number of slides and for one kind of paths."""
 
     slides: int
     paths: Literal["walk", "simple"]
@@ -355,7 +354,7 @@ def _judge_streams() -> None:
 
 
 def _plain(window: AnyWindow) -> Window:
-    """A window of time of as many slides, in plain numbers."""
+    """Return a window of time of as many slides, in plain numbers."""
     if isinstance(window, CountWindow):
         return window.numbers
     if isinstance(window, UnboundedWindow):

@@ -25,7 +25,7 @@ from rpq.errors import InputError
 from rpq.files.sealed import damaged
 from rpq.spark.packed import TUPLES, packed, unpacked
 from rpq.spark.shipped import Shipped
-from rpq.stream.timestamps import EARLIEST
+from rpq.stream.stream_time import EARLIEST
 from rpq.stream.values import EMPTY
 from rpq.stream.window import INT64_MAX
 

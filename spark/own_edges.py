@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.queries.division import Division
+from rpq.queries.protocol import Division
 from rpq.stream.vertices import VertexDictionary
 
 _ENDS = ("source", "target")

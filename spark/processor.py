@@ -37,8 +37,7 @@ from rpq.spark.share_engine import EngineCache, Outcome, ShareEngine, ShareOfAns
 from rpq.spark.shipped import Shipped
 from rpq.spark.window_log import MemoryChunks, WindowLog
 from rpq.spark.worker_limits import share_limit
-from rpq.stream.stream_time import windows_of
-from rpq.stream.timestamps import EARLIEST
+from rpq.stream.stream_time import EARLIEST, windows_of
 from rpq.stream.window import INT64_MAX
 
 if TYPE_CHECKING:
@@ -351,7 +350,7 @@ def checked_record(values: tuple[Any, ...]) -> Record:
 
 def identity_of(queries: Sequence[rpq.Query], partitions: int) -> str:
     """What must be the same for a checkpoint to be gone on with, as text."""
-    return json.dumps({"queries": [_identity_of(kinds.described(query)) for query in queries], "partitions": partitions})
+    return json.dumps({"queries": [_identity_of(kinds.query_json(query)) for query in queries], "partitions": partitions})
 
 
 def _identity_of(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli.query_options import QueryOptions, in_unit_of_stream
-from rpq.queries.language import OF_PATHS, OF_PATTERNS
+from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     import rpq
     from rpq.queries.query_file import AskedQuery
 
-_NAMES = ("language", "window", "slide", "paths", "semantics", *OF_PATHS, *OF_PATTERNS)
+_NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *PATTERN_OPTIONS)
 
 queries_file = click.option(
     "--queries",

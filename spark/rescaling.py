@@ -137,7 +137,7 @@ def moving(
 def queries_in(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, ...]:
     """The queries that `rpq.json`, or its part on what was before, has. Raises `PipelineError`."""
     try:
-        return tuple(kinds.read(Described(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
+        return tuple(kinds.read_query(Described(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
     except (Damage, rpq.QueryError, KeyError, AttributeError) as problem:
         raise PipelineError(f"{checkpoint}/{stream_identity.FILE} is damaged: {problem}") from problem
 
@@ -166,7 +166,7 @@ def _added(now: Sequence[rpq.Query], before: Sequence[rpq.Query]) -> tuple[rpq.Q
 
 
 def _described(queries: Sequence[rpq.Query]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps({query.name: kinds.described(query) for query in queries}, default=str))
+    plain: dict[str, Any] = json.loads(json.dumps({query.name: kinds.query_json(query) for query in queries}, default=str))
     return plain
 
 

@@ -50,7 +50,7 @@ def described(
     """All of it, as JSON values; queries with windows in the numbers of the stream, budgets and all."""
     return {
         "format": FORMAT,
-        "queries": {query.name: _plain(kinds.described(query)) for query in queries},
+        "queries": {query.name: _plain(kinds.query_json(query)) for query in queries},
         "shares": shares,
         "vertices": vertices,
         "time_unit": time_unit,

@@ -16,9 +16,8 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.described import Described
 from rpq.queries import kinds
-from rpq.queries.division import Division
-from rpq.queries.label_set import LabelSet
-from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery
+from rpq.queries.protocol import COUNTS, Division, Figures, Resources, RunningQuery
+from rpq.queries.readings import LabelSet
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph

@@ -21,7 +21,7 @@ from rpq.cli.opened_input import opened_input
 from rpq.cli.settings import RunSettings
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.playback import Playback
-from rpq.stream.max_ahead import AheadLimit, MaxAhead
+from rpq.stream.stream_time import AheadLimit, MaxAhead
 from tests.commands import Caller
 from tests.served import Command, Served
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import rpq
 from rpq import automata
 from rpq.patterns.chains import chains_to_evaluate, with_chains_merged
-from rpq.queries import pattern_text
-from rpq.queries.pattern_text import parse_pattern
+from rpq.queries import pattern
+from rpq.queries.pattern import parse_pattern
 from tests import reference_patterns as oracle
 from tests.pattern_strategies import PATH_EXPRESSIONS, graphs
 
@@ -98,14 +98,14 @@ def test_chains_are_merged_under_distinct_with_walks_and_homomorphism() -> None:
     assert len(chains_to_evaluate(rpq.Query("?x a ?m . ?m b ?y", window=WINDOW, distinct=True))) == 2
 
 
-def to_oracle(atoms: tuple[pattern_text.Atom, ...], columns: tuple[str, ...]) -> oracle.Pattern:
-    def term(of: pattern_text.Term) -> oracle.Term:
+def to_oracle(atoms: tuple[pattern.Atom, ...], columns: tuple[str, ...]) -> oracle.Pattern:
+    def term(of: pattern.Term) -> oracle.Term:
         match of:
-            case pattern_text.Variable(name):
+            case pattern.Variable(name):
                 return oracle.Variable(name)
-            case pattern_text.Blank(name):
+            case pattern.Blank(name):
                 return oracle.Blank(name)
-            case pattern_text.Constant(name):
+            case pattern.Constant(name):
                 return oracle.Constant(name)
         raise TypeError(of)
 
@@ -114,21 +114,21 @@ def to_oracle(atoms: tuple[pattern_text.Atom, ...], columns: tuple[str, ...]) ->
 
 
 @st.composite
-def patterns(draw: st.DrawFn) -> tuple[tuple[pattern_text.Atom, ...], tuple[str, ...]]:
+def patterns(draw: st.DrawFn) -> tuple[tuple[pattern.Atom, ...], tuple[str, ...]]:
     """Atoms that often are chains, in any order and direction, and columns that leave the middles out."""
-    names = [pattern_text.Variable(name) for name in ("x", "m", "n", "k", "y")]
-    line: list[pattern_text.Term] = [names[0], *draw(st.permutations(names[1:4])), names[4]][: draw(st.integers(2, 5))]
+    names = [pattern.Variable(name) for name in ("x", "m", "n", "k", "y")]
+    line: list[pattern.Term] = [names[0], *draw(st.permutations(names[1:4])), names[4]][: draw(st.integers(2, 5))]
     expressions = st.sampled_from(["a", "b", "^a", "a*", "b?", *PATH_EXPRESSIONS]).map(automata.parse)
     atoms = []
     for begin, end in itertools.pairwise(line):
         ends = (begin, end) if draw(st.booleans()) else (end, begin)
-        atoms.append(pattern_text.Atom(ends[0], draw(expressions), ends[1]))
-    others = [pattern_text.Constant("0"), pattern_text.Constant('"0"'), pattern_text.Blank("m")]
+        atoms.append(pattern.Atom(ends[0], draw(expressions), ends[1]))
+    others = [pattern.Constant("0"), pattern.Constant('"0"'), pattern.Blank("m")]
     terms = st.sampled_from([*names, *others])
     more = draw(st.sampled_from((0, 0, 1, 2)))
-    atoms += [pattern_text.Atom(draw(terms), draw(expressions), draw(terms)) for _ in range(more)]
+    atoms += [pattern.Atom(draw(terms), draw(expressions), draw(terms)) for _ in range(more)]
     atoms = list(draw(st.permutations(atoms)))
-    shown = {term.name for atom in atoms for term in (atom.subject, atom.object) if isinstance(term, pattern_text.Variable)}
+    shown = {term.name for atom in atoms for term in (atom.subject, atom.object) if isinstance(term, pattern.Variable)}
     columns = draw(st.lists(st.sampled_from(sorted(shown)), min_size=1, max_size=2, unique=True).map(tuple))
     return tuple(atoms), columns
 
@@ -140,7 +140,7 @@ def test_both_forms_have_the_same_solutions(asked: tuple, graph: list) -> None:
     atoms, columns = asked
     fewer = with_chains_merged(atoms, columns)
     assert len(fewer) <= len(atoms)
-    assert {term for atom in fewer for term in (atom.subject, atom.object)} >= {pattern_text.Variable(c) for c in columns}
+    assert {term for atom in fewer for term in (atom.subject, atom.object)} >= {pattern.Variable(c) for c in columns}
     whole, short = to_oracle(atoms, columns), to_oracle(fewer, columns)
     assert short.solutions({None: graph}) == whole.solutions({None: graph})
     assert short.labels_read(None) == whole.labels_read(None)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rpq.queries.pattern_text import Variable
+from rpq.queries.pattern import Variable
 from rpq.sparql.aggregates import Extremum, accumulator
 from rpq.sparql.algebra import Aggregate
 from rpq.sparql.operators import order_key

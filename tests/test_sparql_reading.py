@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import rpq
-from rpq.queries.pattern_text import Blank, Constant, Variable
+from rpq.queries.pattern import Blank, Constant, Variable
 from rpq.sparql.algebra import (
     Aggregate,
     Call,

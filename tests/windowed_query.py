@@ -22,16 +22,14 @@ from rpq.patterns.pattern_host import PatternHost, Place
 from rpq.patterns.plan import Atom, plan_pattern
 from rpq.patterns.windowed_reads import EdgeRead, PathRead, WindowedReads
 from rpq.queries import kinds
-from rpq.queries.label_set import LabelSet
-from rpq.queries.pattern_text import parse_pattern
+from rpq.queries.pattern import parse_pattern
 from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery
-from rpq.queries.readings import Reading
+from rpq.queries.readings import LabelSet, Reading
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
-from rpq.stream.window_text import told, window_of
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window, size_and_slide, window_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +235,7 @@ class RunningWindowed(RunningQuery):
 
 def _described(question: WindowedPattern) -> dict[str, Any]:
     readings = [
-        [*told(reading.window), sorted(reading.labels.named), reading.labels.others, reading.stream]
+        [*size_and_slide(reading.window), sorted(reading.labels.named), reading.labels.others, reading.stream]
         for reading in question.readings
     ]
     said = {"text": question.text, "places": question.places, "default": question.default, "name": question.name}

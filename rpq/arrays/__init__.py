@@ -1,1 +1,1 @@
-"""Flat arrays that kernels share: many short lists in one pool, a hash table, blocks of 64 cells."""
+"""Data structures in flat arrays, and the kernels over them. The package imports `compiled` only."""

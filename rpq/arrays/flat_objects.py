@@ -57,7 +57,7 @@ class Key(NamedTuple):
 
 
 def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None:
-    """The values of each key, as string, int64 or bool arrays with an entry a line; None where anything is not plain.
+    """Return the values of each key, as string, int64 or bool arrays with an entry a line; None where anything is not plain.
 
     Whether texts are UTF-8 is not looked at.  O(bytes).
 
@@ -94,19 +94,19 @@ def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None
 
 
 def _readable(data: bytes) -> np.ndarray:
-    """Bytes as a kernel takes them, read-only."""
+    """Return bytes as a kernel takes them, read-only."""
     array: np.ndarray = np.frombuffer(data, np.uint8)
     return array
 
 
 def _booleans(data: np.ndarray, values: np.ndarray, lengths: np.ndarray) -> pa.Array:
-    """Values of 0 and 1 as an array; nulls where their length says so."""
+    """Return values of 0 and 1 as an array; nulls where their length says so."""
     is_absent = lengths < 0
     return pa.nulls(len(values), pa.bool_()) if is_absent.all() else pa.array(values == 1, mask=is_absent)
 
 
 def _texts(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.Array:
-    """Texts that lie somewhere in data, as an array; nulls where their length says so."""
+    """Return texts that lie somewhere in data, as an array; nulls where their length says so."""
     is_there = lengths >= 0
     absent = len(lengths) - int(np.count_nonzero(is_there))
     if absent == len(lengths):
@@ -145,7 +145,7 @@ def _after_blanks(data, place, end):
 @wraps_around
 @njit(cache=True, nogil=True)
 def _text_end(data, place, end):
-    """Where the text that begins at a place ends: at its quotation mark; -1 if it is not plain."""
+    """Return where the text that begins at a place ends: at its quotation mark; -1 if it is not plain."""
     while place + _WORD <= end:
         word = word_at(data, place)
         # The highest bit of each byte that is one of these; a borrow may set more of them, but only above the first.
@@ -169,7 +169,7 @@ def _text_end(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _are_equal(data, place, other, length, end):
-    """Whether so many bytes from two places on are the same; said only where there is room for whole words."""
+    """Return whether so many bytes from two places on are the same; said only where there is room for whole words."""
     if place + length + _WORD > end:
         return False
     while length >= _WORD:
@@ -183,7 +183,7 @@ def _are_equal(data, place, other, length, end):
 
 @njit(cache=True, nogil=True)
 def _integer(data, place, end):
-    """The integer at a place, and where it ends: -1 if there is none, or one that may not fit 64 bits."""
+    """Return the integer at a place, and where it ends: -1 if there is none, or one that may not fit 64 bits."""
     is_negative = place < end and data[place] == _MINUS
     if is_negative:
         place += 1
@@ -201,7 +201,7 @@ def _integer(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _digits_end(data, place, end):
-    """Where the digits at a place end: -1 if there are none."""
+    """Return where the digits at a place end: -1 if there are none."""
     first = place
     while place < end and _ZERO <= data[place] <= _NINE:
         place += 1
@@ -210,7 +210,7 @@ def _digits_end(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _number_end(data, place, end):
-    """Where the number at a place ends: -1 if there is none, or a long one."""
+    """Return where the number at a place ends: -1 if there is none, or a long one."""
     place = _integer(data, place, end)[1]
     if 0 <= place < end and data[place] == _POINT:
         place = _digits_end(data, place + 1, end)
@@ -234,7 +234,7 @@ def _is_word(data, place, end, word):
 
 @njit(cache=True, nogil=True)
 def _boolean(data, place, end):
-    """The 0 or 1 at a place, which is a word, or a text that says one, and where it ends: -1 if there is none."""
+    """Return the 0 or 1 at a place, which is a word, or a text that says one, and where it ends: -1 if there is none."""
     is_text = data[place] == _QUOTE
     if is_text:
         place += 1
@@ -254,7 +254,7 @@ def _boolean(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _unread_end(data, place, end):
-    """Where a value ends that is not wanted: -1 if it is not plain."""
+    """Return where a value ends that is not wanted: -1 if it is not plain."""
     if place >= end:
         return np.int64(-1)
     if data[place] == _QUOTE:
@@ -269,7 +269,7 @@ def _unread_end(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _is_key(data, start, end, names, ends, key):
-    """Whether a key begins at a place, up to its quotation mark."""
+    """Return whether a key begins at a place, up to its quotation mark."""
     first, length = ends[key], ends[key + 1] - ends[key]
     if start + length >= end or data[start + length] != _QUOTE:
         return False
@@ -281,7 +281,7 @@ def _is_key(data, start, end, names, ends, key):
 
 @njit(cache=True, nogil=True)
 def _key(data, start, end, names, ends, expected):
-    """The number of the key that begins at a place, and where it ends: -1 if it is not plain."""
+    """Return the number of the key that begins at a place, and where it ends: -1 if it is not plain."""
     if expected != _UNREAD and _is_key(data, start, end, names, ends, expected):
         return expected, start + ends[expected + 1] - ends[expected]
     for key in range(len(ends) - 1):
@@ -292,7 +292,7 @@ def _key(data, start, end, names, ends, expected):
 
 @njit(cache=True, nogil=True)
 def _to_value(data, place, end, names, ends, expected):
-    """From before a key to its value: the number of the key, and the place; -1 if it is not plain."""
+    """Go from before a key to its value; return the number of the key, -1 if it is not plain, and the place."""
     place = _after_blanks(data, place, end)
     if place >= end or data[place] != _QUOTE:
         return np.int64(_UNREAD), np.int64(-1)
@@ -308,7 +308,7 @@ def _to_value(data, place, end, names, ends, expected):
 
 @njit(cache=True, nogil=True)
 def _read(data, end, names, ends, kinds, required, values, lengths):
-    """Read all lines; whether all of them are plain."""
+    """Read all lines; return whether all of them are plain."""
     keys, rows = values.shape
     needed = np.uint64(0)
     for key in range(keys):

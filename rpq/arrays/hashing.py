@@ -23,24 +23,24 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def new_table(ids: int) -> np.ndarray:
-    """An empty table for so many ids."""
+    """Return an empty table for so many ids."""
     return np.zeros(table_size(ids), np.int32)
 
 
 def table_size(ids: int) -> int:
-    """How many entries a table has for so many ids."""
+    """Return how many entries a table has for so many ids."""
     return 1 << max(4, (2 * ids - 1).bit_length())
 
 
 def ids_in(table: np.ndarray) -> list[int]:
-    """The ids in a table, sorted."""
+    """Return the ids in a table, sorted."""
     return sorted((table[table != 0] - 1).tolist())
 
 
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def mixed(h):
-    """A hash all of whose bits depend on all bits of a 64-bit number (the finalizer of SplitMix64)."""
+    """Return a hash all of whose bits depend on all bits of a 64-bit number (the finalizer of SplitMix64)."""
     h ^= h >> np.uint64(30)
     h *= _MIX_1
     h ^= h >> np.uint64(27)
@@ -50,26 +50,26 @@ def mixed(h):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def home_of(entries, h):
-    """The place at which the search for a hash begins."""
+    """Return the place at which the search for a hash begins."""
     return np.int64(h & np.uint64(entries - 1))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def id_at(table, place):
-    """The id of an entry; -1 of an empty one."""
+    """Return the id of an entry; -1 of an empty one."""
     return np.int64(table[place]) - 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def first_candidate(table, entries, h):
-    """The first place whose id may have the key of a hash (uint64); -1 - the place where it belongs, if there is none."""
+    """Return the first place whose id may have the key of a hash (uint64); -1 - the place for it, if there is none."""
     place = home_of(entries, h)
     return place if table[place] != 0 else -1 - place
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def next_candidate(table, entries, place):
-    """The next place after one whose id has another key; as `first_candidate`."""
+    """Return the next place after one whose id has another key; as `first_candidate`."""
     place = (place + 1) & (entries - 1)
     return place if table[place] != 0 else -1 - place
 

@@ -28,7 +28,7 @@ _MASK = ir.VectorType(ir.IntType(1), LANES)
 
 
 def _splat(builder, scalar, lanes):
-    """A vector all of whose lanes are `scalar`."""
+    """Return a vector all of whose lanes are `scalar`."""
     vector_type = ir.VectorType(scalar.type, lanes)
     one = builder.insert_element(ir.Constant(vector_type, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
@@ -59,7 +59,7 @@ class _Cells:
         self.builder.store(vector, self.pointer(block)).align = self.bytes
 
     def splat(self, scalar):
-        """A 64-bit scalar, cut to the width of a cell, in all lanes."""
+        """Return a 64-bit scalar, cut to the width of a cell, in all lanes."""
         if self.element.width < 64:
             scalar = self.builder.trunc(scalar, self.element)
         return _splat(self.builder, scalar, LANES)
@@ -78,7 +78,7 @@ def _is_cells(*arrays):
 
 @intrinsic
 def _raise_block(typingctx, values, target, source, slide, now):
-    """values[target] = max(values[target], min(values[source], slide)); masks of the lanes that grew, that were dead."""
+    """Set values[target] = max(values[target], min(values[source], slide)); return masks of grown and of dead lanes."""
     if not _is_cells(values):
         return None
 
@@ -104,7 +104,7 @@ def _raise_block(typingctx, values, target, source, slide, now):
 
 @intrinsic
 def _raise_block_with_hops(typingctx, values, hops, target, source, slide, now):
-    """As `_raise_block`, and the lanes that grew get their hop count."""
+    """Raise a block as `_raise_block` does; the lanes that grew get their hop count."""
     if not _is_cells(values, hops):
         return None
 
@@ -137,7 +137,7 @@ def _raise_block_with_hops(typingctx, values, hops, target, source, slide, now):
 
 @intrinsic
 def _supported(typingctx, values, hops, target, source, slide):
-    """Mask of the lanes of `target` that an edge of that slide out of `source` supports (dead lanes included)."""
+    """Return the mask of the lanes of `target` that an edge of that slide out of `source` supports (dead lanes included)."""
     if not _is_cells(values, hops):
         return None
 
@@ -157,7 +157,7 @@ def _supported(typingctx, values, hops, target, source, slide):
 
 @intrinsic
 def _live(typingctx, values, block, now):
-    """Mask of the lanes above `now`."""
+    """Return the mask of the lanes above `now`."""
     if not _is_cells(values):
         return None
 
@@ -170,7 +170,7 @@ def _live(typingctx, values, block, now):
 
 @intrinsic
 def _reaching(typingctx, values, target, source, slide, now):
-    """Mask of the live lanes of `target` that hold no more than an edge of that slide out of `source` gives."""
+    """Return the mask of the live lanes of `target` that hold no more than an edge of that slide out of `source` gives."""
     if not _is_cells(values):
         return None
 
@@ -187,7 +187,7 @@ def _reaching(typingctx, values, target, source, slide, now):
 
 @intrinsic
 def _lowest(typingctx, values, block, now):
-    """The smallest cell above `now`; the largest number of the cell's type where there is none."""
+    """Return the smallest cell above `now`; the largest number of the cell's type where there is none."""
     if not _is_cells(values):
         return None
     unsigned = types.Integer.from_bitwidth(values.dtype.bitwidth, False)

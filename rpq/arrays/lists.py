@@ -35,7 +35,7 @@ class Lists(NamedTuple):
 
 
 def new_lists(count: int, capacity: int) -> Lists:
-    """`count` empty lists over a pool of `capacity` entries."""
+    """Return `count` empty lists over a pool of `capacity` entries."""
     return Lists(
         entries=np.zeros(capacity, np.int64),
         start=np.zeros(count, np.int64),
@@ -47,7 +47,7 @@ def new_lists(count: int, capacity: int) -> Lists:
 
 
 def with_count(lists: Lists, count: int) -> Lists:
-    """The same lists followed by new empty ones, `count` in all."""
+    """Return the same lists followed by new empty ones, `count` in all."""
     more = count - len(lists.start)
     return lists._replace(
         start=np.concatenate([lists.start, np.zeros(more, np.int64)]),
@@ -57,7 +57,7 @@ def with_count(lists: Lists, count: int) -> Lists:
 
 
 def grown(lists: Lists, room: int) -> Lists:
-    """The same lists, packed, in a pool with room for at least `room` entries more than they occupy."""
+    """Return the same lists, packed, in a pool with room for at least `room` entries more than they occupy."""
     regions = lists.size_class[lists.size_class >= 0].astype(np.int64)
     occupied = int((np.int64(1) << regions).sum())
     capacity = occupied + max(room, occupied // 2)
@@ -73,7 +73,7 @@ def grown(lists: Lists, room: int) -> Lists:
 
 
 def lists_bytes(lists: Lists) -> int:
-    """Bytes held by the lists and their pool."""
+    """Return bytes held by the lists and their pool."""
     return sum(array.nbytes for array in lists)
 
 
@@ -98,7 +98,7 @@ def _release_region(lists, start, size_class):
 
 @njit(cache=True, nogil=True)
 def _take_region(lists, size_class):
-    """The start of a free region, or -1 where the pool is full."""
+    """Return the start of a free region, or -1 where the pool is full."""
     start = lists.free[size_class]
     if start >= 0:
         lists.free[size_class] = lists.entries[start]
@@ -112,7 +112,7 @@ def _take_region(lists, size_class):
 
 @njit(cache=True, nogil=True)
 def reserve(lists, i, extra):
-    """Make room for `extra` more entries in list `i`; False, and nothing changed, where the pool is full."""
+    """Make room for `extra` more entries in list `i`; return False, with nothing changed, where the pool is full."""
     needed = lists.length[i] + extra
     held = np.int64(lists.size_class[i])
     if held >= 0 and needed <= (1 << held):

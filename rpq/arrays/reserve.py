@@ -36,7 +36,7 @@ class Reserve:
         return sum(region.nbytes for region in self._held)
 
     def take(self, size: int) -> np.ndarray:
-        """A region of at least `size` bytes, of any content, for as long as someone refers to it or to a view of it.
+        """Return a region of at least `size` bytes, of any content, for as long as someone refers to it or to a view of it.
 
         O(regions kept).
         """

@@ -29,11 +29,11 @@ class Asked:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the answers to an expression."""
-        from rpq.queries.query import columns_asked
+        from rpq.queries.query import columns_of_text
 
         text = str(self.settings.expression)
         language = self.settings.language or language_of(text)
-        return columns_asked(language, text, select=self.settings.select, paths=self.settings.paths)
+        return columns_of_text(language, text, select=self.settings.select, paths=self.settings.paths)
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """What that means over a stream with this time unit, and with integers or texts as vertices."""

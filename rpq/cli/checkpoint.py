@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rpq.cli.identity import differences
 from rpq.errors import RpqError
 from rpq.files.described import Damage, Described
-from rpq.queries.row_guard import MOST_ROWS
+from rpq.queries.protocol import MOST_ROWS
 
 if TYPE_CHECKING:
     from rpq.engine import Engine

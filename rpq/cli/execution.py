@@ -31,7 +31,7 @@ from rpq.errors import InputError, QueryError, RpqError
 from rpq.kafka.topic_names import is_topic
 from rpq.readers.deletions import Deletions
 from rpq.readers.where import WhereError
-from rpq.stream.window_text import WindowTextError, window_of
+from rpq.stream.window import WindowTextError, window_of
 
 
 def execute(settings: RunSettings) -> int:

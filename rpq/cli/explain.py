@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from rpq.cli.option_types import WrittenFile
-from rpq.stream.window_text import kind_of_text
+from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
@@ -176,11 +176,11 @@ def _explained(asked: AskedQuery) -> Explanation | SparqlExplanation:
     if asked.language == "sparql":
         return _explained_sparql(asked.expression, asked.paths)
     from rpq.patterns.explained import explain
-    from rpq.queries.language import OF_PATTERNS
+    from rpq.queries.language import PATTERN_OPTIONS
     from rpq.queries.query import PatternQuery
     from rpq.stream.window import Window
 
-    options = {name: value for name in OF_PATTERNS if (value := getattr(asked, name)) is not None}
+    options = {name: value for name in PATTERN_OPTIONS if (value := getattr(asked, name)) is not None}
     any_window = Window(size=1, slide=1)
     return explain(PatternQuery(asked.expression, window=any_window, paths=asked.paths, **options))
 

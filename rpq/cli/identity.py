@@ -17,10 +17,10 @@ from rpq.cli.named_inputs import NamedInput
 from rpq.cli.settings import RunSettings
 from rpq.cli.static_input import digests
 from rpq.kafka.topic_names import is_topic, topics_in
-from rpq.queries.language import OF_PATTERNS
+from rpq.queries.language import PATTERN_OPTIONS
 from rpq.queries.query import PatternQuery
 from rpq.stream.durations import length_text
-from rpq.stream.window_text import told
+from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -121,14 +121,14 @@ def _of_query(query: Query) -> dict[str, Any]:
 
 def _of_window(query: Query) -> dict[str, Any]:
     """Window and slide in the stream's unit."""
-    return dict(zip(("window", "slide"), told(query.window), strict=True))
+    return dict(zip(("window", "slide"), size_and_slide(query.window), strict=True))
 
 
 def _of_pattern(query: Query) -> dict[str, Any]:
     """What patterns alone are asked with; nothing for another query."""
     if not isinstance(query, PatternQuery):
         return {}
-    return {"select": list(query.columns), **{name: getattr(query, name) for name in OF_PATTERNS if name != "select"}}
+    return {"select": list(query.columns), **{name: getattr(query, name) for name in PATTERN_OPTIONS if name != "select"}}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | None = None) -> list[str]:

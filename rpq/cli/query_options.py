@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from rpq.queries.language import OF_PATHS, OF_PATTERNS
+from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     from rpq.queries.language import Language
     from rpq.queries.query import Query
-    from rpq.stream.window import AnyWindow
-    from rpq.stream.window_text import WindowTextError
+    from rpq.stream.window import AnyWindow, WindowTextError
 
 
-OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in OF_PATTERNS}}
+OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in PATTERN_OPTIONS}}
 """The options of the command by a query's words for them, where they go with one kind of queries."""
 
 NOUN = {"path": "expression", "pattern": "pattern"}
@@ -44,7 +43,7 @@ class QueryOptions:
     @property
     def of_one_kind(self) -> dict[str, Any]:
         """The options that are given and go with path queries alone or with patterns alone, by their names in a query."""
-        names = (*OF_PATHS, *OF_PATTERNS)
+        names = (*PATH_OPTIONS, *PATTERN_OPTIONS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
     def refuse_missing(self, text: str | None = None, *, has_static: bool = False) -> None:
@@ -52,7 +51,7 @@ class QueryOptions:
 
         A text in SPARQL may declare all windows that it reads, or read edges without time alone.
         """
-        from rpq.stream.window_text import kind_of_text
+        from rpq.stream.window import kind_of_text
 
         if text is not None and self.window is None and self.slide is None and is_sparql(text, self.language):
             from rpq.sparql.reading import read
@@ -71,7 +70,7 @@ class QueryOptions:
 
     def over(self, *, unit: str | None) -> AnyWindow:
         """The window in the stream's unit; a usage error for what is none."""
-        from rpq.stream.window_text import WindowTextError, window_of
+        from rpq.stream.window import WindowTextError, window_of
 
         try:
             return window_of(self.window, self.slide, unit=unit)
@@ -80,7 +79,7 @@ class QueryOptions:
 
     def refuse_windows(self, *, unit: str | None) -> None:
         """Refuse what is no window, or no part of one, as far as the options say it: queries may say the rest."""
-        from rpq.stream.window_text import WindowTextError, kind_of_text, length_of
+        from rpq.stream.window import WindowTextError, kind_of_text, length_of
 
         if self.window is not None and (self.slide is not None or kind_of_text(self.window) != "time"):
             self.over(unit=unit)
@@ -106,7 +105,7 @@ class QueryOptions:
         try:
             ends = {
                 name: _vertices(OPTION_OF[name], given, integers)
-                for name in OF_PATHS
+                for name in PATH_OPTIONS
                 if (given := getattr(self, name)) != ()
             }
             asked = [
@@ -130,7 +129,7 @@ class QueryOptions:
         """Raise a usage error that points to what is not understood of a query, or names an option that does not fit it."""
         from rpq import automata
         from rpq.errors import QueryError
-        from rpq.queries.language import language_of, unfit
+        from rpq.queries.language import language_of, unsuitable_option
         from rpq.queries.pattern import Pattern
         from rpq.sparql.reading import read
 
@@ -147,7 +146,7 @@ class QueryOptions:
         except QueryError as error:
             option = "--" * str(error).startswith("select")
             raise click.UsageError(f"{option}{error}") from error
-        if misfit := unfit(language, text, self.of_one_kind):
+        if misfit := unsuitable_option(language, text, self.of_one_kind):
             raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
         if language != "path" and self.on_budget != "error":
             raise click.UsageError(

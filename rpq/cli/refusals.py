@@ -14,7 +14,7 @@ from rpq.cli.topic_refusals import refuse_of_topics
 from rpq.files.destinations import is_regular
 from rpq.kafka.topic_names import is_topic
 from rpq.readers import formats
-from rpq.stream.window_text import kind_of_text
+from rpq.stream.window import kind_of_text
 
 
 def refuse(asked: Asked) -> None:

@@ -11,7 +11,7 @@ from rpq.cli.asked import Asked
 from rpq.cli.query_options import has_default_window
 from rpq.errors import RpqError
 from rpq.queries.query import PatternQuery
-from rpq.stream.window_text import told
+from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -32,7 +32,7 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
     found = []
     for query in engine.queries:
         known = asdict(engine.statistics(query.name))
-        window, slide = told(query.window) if has_default_window(query) else (None, None)
+        window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
         found.append(
             {
                 "name": query.name,

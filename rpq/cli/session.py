@@ -27,7 +27,7 @@ from rpq.cli.settings import RunSettings
 from rpq.errors import ConflictBudgetError, InputError, LimitError
 from rpq.readers.deletions import Deletions
 from rpq.stream.event_grouping import end_of_event, first_of_events
-from rpq.stream.window_text import told
+from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -133,7 +133,7 @@ class Session:
         figures = figures_of_engine(self.engine)
         engine_seconds = figures["engine_seconds"]
         settings, query = self._settings, self.engine.queries[0]
-        window, slide = told(query.window) if has_default_window(query) else (None, None)
+        window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
         return {
             "expression": settings.expression,
             "inputs": list(settings.inputs),

@@ -9,7 +9,7 @@ import click
 
 from rpq.cli.settings import RunSettings
 from rpq.cli.summary import summary_text, write_stats
-from rpq.queries.kinds import undivided
+from rpq.queries.kinds import single_thread_warning
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -44,7 +44,7 @@ def warnings_of(queries: Sequence[Query], settings: RunSettings) -> list[str]:
     """What queries may mean otherwise than they are understood, and which of them the threads do not divide."""
     names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
     told = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
-    threads = undivided(queries, settings.threads)
+    threads = single_thread_warning(queries, settings.threads)
     return [*(name + warning for name, warnings in told for warning in warnings), *([threads] if threads else [])]
 
 

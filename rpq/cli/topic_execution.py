@@ -41,7 +41,7 @@ from rpq.kafka.topic_names import is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_run import TopicRun
 from rpq.queries.query import Query
 from rpq.readers import ColumnNames, WhereError, parse_where
-from rpq.stream.window_text import told
+from rpq.stream.window import size_and_slide
 
 _TOLD = ("messages", "rows_sent", "rounds", "seconds")
 """What figures tell of a run over topics alone."""
@@ -281,7 +281,7 @@ def _figures(
     engine = run.engine or rpq.Engine(*queries, **_of_engines(settings))
     known = figures_of_engine(engine)
     counted = run.figures(ended.ended)
-    window, slide = told(query.window)
+    window, slide = size_and_slide(query.window)
     of_one = ("window", "slide", "paths", "semantics", "columns")
     no_single: Mapping[str, Any] = dict.fromkeys(of_one) if asked.entries else {}
     return {

@@ -30,7 +30,7 @@ def _read():
 
 @cache
 def ticks_per_second() -> float:
-    """Ticks of `cycles` a second, measured once over a fiftieth of a second; 0 where the processor has no counter."""
+    """Return ticks of `cycles` a second, measured once over a fiftieth of a second; 0 where the processor has no counter."""
     _read()
     started, ticks = time.perf_counter(), _read()
     while (elapsed := time.perf_counter() - started) < 0.02:

@@ -14,7 +14,7 @@ wraps_around = np.errstate(over="ignore") if config.DISABLE_JIT else lambda func
 
 @intrinsic
 def _trailing_zeros(typingctx, word):
-    """The number of the lowest set bit of a word that is not zero."""
+    """Return the number of the lowest set bit of a word that is not zero."""
 
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], cgutils.true_bit)
@@ -24,7 +24,7 @@ def _trailing_zeros(typingctx, word):
 
 @intrinsic
 def _population(typingctx, word):
-    """The number of set bits."""
+    """Return the number of set bits."""
 
     def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])
@@ -34,7 +34,7 @@ def _population(typingctx, word):
 
 @intrinsic
 def _cycles(typingctx):
-    """The processor's cycle counter (0 where it has none)."""
+    """Return the processor's cycle counter (0 where it has none)."""
 
     def codegen(context, builder, signature, args):
         function = cgutils.get_or_insert_function(
@@ -55,7 +55,7 @@ def _load(context, builder, signature, args, width):
 
 @intrinsic
 def _word_at(typingctx, values, place):
-    """Eight bytes of an array of bytes from a place on, as a number."""
+    """Return eight bytes of an array of bytes from a place on, as a number."""
 
     def codegen(context, builder, signature, args):
         return _load(context, builder, signature, args, 64)
@@ -65,7 +65,7 @@ def _word_at(typingctx, values, place):
 
 @intrinsic
 def _half_word_at(typingctx, values, place):
-    """Four bytes of an array of bytes from a place on, as a number."""
+    """Return four bytes of an array of bytes from a place on, as a number."""
 
     def codegen(context, builder, signature, args):
         return _load(context, builder, signature, args, 32)

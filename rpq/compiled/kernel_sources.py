@@ -24,7 +24,7 @@ _NAME = re.compile(r"\w+")
 
 @cache
 def digest(module: str) -> str | None:
-    """A digest of the sources of a module and of those that it imports, directly or not. Milliseconds, once.
+    """Return a digest of the sources of a module and of those that it imports, directly or not. Milliseconds, once.
 
     None where one of them was replaced since this process began, by an upgrade beside a service, say: what would be
     compiled here is the code as it was, and what others keep from now on is of the code as it is.
@@ -46,7 +46,7 @@ def digest(module: str) -> str | None:
 
 
 def imported(source: str) -> set[str]:
-    """The modules of this package that a module imports at its top, by their full names.
+    """Return the modules of this package that a module imports at its top, by their full names.
 
     >>> source = "import numpy\\nfrom rpq.paths.index import apply, layout\\nfrom rpq.paths.index.layout import DONE\\n"
     >>> sorted(imported(source))
@@ -87,7 +87,7 @@ def _is_replaced(module: str) -> bool:
 
 @cache
 def _source(module: str) -> bytes:
-    """The text of a module; where only its code is there, the code."""
+    """Return the text of a module; where only its code is there, the code."""
     spec = find_spec(module)
     if spec is None or spec.loader is None:
         return b""

@@ -28,14 +28,14 @@ llvm.Target.from_default_triple().create_target_machine(cpu=sys.argv[1])
 
 @cache
 def features_here() -> frozenset[str]:
-    """What this processor can do, in LLVM's words, as far as numba uses it."""
+    """Return what this processor can do, in LLVM's words, as far as numba uses it."""
     from numba.core.codegen import get_host_cpu_features
 
     return enabled(get_host_cpu_features())
 
 
 def enabled(features: str) -> frozenset[str]:
-    """The features that are on in LLVM's list.
+    """Return the features that are on in LLVM's list.
 
     >>> sorted(enabled("+avx,-avx512f,+fma"))
     ['avx', 'fma']
@@ -45,19 +45,19 @@ def enabled(features: str) -> frozenset[str]:
 
 @cache
 def common_names_here() -> tuple[str, ...]:
-    """The common names whose code runs on this processor; those that ask for most come first."""
+    """Return the common names whose code runs on this processor; those that ask for most come first."""
     return tuple(name for name, needed in NEEDS.items() if needed <= features_here())
 
 
 def is_known(name: str) -> bool:
-    """Whether LLVM knows a processor of that name for this kind of machine. Takes a tenth of a second."""
+    """Return whether LLVM knows a processor of that name for this kind of machine. Takes a tenth of a second."""
     # LLVM only complains on stderr, and compiles for something else.
     asked = subprocess.run([sys.executable, "-c", _ASK_LLVM, name], capture_output=True, text=True, check=False)
     return asked.returncode == 0 and "not a recognized processor" not in asked.stderr
 
 
 def difference(made_for: tuple[str, str], here: tuple[str, str]) -> str:
-    """In words: kernels are there for one processor (name, features), and this is another.
+    """Return in words how the processor that kernels are for (name, features) differs from this one.
 
     >>> difference(("skylake", "+avx"), ("znver3", "+avx"))
     'made for processor skylake, this is znver3'

@@ -52,7 +52,7 @@ event.register("numba:compiler_lock", _COMPILING)
 
 
 def compiling_seconds() -> float:
-    """Seconds that numba has taken in this process so far."""
+    """Return the seconds that numba has taken in this process so far."""
     return _COMPILING.seconds
 
 
@@ -65,7 +65,7 @@ class Stopwatch:
         _COMPILING.engine = self
 
     def start(self) -> float:
-        """Begin; what it returns is for `stop`."""
+        """Begin, and return what `stop` needs."""
         _COMPILING.engine = self
         return time.perf_counter() - _COMPILING.seconds
 

@@ -40,11 +40,11 @@ class ViewType(types.Type):
 
     @property
     def width(self) -> int:
-        """Entries of the table that it takes."""
+        """The number of entries of the table that it takes."""
         return sum(kind.width if isinstance(kind, ViewType) else 1 for _, kind in self.fields)
 
     def field(self, name: str) -> tuple[int, types.Type]:
-        """The place of a field in the table and its type."""
+        """Return the place of a field in the table and its type."""
         place = 0
         for held, kind in self.fields:
             if held == name:
@@ -54,7 +54,7 @@ class ViewType(types.Type):
 
 
 class View:
-    """What Python passes to a kernel for a NamedTuple of arrays."""
+    """The argument that Python passes to a kernel for a NamedTuple of arrays."""
 
     __slots__ = ("addresses", "arrays", "pointer", "type")
 
@@ -66,12 +66,12 @@ class View:
 
 
 def view(arrays: Any) -> Any:
-    """What to pass to a kernel for a NamedTuple of arrays."""
+    """Return what to pass to a kernel for a NamedTuple of arrays."""
     return arrays if config.DISABLE_JIT else View(arrays)
 
 
 def bound(kernel: Any, *arguments: Any) -> Any:
-    """A kernel compiled for the types of these arguments, to be called with arguments of just the same types.
+    """Return a kernel compiled for the types of these arguments, to be called with arguments of just the same types.
 
     A dispatcher asks for the type of each argument at every call. Of a view that takes two microseconds: more than
     a kernel needs for a tuple. A plain function, which a kernel is with `NUMBA_DISABLE_JIT=1`, is returned as it is.

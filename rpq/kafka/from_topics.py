@@ -14,7 +14,7 @@ from rpq.kafka.row_messages import Destination, RowMessages
 from rpq.kafka.topic_input import TopicFigures, TopicInput
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_run import CHECKPOINT_SECONDS, TopicRun
-from rpq.queries.row_guard import MOST_ROWS
+from rpq.queries.protocol import MOST_ROWS
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.where import parse_where
 

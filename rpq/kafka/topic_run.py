@@ -28,7 +28,7 @@ from rpq.kafka.run_progress import RunProgress
 from rpq.kafka.topic_input import TopicFigures, TopicInput
 from rpq.kafka.topic_reader import TopicReader
 from rpq.kafka.transactions import Transactions
-from rpq.running.latency_counts import LatencyCounts
+from rpq.running.statistics import LatencyCounts
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -321,7 +321,7 @@ class TopicRun:
             self._outputs.transactions.commit(self._progress.uncommitted, self._progress.round)
             self.is_clean = True
         self._progress.uncommitted = {}
-        self.latency.committed()
+        self.latency.commit()
 
     def _save(self) -> float:
         """Commit, and write the checkpoint; the seconds that it took."""

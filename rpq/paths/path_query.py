@@ -1,8 +1,9 @@
-"""A path query while it runs: its part of the trees that it asks for, alone or with others."""
+"""Path queries while they run: a query's part of the trees that it asks for, its explanation, and its budget errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,25 +12,98 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
 from rpq.files.described import Damage, Described
-from rpq.paths.budget import aside_of, budget_error
-from rpq.paths.explained_path import PathExplanation
+from rpq.paths.direction import way_of
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
-from rpq.paths.path import Path, path_of
+from rpq.paths.path import Path, path_of, paths_of
 from rpq.paths.path_trees import PathTrees
-from rpq.paths.sharer import shared_key
-from rpq.paths.which_way import way_of
-from rpq.paths.witness_text import paths_of
-from rpq.queries import written
-from rpq.queries.division import Division
-from rpq.queries.kinds import Kind
-from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery
-from rpq.queries.query import Query, Vertex
+from rpq.paths.sharing import shared_key
+from rpq.queries.kinds import Kind, path_query_json, read_path_query
+from rpq.queries.protocol import COUNTS, Division, Figures, Overrun, Resources, RunningQuery
+from rpq.queries.query import PatternQuery, Query, Vertex
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
+
+
+def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
+    """Return the error that a root's going over its budget is, if the query wants one."""
+    if query.on_budget != "error":
+        return None
+    place = "" if report.row is None else f"at tuple {report.row} of the batch, "
+    advice = "" if isinstance(query, PatternQuery) else ', or accept this with on_budget="set_aside"'
+    return ConflictBudgetError(
+        f"query {report.query!r}: {place}at time {report.timestamp}, the simple paths from {report.root!r} took "
+        f"{report.size:,} nodes; the budget is {query.simple_budget:,}. That root is set aside until its "
+        f"conflicts have left the window. Raise simple_budget{advice}",
+        query=report.query,
+        root=report.root,
+        row=report.row,
+        size=report.size,
+        budget=query.simple_budget,
+    )
+
+
+def read_aside_roots(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
+    """Return the roots that were set aside, each with the size at which it was. Raises `Damage`."""
+    pairs = [pair.tuple_of(2) for pair in saved]
+    aside = {root.vertex(): size.whole(0) for root, size in pairs}
+    if len(aside) < len(pairs):
+        raise Damage("a root is set aside twice")
+    found = {id_of(root): size for root, size in aside.items()}
+    if min(found, default=0) < 0:
+        raise Damage("a root is set aside that is no vertex")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathExplanation:
+    """How a path query that runs is evaluated. Its text is for people; `to_dict` has the same for programs.
+
+    `states` are those of the automaton by which paths are followed from their sources, or their targets; `roots` how many of
+    these it names, None for all vertices. The trees, of so many cells, are those of all queries that share them: it and
+    `shared_with` others, whose expressions spell the same words over the same window.
+
+    >>> import rpq
+    >>> window = rpq.Window(size=10, slide=1)
+    >>> engine = rpq.Engine(*(rpq.Query("a+", window=window, sources=[name], name=name) for name in "xyz"))
+    >>> print(engine.explain("x"))
+    expression   a+
+    language     a path expression
+    automaton    2 states
+    followed     from sources, of which it names 1
+    shared: its trees with 2 other queries
+    trees        0, of 0 cells
+    """
+
+    query: Query
+    states: int
+    followed_from: str
+    roots: int | None
+    shared_with: int
+    trees: int
+    cells: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as JSON values."""
+        return {"expression": self.query.expression, **{name: one for name, one in asdict(self).items() if name != "query"}}
+
+    def __str__(self) -> str:
+        whose = "all of them roots" if self.roots is None else f"of which it names {self.roots:,}"
+        others = f"{self.shared_with:,} other {'query' if self.shared_with == 1 else 'queries'}"
+        return "\n".join(
+            [
+                f"expression   {self.query.expression}",
+                "language     a path expression",
+                f"automaton    {self.states:,} {'state' if self.states == 1 else 'states'}",
+                f"followed     from {self.followed_from}, {whose}",
+                *([f"shared: its trees with {others}"] if self.shared_with else []),
+                f"trees        {self.trees:,}, of {self.cells:,} cells",
+            ]
+        )
+
 
 _ROWS = ("ADDED", "REMOVED")
 _LARGEST_COUNT = 2**56
@@ -40,7 +114,7 @@ class PathQuery(RunningQuery):
     """A registered path query: the trees of its roots, divided by the hash of the root's name over several indexes.
 
     The engine answers only for its share of the roots; within it the roots are divided over the threads. Roots are the
-    sources of answers, or their targets (`rpq.paths.which_way`). Others may ask for trees of the same kind: what holds them
+    sources of answers, or their targets (`rpq.paths.direction`). Others may ask for trees of the same kind: what holds them
     is shared then (`rpq.paths.path_trees`).
     """
 
@@ -168,7 +242,7 @@ class PathQuery(RunningQuery):
         return [overrun for index in self.workers for overrun in index.take_overruns()]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        return budget_error(self.question, report)
+        return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
         return [root for index in self.workers for root in index.aside]
@@ -193,7 +267,7 @@ class PathQuery(RunningQuery):
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
             latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
         figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
-        aside = aside_of(saved["set_aside"], id_of) if "set_aside" in saved else {}
+        aside = read_aside_roots(saved["set_aside"], id_of) if "set_aside" in saved else {}
         for index in self.workers:
             index.set_aside(aside)
         load()
@@ -208,17 +282,17 @@ class PathQuery(RunningQuery):
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _counts(self) -> list[int]:
-        """What became of tuples since it was registered, in the order of `COUNTS`."""
+        """Return what became of tuples since it was registered, in the order of `COUNTS`."""
         counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
         return counts
 
     def _latency(self) -> np.ndarray:
-        """Tuples since then by the ticks that they took, in all queries together that share its trees."""
+        """Return tuples since then by the ticks that they took, in all queries together that share its trees."""
         latency: np.ndarray = self._trees.latency() - self._reader.latency_before
         return latency
 
     def _figure(self, name: str) -> int:
-        """One of `DoubtFigures`."""
+        """Return one of `DoubtFigures`."""
         return sum(getattr(index.figures(), name) for index in self.workers)
 
 
@@ -226,4 +300,4 @@ _FIGURES = ("conflicts", "searches")
 _OF_DOUBT = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 
 
-KIND = Kind(name="path", question=Query, start=PathQuery, described=written.described, read=written.read)
+KIND = Kind(name="path", question=Query, start=PathQuery, described=path_query_json, read=read_path_query)

@@ -1,8 +1,8 @@
 """The trees that path queries ask for: an index for each thread, over one automaton and one window.
 
 A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
-share the trees (`sharer.py`), so what an edge costs is that of one index, and each query is told the rows of its own roots
-(`named_roots.py`, `root_readers.py`). A query alone is told what its indexes report, as it is; from the second one on rows
+share the trees (`sharing.py`), so what an edge costs is that of one index, and each query is told the rows of its own roots
+(`roots.py`). A query alone is told what its indexes report, as it is; from the second one on rows
 are dealt out.
 
 What each is told and counts is what it would be told alone. Therefore these have trees of their own: simple paths that can
@@ -19,16 +19,15 @@ from typing import Any
 import numpy as np
 
 from rpq.files.described import Damage
+from rpq.paths.direction import Way
 from rpq.paths.index import kernels, layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
-from rpq.paths.named_roots import NamedRoots
 from rpq.paths.program import Compiled
-from rpq.paths.sharer import Sharer
-from rpq.paths.which_judge import judge_for
-from rpq.paths.which_way import Way
-from rpq.queries.division import Division
-from rpq.queries.protocol import COUNTS, SEVERAL, Guard, Resources
+from rpq.paths.roots import NamedRoots
+from rpq.paths.sharing import Sharer
+from rpq.paths.simple.simple_judge import judge_for
+from rpq.queries.protocol import COUNTS, SEVERAL, Division, Guard, Resources
 from rpq.queries.query import Query, Vertex
 from rpq.results.delta import Delta
 from rpq.stream.chunk import Chunk
@@ -58,7 +57,7 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True)
 class _Held:
-    """What the indexes hold, as long as their states stay."""
+    """The figures of what the indexes hold, as long as their states stay."""
 
     states: tuple[bytes, ...]
     pairs: list[np.ndarray]
@@ -126,7 +125,7 @@ class PathTrees:
         return bool(self.workers[0].state[layout.HAS_TIME])
 
     def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:
-        """Let a query read the trees of these roots, of all for None. O(roots)."""
+        """Add a reader of the trees of these roots, of all for None; return its number. O(roots)."""
         if self._free_places:
             place = self._free_places.pop()
         else:
@@ -152,7 +151,7 @@ class PathTrees:
         return reader
 
     def leave(self, reader: Reader) -> None:
-        """Let a query read no more. O(its roots, and their readers); trees go when as many are left as there are.
+        """Remove a reader. O(its roots, and their readers); unread trees are dropped when they are half of all.
 
         Where it is the last, nothing is done: all goes with the trees.
         """
@@ -171,7 +170,7 @@ class PathTrees:
             self._drop_unread()
 
     def _drop_unread(self) -> None:
-        """Let trees go that nobody reads. O(size of the indexes)."""
+        """Drop trees that nobody reads. O(size of the indexes)."""
         self._left = 0
         if self._whole:
             return
@@ -201,18 +200,18 @@ class PathTrees:
         self._forward[labels], self._inverse[labels] = classes.T
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which edges are read: (label id, window), boolean."""
+        """Return which edges are read: (label id, window), boolean."""
         relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
         return relevant[:, None]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
         self._grow_arrays(vertices.count)
         self._meet(vertices, fresh)
         self._tell_room(graph)
 
     def admit(self, reader: Reader, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """`make_room` for a query that came; which trees it lacks is for `load` to see."""
+        """Make room for a query that came, as `make_room`; `load` sees to the trees that it lacks."""
         self._grow_arrays(vertices.count)
         if not self.is_loaded:
             if fresh is not self._met:  # it is the same for all that come in one step
@@ -228,7 +227,7 @@ class PathTrees:
         self._tell_room(graph)
 
     def _owned(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
-        """For each index those of some vertices that it answers for."""
+        """Return for each index those of some vertices that it answers for."""
         return [ids[mine] for mine in self._division.owned(vertices.hashes(ids))]
 
     def _grow_arrays(self, vertices: int) -> None:
@@ -245,7 +244,7 @@ class PathTrees:
             index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
     def _meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Know what vertices that come are to queries: roots, ends."""
+        """Note which of the vertices that come are roots or ends of queries."""
         if not len(fresh):
             return
         if self._named or not self._whole or not self._division.is_whole:
@@ -261,19 +260,19 @@ class PathTrees:
     # --- windows that are there already ----------------------------------------------------------------------
 
     def count_from(self, number: int) -> None:
-        """Let a window of count go on from that insert, if none has come to it yet."""
+        """Set the insert from which a count window goes on, if none has come to it yet."""
         for index in self.workers:
             if isinstance(index, NumberedIndex) and not self.is_loaded:
                 index.count_from(number)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never leave, if no window was loaded yet: the next `load` enters them."""
+        """Add edges that never leave, if no window was loaded yet: the next `load` enters them."""
         if not self.is_loaded:
             for index in self.workers:
                 index.load_static(chunk)
 
     def load(self, reader: Reader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
-        """Let a query that came have what the window holds: its first rows, as one event.
+        """Load what the window holds for a query that came; return its first rows, as one event.
 
         The first one loads the window, for all that came with it; for others the trees grow that they lack.
         """
@@ -315,7 +314,7 @@ class PathTrees:
         return [self._delta(pairs, np.array([len(pairs)]), **event)]
 
     def _grown(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
-        """The pairs of a query's roots in an index, which has the trees of all of them from now on."""
+        """Return the pairs of a query's roots in an index, which has the trees of all of them from now on."""
         has_tree = flags[roots] > 0
         lacking = roots[~has_tree]
         if reader.roots is None:
@@ -333,7 +332,7 @@ class PathTrees:
         return np.concatenate(found)
 
     def _refuse_other_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
-        """Raise `Damage` unless a saved query held the edges that others did which read these trees."""
+        """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
         index = self.workers[0]
         mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
         if self._held().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
@@ -342,7 +341,7 @@ class PathTrees:
     # --- what they tell --------------------------------------------------------------------------------------
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """What takes chunks, with the number of the query that it answers for; queries are numbered by their names."""
+        """Return what takes chunks, each with the number of its query; queries are numbered by their names."""
         if numbers is not self._numbers:
             self._numbers, self._unnumbered = numbers, [*self.readers.values()]
         if not self.is_shared and len(self.readers) > 1:
@@ -353,8 +352,8 @@ class PathTrees:
         (reader,) = self.readers.values()
         return [(numbers[reader.name], index) for index in self.workers]
 
-    def told(self, delta: PathDelta) -> list[tuple[int, Delta]]:
-        """What an index reports by query: a delta for each that reads everything, one for all others."""
+    def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
+        """Return what an index reports by query: a delta for each that reads everything, one for all others."""
         if not len(delta):
             return []
         self._know_numbers()
@@ -385,7 +384,7 @@ class PathTrees:
         return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, turned=self.turned, **events)
 
     def answers(self, reader: Reader) -> list[np.ndarray]:
-        """The pairs that answer a query now, of each index."""
+        """Return the pairs that answer a query now, of each index."""
         if not self.is_shared:
             return [index.answers() for index in self.workers]
         pairs = self._held().pairs
@@ -395,20 +394,20 @@ class PathTrees:
         return [np.concatenate([_NO_PAIRS, *(_of_root(some, root) for root in roots)]) for some in pairs]
 
     def joins(self, reader: Reader, root: int, end: int) -> bool:
-        """Whether a vertex is one of the roots of a query, and another one of the ends."""
+        """Return whether a vertex is one of the roots of a query, and another one of the ends."""
         return bool(self._is_end[end]) and (reader.roots is None or self._named.name_of(root) in reader.roots)
 
     def count_trees(self) -> int:
-        """How many roots have a tree that is not empty. O(vertices)."""
+        """Return how many roots have a tree that is not empty. O(vertices)."""
         return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.workers)
 
     def rows(self, reader: Reader) -> np.ndarray:
-        """Rows that a query was told: added, removed."""
+        """Return rows that a query was told: added, removed."""
         told: np.ndarray = self._rows[reader.place].copy()
         return told if self.is_shared else told + self._counted_rows() - self._counted_up_to
 
     def set_rows(self, reader: Reader, rows: Sequence[int]) -> None:
-        """Let a query have been told so many rows."""
+        """Set the numbers of rows that a query was told."""
         self._settle_rows()
         self._rows[reader.place] = rows
 
@@ -424,11 +423,11 @@ class PathTrees:
         return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
 
     def counted(self) -> np.ndarray:
-        """What was counted of tuples, which all indexes have in common, in the order of `COUNTS`."""
+        """Return what was counted of tuples, which all indexes have in common, in the order of `COUNTS`."""
         return self.workers[0].state[_COUNTS].copy()
 
     def latency(self) -> np.ndarray:
-        """Tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
+        """Return tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
         index = self.workers[0]
         state = index.state[_COUNTS].tobytes()
         if self._latency_copy is None or self._latency_copy[0] != state:
@@ -436,7 +435,7 @@ class PathTrees:
         return self._latency_copy[1]
 
     def held(self, reader: Reader) -> tuple[int, int, int]:
-        """Cells, answers and edges of a query that are alive now. O(size of the index), once for all that ask."""
+        """Return Cells, answers and edges of a query that are alive now. O(size of the index), once for all that ask."""
         if not self.is_shared:
             live = [index.live() for index in self.workers]
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
@@ -446,7 +445,7 @@ class PathTrees:
         return int(cells), answers, held.edges
 
     def nbytes(self, reader: Reader) -> int:
-        """The part of a query in the bytes that all readers hold together, without buffers for rows."""
+        """Return the part of a query in the bytes that all readers hold together, without buffers for rows."""
         total = sum(index.nbytes - index.buffer_bytes for index in self.workers) + self._of_root.nbytes
         share, rest = divmod(total, len(self.readers))
         return share + (rest if reader is next(iter(self.readers.values())) else 0)
@@ -466,7 +465,7 @@ class PathTrees:
         return self._held_now
 
     def sweep(self) -> None:
-        """Let go of trees that nobody reads."""
+        """Drop trees that nobody reads."""
         if self._left:
             self._drop_unread()
 
@@ -476,7 +475,7 @@ class PathTrees:
 
 
 def among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]) -> np.ndarray:
-    """Which ids have one of these names. O(the fewer of the two)."""
+    """Return which ids have one of these names. O(the fewer of the two)."""
     if len(ids) < len(names):
         return np.array([name in names for name in vertices.names_of(ids).to_pylist()], bool)
     wanted = {identity for identity in map(vertices.id_of, names) if identity >= 0}
@@ -484,6 +483,6 @@ def among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]
 
 
 def _of_root(pairs: np.ndarray, root: int) -> np.ndarray:
-    """The pairs of a root among sorted ones. O(log pairs)."""
+    """Return the pairs of a root among sorted ones. O(log pairs)."""
     first, last = np.searchsorted(pairs, [root << 32, (root + 1) << 32])
     return pairs[first:last]

@@ -62,7 +62,7 @@ class Compiled:
         self.program = _flatten(self.table, accepting)
 
     def classes_of(self, label: str | None) -> tuple[int, int]:
-        """The classes of a step along and of a step against an edge of that label; -1 where it leads nowhere.
+        """Return the classes of a step along and of a step against an edge of that label; -1 where it leads nowhere.
 
         None is a label that the query does not see: that of another stream.
         """
@@ -142,7 +142,7 @@ def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _ragged(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lists of pairs as (first, left, right): list i is first[i] : first[i + 1] of the two."""
+    """Return lists of pairs as (first, left, right): list i is first[i] : first[i + 1] of the two."""
     first = np.zeros(len(lists) + 1, np.int32)
     np.cumsum([len(pairs) for pairs in lists], out=first[1:])
     flat = [pair for pairs in lists for pair in pairs]

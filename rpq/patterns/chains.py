@@ -24,7 +24,7 @@ from typing import NamedTuple, Self
 from rpq import automata
 from rpq.automata import Concatenation, Expression, ExpressionError
 from rpq.automata.expressions import SizeError
-from rpq.queries.pattern_text import Atom, Blank, Constant, Term, Variable
+from rpq.queries.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.queries.query import PatternQuery
 
 _LARGER = 2
@@ -77,7 +77,7 @@ def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple
     An atom made of a chain stands where the first of its atoms stood, and reads in its direction. O(atoms²), and
     compiling what is merged.
 
-    >>> from rpq.queries.pattern_text import parse_pattern
+    >>> from rpq.queries.pattern import parse_pattern
     >>> atoms = parse_pattern("?x a* ?m . ?n c+ ?m . ?n b|d ?y . ?y d ?x")
     >>> print(*with_chains_merged(atoms, ["x", "y"]), sep="\n")
     ?x a+/^c+/(b|d) ?y

@@ -21,8 +21,7 @@ from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label, SizeError
 from rpq.automata.symbols import Symbol
 from rpq.errors import ExpressionError
-from rpq.queries.literals import lexical_form
-from rpq.queries.pattern_text import Atom, Constant, Term
+from rpq.queries.pattern import Atom, Constant, Term, lexical_form
 from rpq.queries.query import compiled
 
 

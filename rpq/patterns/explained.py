@@ -15,8 +15,7 @@ from rpq.patterns.directed_atoms import directed
 from rpq.patterns.meanings import Meaning, Named, meanings_of, name_of_read, variable
 from rpq.patterns.plan import Part, describe_seed, plan_pattern, shown_atom
 from rpq.patterns.support_tables import can_have_supports, spanning_tree
-from rpq.queries.pattern import Pattern
-from rpq.queries.pattern_text import Blank, Constant, Term, Variable
+from rpq.queries.pattern import Blank, Constant, Pattern, Term, Variable
 from rpq.queries.query import PatternQuery, Query
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from rpq.errors import QueryError
 from rpq.patterns.directed_atoms import DirectedAtom, PathRead, vertices_of
 from rpq.patterns.plan import Atom
-from rpq.queries.pattern_text import Constant
-from rpq.queries.pattern_text import Term as AskedTerm
+from rpq.queries.pattern import Constant
+from rpq.queries.pattern import Term as AskedTerm
 
 MOST_MEANINGS = 64
 

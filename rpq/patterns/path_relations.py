@@ -24,8 +24,8 @@ from rpq.paths.index import layout
 from rpq.paths.index.delta_index import PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
 from rpq.paths.program import Compiled
-from rpq.paths.which_judge import judge_for
-from rpq.paths.words import words_of
+from rpq.paths.sharing import words_of
+from rpq.paths.simple.simple_judge import judge_for
 from rpq.patterns.changes_of_chunks import merged
 from rpq.patterns.constants import Constants
 from rpq.patterns.edge_ends import neighbours
@@ -34,9 +34,9 @@ from rpq.patterns.relation import RelationStore
 from rpq.patterns.shared_relations import Content, SharedRelations
 from rpq.patterns.tables import Changes
 from rpq.patterns.wheel import NEVER
-from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import Guard, Overrun
 from rpq.queries.query import PatternQuery, compiled
+from rpq.queries.readings import LabelSet
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName, label_in

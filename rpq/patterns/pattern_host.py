@@ -22,10 +22,8 @@ from rpq.patterns.shared_relations import Content, SharedRelations
 from rpq.patterns.tables import Changes
 from rpq.patterns.tally import Tally
 from rpq.patterns.verdicts import Verdicts
-from rpq.queries.division import Division
-from rpq.queries.label_set import LabelSet
-from rpq.queries.protocol import Resources
-from rpq.queries.readings import Reading
+from rpq.queries.protocol import Division, Resources
+from rpq.queries.readings import LabelSet, Reading
 from rpq.results.delta import Delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges, SnapshotGraph

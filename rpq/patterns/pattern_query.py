@@ -15,7 +15,7 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
-from rpq.paths.budget import aside_of, budget_error
+from rpq.paths.path_query import read_aside_roots, set_aside_error
 from rpq.patterns import tables
 from rpq.patterns.chains import alone, chains_to_evaluate
 from rpq.patterns.delivered import PartRows, events_of
@@ -32,8 +32,7 @@ from rpq.patterns.running_explained import explain_running
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.solutions import Solutions
 from rpq.patterns.witnessed import Witness
-from rpq.queries import written_patterns
-from rpq.queries.kinds import Kind
+from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
@@ -499,7 +498,7 @@ class RunningPattern(RunningQuery):
         return [overrun for relation in self._relations.paths for overrun in relation.take_overruns(self.question.name)]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        return budget_error(self.question, report)
+        return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
         return sorted({root for relation in self._relations.paths for root in relation.index.aside})
@@ -548,7 +547,7 @@ class RunningPattern(RunningQuery):
         """Of each path the roots that were set aside, with the size at which each was. Raises `Damage`."""
         if "set_aside" not in saved:
             return [{} for _ in self._relations.paths]
-        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.paths]))]
+        return [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.paths]))]
 
     def _check(self) -> None:
         """Assert that what is counted of parts is what the relations hold. O(answers)."""
@@ -561,7 +560,7 @@ KIND = Kind(
     name="pattern",
     question=PatternQuery,
     start=RunningPattern,
-    described=written_patterns.described,
-    read=written_patterns.read,
+    described=pattern_query_json,
+    read=read_pattern_query,
     host=PatternHost,
 )

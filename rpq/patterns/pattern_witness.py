@@ -14,7 +14,7 @@ from rpq.patterns.meanings import Meaning, Named
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.plan import Part
 from rpq.patterns.witnessed import AtomWitness, Step, Witness
-from rpq.queries.pattern_text import Atom, Constant
+from rpq.queries.pattern import Atom, Constant
 from rpq.queries.query import PatternQuery
 from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary

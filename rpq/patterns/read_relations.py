@@ -17,9 +17,9 @@ from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.tally import Tally
 from rpq.patterns.verdicts import NOT_HELD
-from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import COUNTS
 from rpq.queries.query import PatternQuery
+from rpq.queries.readings import LabelSet
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
 

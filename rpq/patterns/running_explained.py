@@ -18,7 +18,7 @@ from rpq.patterns.path_relations import PathContent
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.plan import Part, shown_atom
 from rpq.patterns.shared_relations import Content
-from rpq.queries.pattern_text import Constant
+from rpq.queries.pattern import Constant
 from rpq.queries.query import PatternQuery
 
 

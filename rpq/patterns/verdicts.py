@@ -60,7 +60,7 @@ class Judged(NamedTuple):
 class Verdicts:
     """The verdicts of one query on its tuples, and which edges its windows hold.
 
-    >>> from rpq.queries.label_set import LabelSet
+    >>> from rpq.queries.readings import LabelSet
     >>> verdicts = Verdicts([Reading(Window(size=10, slide=1), LabelSet(frozenset("a"), others=False))])
     >>> verdicts.counts.tolist()
     [0, 0, 0, 0, 0, 0]

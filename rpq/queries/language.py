@@ -18,13 +18,13 @@ Language = Literal["path", "pattern", "sparql"]
 
 LANGUAGES: tuple[Language, ...] = ("path", "pattern", "sparql")
 
-OF_PATTERNS = ("select", "distinct", "matching", "report")
+PATTERN_OPTIONS = ("select", "distinct", "matching", "report")
 """Options that path queries do not have."""
 
-OF_PATHS = ("sources", "targets")
+PATH_OPTIONS = ("sources", "targets")
 """Options that patterns do not have."""
 
-OF_TEXTS = ("select", "distinct", "matching")
+TEXT_OPTIONS = ("select", "distinct", "matching")
 """Options whose place in SPARQL is the text."""
 
 _SPARQL = re.compile(
@@ -45,7 +45,7 @@ _UPDATE = re.compile(
 """An update, which SPARQL refuses with what to do instead; no pattern or path expression begins so."""
 
 
-class Unfit(NamedTuple):
+class UnsuitableOption(NamedTuple):
     """An option that does not go with the notation of a query: its name, and what is to be done."""
 
     option: str
@@ -53,7 +53,7 @@ class Unfit(NamedTuple):
 
 
 def language_of(text: str) -> Language:
-    """The notation of a text. O(length).
+    """Return the notation of a text. O(length).
 
     >>> [language_of(text) for text in ("a2q/c2a*", "?x a2q ?y . ?y c2q ?z", "# why\\nASK { ?x <a2q> ?y }", "select")]
     ['path', 'pattern', 'sparql', 'path']
@@ -68,24 +68,24 @@ def language_of(text: str) -> Language:
     return "path"
 
 
-def unfit(language: Language, text: str, given: Iterable[str]) -> Unfit | None:
-    """The first of the options given that does not go with a text in a notation, and why.
+def unsuitable_option(language: Language, text: str, given: Iterable[str]) -> UnsuitableOption | None:
+    """Return the first of the options given that does not go with a text in a notation, and why.
 
-    >>> unfit("path", "a/b*", ["paths", "select"])
-    Unfit(option='select', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
+    >>> unsuitable_option("path", "a/b*", ["paths", "select"])
+    UnsuitableOption(option='select', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
     """
     for option in given:
-        if language == "path" and option in OF_PATTERNS:
-            return Unfit(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
-        if language == "pattern" and option in OF_PATHS:
-            return Unfit(
+        if language == "path" and option in PATTERN_OPTIONS:
+            return UnsuitableOption(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
+        if language == "pattern" and option in PATH_OPTIONS:
+            return UnsuitableOption(
                 option,
                 "is an option of path queries; in a pattern a name in place of a variable says the same, "
                 "as in alice knows ?y",
             )
-        if language == "sparql" and option in OF_PATHS:
-            return Unfit(option, "is an option of path queries; in SPARQL write VALUES or a FILTER")
-        if language == "sparql" and option in OF_TEXTS:
+        if language == "sparql" and option in PATH_OPTIONS:
+            return UnsuitableOption(option, "is an option of path queries; in SPARQL write VALUES or a FILTER")
+        if language == "sparql" and option in TEXT_OPTIONS:
             reason = "is an option of graph patterns; in SPARQL the text says it (SELECT DISTINCT ?x, FILTER(?x != ?y))"
-            return Unfit(option, reason)
+            return UnsuitableOption(option, reason)
     return None

@@ -12,6 +12,7 @@ the two (`rpq.queries.kinds`). `tests/edge_query.py` is a small one: the edges o
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,10 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from rpq.errors import ConflictBudgetError
+from rpq.errors import ConflictBudgetError, RowLimitError
 from rpq.files.described import Described
-from rpq.queries.centre import Centre
-from rpq.queries.label_set import LabelSet
-from rpq.queries.row_guard import RowGuard
+from rpq.queries.pattern import Centre
+from rpq.queries.readings import LabelSet
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.results.typed_columns import Texts
@@ -34,6 +34,72 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.stream_time import windows_of
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
+
+
+class Division(NamedTuple):
+    """A share (number, of how many) of all vertices, divided over threads.
+
+    Vertices are divided by a hash of the name, which is the same in every process.
+    """
+
+    threads: int
+    share: tuple[int, int]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is one thread, and it has all vertices."""
+        return self.threads * self.share[1] == 1
+
+    def owned(self, hashes: np.ndarray) -> list[np.ndarray]:
+        """Return for each thread which vertices are its own (boolean), by the hashes of their names."""
+        # First by share, then by thread: what a share answers must not depend on the number of threads.
+        rest, share = np.divmod(hashes, np.uint64(self.share[1]))
+        thread = rest % np.uint64(self.threads)
+        return [(share == self.share[0]) & (thread == number) for number in range(self.threads)]
+
+
+MOST_ROWS = 10_000_000
+
+
+class RowGuard:
+    """The limit on the rows that one event may bring to one query, and the errors where it brings more.
+
+    The evaluation counts reported rows; a kind of query that sees earlier that there will be too many raises `error`
+    itself, so that they are not all computed first.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.most = sys.maxsize if limit is None else limit
+        self.row: int | None = 0
+        """The row of the push at which the chunk begins; None while time alone moves."""
+
+    def error(self, query: str, number: int, *, place: int) -> RowLimitError:
+        """Return the error for tuple `place` of the chunk, which brings `number` rows to a query, or more."""
+        row = None if self.row is None else self.row + place
+        return self._error(query, number, row, "moving the time" if row is None else f"tuple {row} of the batch", _GO_ON)
+
+    def refusal(self, query: str, number: int) -> RowLimitError:
+        """Return the error for a query that would begin with `number` rows, or more."""
+        return self._error(query, number, None, "registering it", "It is not registered; the engine can be used on.")
+
+    def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
+        assert self.limit is not None
+        return RowLimitError(
+            f"query {query!r}: {what} would bring {number:,} rows at once, if not more; the limit is {self.limit:,}. "
+            f"Restrict the query, take a smaller window, or raise max_rows. {afterwards}",
+            query=query,
+            row=row,
+            number=number,
+            limit=self.limit,
+        )
+
+
+_GO_ON = (
+    "The rows of all tuples before are delivered, of this one none; the engine takes no further tuples: go on from a saved "
+    "state with Engine.restore(…, max_rows=…)"
+)
+
 
 Guard = Callable[[int, int], None]
 """Called with the bytes that a worker is about to need and its place in the chunk; raises where that is too much."""
@@ -62,7 +128,7 @@ class Question(Protocol):
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
+        """The name of the query, by which rows and calls refer to it."""
 
     @property
     def window(self) -> AnyWindow:
@@ -77,7 +143,7 @@ class Question(Protocol):
         """All labels that it can read; None where it reads some that it does not name."""
 
     def reads(self, label: str) -> bool:
-        """Whether edges of a label can matter to it."""
+        """Return whether edges of a label can matter to it."""
 
     @property
     def label_set(self) -> LabelSet:
@@ -88,12 +154,12 @@ class Question(Protocol):
         """The column around which its rows lie, by which Spark divides it with all that it reads; else by its rows alone."""
 
     def over(self, window: AnyWindow) -> Self:
-        """The same question over another window."""
+        """Return the same question over another window."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What a query that starts is given: how its work is divided, and what it may use."""
+    """The resources of a query that starts: how its work is divided, and what it may use."""
 
     threads: int
     share: tuple[int, int]  # number, of how many
@@ -119,7 +185,7 @@ class Overrun(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What one running query has counted, and what it holds now; `counts` are in the order of `COUNTS`."""
+    """The counts of one running query, and what it holds now; `counts` are in the order of `COUNTS`."""
 
     counts: tuple[int, ...]
     added: int
@@ -143,13 +209,13 @@ class Worker(Protocol):
         """Whether `delta` is not empty."""
 
     def delta(self, *, before: int | None = None) -> Delta:
-        """The rows of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the rows of the last call, or those `before` a tuple of it; the next call overwrites them."""
 
     def advance(self, time: int) -> Delta:
         """Move the stream time without a tuple."""
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never leave, whatever the window holds; the next `load` tells what they bring as well."""
+        """Add edges that never leave, whatever the window holds; the next `load` reports what they bring as well."""
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
         """Enter edges that expire at these absolute slides, an array for each window; what they bring is one event, now.
@@ -158,7 +224,7 @@ class Worker(Protocol):
         """
 
     def sweep(self) -> None:
-        """Let go of everything that has left the window: after it no id of an edge that has left is used."""
+        """Release everything that has left the window: after it no id of an edge that has left is used."""
 
     @property
     def nbytes(self) -> int:
@@ -172,10 +238,10 @@ _NO_VERTICES = np.zeros(0, np.int32)
 
 
 class Host(Protocol):
-    """What all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
+    """The part that all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
 
     vertex_room: int
-    """Vertex ids below can be used."""
+    """The number below which vertex ids can be used."""
     keeps_rows: bool
     """Whether rows are told. Where not, deltas may lack them, and only say how many there are."""
 
@@ -183,7 +249,7 @@ class Host(Protocol):
         """Take in label ids with their names, before the queries do. O(labels)."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used, before the queries do; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph, before the queries; `fresh` ids are those of new names."""
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails) -> None:
         """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `MemoryLimitError`.
@@ -196,13 +262,13 @@ class Host(Protocol):
         """Whether `deltas` may not be empty."""
 
     def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        """The rows of the last call by the name of the query, or those `before` a tuple of it; for one call of it."""
+        """Return the rows of the last call by the name of the query, or those `before` a tuple of it; for one call of it."""
 
     def advance(self, time: int) -> list[tuple[str, Delta]]:
         """Move the stream time without a tuple."""
 
     def sweep(self) -> None:
-        """Let go of everything that has left the window: after it no id of an edge that has left is used."""
+        """Release everything that has left the window: after it no id of an edge that has left is used."""
 
     @property
     def nbytes(self) -> int:
@@ -213,31 +279,31 @@ class Host(Protocol):
 
 
 class Holder(Protocol):
-    """What holds the workers of a query: the query itself, unless it shares them with others of its kind."""
+    """The holder of the workers of a query: the query itself, unless it shares them with others of its kind."""
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """As of `RunningQuery`, as all that follows but `jobs`."""
+        """The workers, as those of `RunningQuery`; so are all members below except `jobs`."""
 
     @property
     def vertex_room(self) -> int:
-        """Vertex ids below can be used."""
+        """The number below which vertex ids can be used."""
 
     @property
     def needs_room(self) -> bool:
-        """Whether new vertex ids are to be told of."""
+        """Whether `make_room` has to be called for new vertex ids."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Take in label ids with their names."""
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which edges are read."""
+        """Return which edges are read."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used."""
+        """Make room for the ids of the dictionary and the graph."""
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """What takes chunks, each with the number of the query that it answers for, by the numbers of all names.
+        """Return what takes chunks, each with the number of the query that it answers for, by the numbers of all names.
 
         With SEVERAL it is no `Worker` but like one, with `deltas(before=…)` in place of `delta`, which as its `advance`
         gives deltas behind the numbers of their queries. It is called again where others come, or numbers change.
@@ -254,7 +320,7 @@ class RunningQuery(ABC):
     """One for each thread; none where there is a host."""
 
     vertex_room: int = 0
-    """Vertex ids below can be used."""
+    """The number below which vertex ids can be used."""
 
     needs_room: bool = True
     """Whether new vertex ids are to be told of by `make_room` at all, after the first time; else its host is told."""
@@ -275,7 +341,7 @@ class RunningQuery(ABC):
     """Whether what it reports is net of events of several tuples (`ChunkDetails.first`) already; else others see to that."""
 
     holds_vertices: bool = False
-    """Whether it names vertices though no edge of the graph may: whether `held_vertices` and `retain` are for it."""
+    """Whether it names vertices though no edge of the graph may: whether `retained_vertices` and `retain` are for it."""
 
     is_divided: bool = False
     """Whether vertices differ in what they may be, so that every new one must be told of by `make_room`."""
@@ -284,11 +350,11 @@ class RunningQuery(ABC):
 
     @property
     def holder(self) -> Holder:
-        """What holds its workers: itself, or what it shares with others."""
+        """The holder of its workers: the query itself, or what it shares with others."""
         return self
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """Its workers with its number; see `Holder`."""
+        """Return its workers with its number; see `Holder`."""
         return [(numbers[self.question.name], worker) for worker in self.workers]
 
     # --- what it reads ---------------------------------------------------------------------------------------
@@ -304,19 +370,19 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which edges it reads: (label id, window), boolean."""
+        """Return which edges it reads: (label id, window), boolean."""
 
     @abstractmethod
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
 
     def count_from(self, numbers: Sequence[int]) -> None:
-        """Let windows of count go on from these inserts, a number for each window; comes before `load`."""
+        """Set the inserts from which count windows go on, a number for each window; comes before `load`."""
         if any(window.kind == "count" for window in self.windows):
             raise NotImplementedError("queries of this kind have no windows of count")
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never leave, whatever the windows hold; the next `load` tells what they bring as well."""
+        """Add edges that never leave, whatever the windows hold; the next `load` reports what they bring as well."""
         for worker in self.workers:
             worker.load_static(chunk)
 
@@ -334,39 +400,39 @@ class RunningQuery(ABC):
                 deltas.append(worker.load(chunk, *slides, quiet=quiet))
         return deltas
 
-    def held_vertices(self) -> np.ndarray:
-        """The ids of vertices that it names though no edge of the graph may: nobody else is given them."""
+    def retained_vertices(self) -> np.ndarray:
+        """Return the ids of vertices that it names though no edge of the graph may: nobody else is given them."""
         return _NO_VERTICES
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
-        """The ids of terms, None for what is unbound: the inverse of `term_texts`."""
+        """Return the ids of terms, None for what is unbound: the inverse of `term_texts`."""
         raise NotImplementedError("its ids are those of vertices")
 
     def retain(self, waiting: np.ndarray) -> None:
-        """Let go of ids of its own that are in nothing that it holds, nor among those that wait for a report."""
+        """Release ids of its own that are in nothing that it holds, nor among those that wait for a report."""
         return
 
     def leave(self) -> None:
-        """Let go of what is held for this query alone, also by the host."""
+        """Release what is held for this query alone, also by the host."""
         self.workers = ()
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
-        """For each window the absolute slides at which edges expire; at or below the current one where not held."""
+        """Return for each window the absolute slides at which edges expire; at or below the current one where not held."""
 
     @abstractmethod
     def answers(self) -> list[IdRows]:
-        """The answers now. O(size of the index)."""
+        """Return the answers now. O(size of the index)."""
 
     @abstractmethod
     def rows(self) -> np.ndarray:
-        """Rows added and removed so far."""
+        """Return rows added and removed so far."""
 
     @abstractmethod
     def figures(self) -> Figures:
-        """What was counted, and what is held. O(size of the index)."""
+        """Return what was counted, and what is held. O(size of the index)."""
 
     has_witnesses: bool = True
     """Whether `witness` and `witnesses` can be asked; nobody asks others."""
@@ -375,15 +441,15 @@ class RunningQuery(ABC):
     """Whether `witnesses` looks for them in what holds when it is asked: after each tuple, then."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
-        """What makes an answer, given as ids, one; None if it is none."""
+        """Return what makes an answer, given as ids, one; None if it is none."""
         raise NotImplementedError(_NO_WITNESS)
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-        """The witnesses of the rows of a delta, as texts; empty for rows that leave."""
+        """Return the witnesses of the rows of a delta, as texts; empty for rows that leave."""
         raise NotImplementedError(_NO_WITNESS)
 
     def explain(self) -> Any:
-        """How it is evaluated, and what that took so far; None where the kind has nothing to tell beside its question."""
+        """Return how it is evaluated, and what that took so far; None where the kind has nothing to explain."""
         return None
 
     # --- roots that are set aside ----------------------------------------------------------------------------
@@ -394,26 +460,26 @@ class RunningQuery(ABC):
         return False
 
     def take_overruns(self) -> list[Overrun]:
-        """The roots that went over their budget since the last call."""
+        """Return the roots that went over their budget since the last call."""
         return []
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        """The error that a root's going over its budget is, if the question wants one."""
+        """Return the error that a root's going over its budget is, if the question wants one."""
         return None
 
     def set_aside(self) -> list[int]:
-        """The roots that are set aside now."""
+        """Return the roots that are set aside now."""
         return []
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
-        """Let a root that was set aside answer again; the rows by the name of the query, others than this one too."""
+        """Restore a root that was set aside; return the rows by the name of the query, others than this one too."""
         return []
 
     # --- to go on later --------------------------------------------------------------------------------------
 
     @abstractmethod
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
-        """What was counted and cannot be found again from the window, for JSON."""
+        """Return what was counted and cannot be found again from the window, for JSON."""
 
     @abstractmethod
     def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.errors import ExpressionError, QueryError
-from rpq.queries import sparql_home
-from rpq.queries.centre import Centre, centre_of
-from rpq.queries.label_set import LabelSet
-from rpq.queries.language import Language, language_of, unfit
-from rpq.queries.pattern import Pattern
-from rpq.queries.pattern_text import never_simple
+from rpq.queries.language import Language, language_of, unsuitable_option
+from rpq.queries.pattern import Centre, Pattern, centre_of, never_simple
+from rpq.queries.readings import LabelSet
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
@@ -95,7 +93,7 @@ class Query(_Options):
             return super().__new__(PatternQuery)
         if language == "sparql":
             return super().__new__(_of_sparql())
-        if misfit := unfit(language, expression, options):
+        if misfit := unsuitable_option(language, expression, options):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         return super().__new__(cls)
 
@@ -208,7 +206,7 @@ class Query(_Options):
         return None
 
     def reads(self, label: str) -> bool:
-        """Whether edges of a label can be steps of an answer's path.
+        """Return whether edges of a label can be steps of an answer's path.
 
         >>> [Query("!(a)", window=Window(size=1, slide=1)).reads(label) for label in "ab"]
         [False, True]
@@ -225,7 +223,7 @@ class Query(_Options):
         return LabelSet.of(self.dfa.labels, self.reads)
 
     def over(self, window: AnyWindow) -> Self:
-        """The same query over another window; its expression is not compiled again.
+        """Return the same query over another window; its expression is not compiled again.
 
         >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
         Query('a', window=Window(size='30d', slide='1d'))
@@ -316,7 +314,7 @@ class PatternQuery(Query):
 
     @property
     def dfa(self) -> automata.DFA:
-        """Only a path expression has an automaton. Raises `QueryError`."""
+        """The automaton, which only a path expression has. Raises `QueryError`."""
         raise QueryError(f"{self.expression} is a graph pattern, which has no automaton as a whole")
 
     @property
@@ -360,7 +358,7 @@ class PatternQuery(Query):
         return self.pattern.edge_labels.union(*(path.labels for path in self._automata))
 
     def reads(self, label: str) -> bool:
-        """Whether an atom can be matched by edges of a label.
+        """Return whether an atom can be matched by edges of a label.
 
         >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
         [True, True, False]
@@ -369,7 +367,7 @@ class PatternQuery(Query):
 
     @property
     def _automata(self) -> tuple[automata.DFA, ...]:
-        """Those of its path atoms."""
+        """The automata of its path atoms."""
         paths: tuple[automata.DFA, ...] = self._paths  # type: ignore[attr-defined]
         return paths
 
@@ -386,7 +384,7 @@ class PatternQuery(Query):
 
 
 def query_in(language: Language | None, text: str, **options: Any) -> Query:
-    """The query that a text asks in a notation; None: in the one that it is in. Raises `QueryError`.
+    """Return the query that a text asks in a notation; None: in the one that it is in. Raises `QueryError`.
 
     >>> query_in("path", "?x a ?y", window=Window(size=1, slide=1))
     Traceback (most recent call last):
@@ -405,12 +403,12 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
     return Query(text, **options)
 
 
-def columns_asked(
+def columns_of_text(
     language: Language, text: str, *, select: Sequence[str] | None, paths: Literal["walk", "simple"]
 ) -> tuple[str, ...]:
-    """The columns of the answers to a text in a notation, whatever its window is. Raises `QueryError`.
+    """Return the columns of the answers to a text in a notation, whatever its window is. Raises `QueryError`.
 
-    >>> columns_asked("pattern", "?x a ?y", select=["y"], paths="walk")
+    >>> columns_of_text("pattern", "?x a ?y", select=["y"], paths="walk")
     ('y',)
     """
     if language == "path":
@@ -421,13 +419,13 @@ def columns_asked(
 
 
 def _of_sparql() -> type[Query]:
-    """The class of questions in SPARQL."""
-    assert sparql_home.home is not None  # the package has told
-    return sparql_home.home()
+    """Return the class of queries in SPARQL, which lives in a package above this one: it is imported by its name."""
+    found: type[Query] = import_module("rpq.sparql.sparql_query").SparqlQuery
+    return found
 
 
 def compiled(expression: str) -> automata.DFA:
-    """The automaton of an expression, shared by all queries that ask for it.  Raises `ExpressionError`."""
+    """Return the automaton of an expression, shared by all queries that ask for it.  Raises `ExpressionError`."""
     dfa = _automata.get(expression)
     if dfa is None:
         try:

@@ -37,12 +37,11 @@ from typing import Any, Literal
 
 from rpq import automata
 from rpq.errors import QueryError
-from rpq.queries.language import LANGUAGES, OF_PATHS, OF_PATTERNS, Language, language_of, unfit
+from rpq.queries.language import LANGUAGES, PATH_OPTIONS, PATTERN_OPTIONS, Language, language_of, unsuitable_option
 from rpq.queries.pattern import Pattern
 from rpq.queries.query import PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS
-from rpq.stream.window import AnyWindow, Window
-from rpq.stream.window_text import WindowTextError, kind_of_text, length_of, window_of
+from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "paths": ("walk", "simple"),
@@ -93,7 +92,7 @@ class Place:
         return f"{self.file}{line}{entry}{self.title}"
 
     def error(self, message: str, *, field: str | None = None) -> QueryFileError:
-        """The error that something is wrong here."""
+        """Return the error that something is wrong here."""
         where = f"{self}, field {field}" if field else f"{self}"
         return QueryFileError(f"{where}: {message}", file=self.file, line=self.line, entry=self.entry, field=field)
 
@@ -131,20 +130,20 @@ class AskedQuery:
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
-        """Where the file says a field, at the query or with the defaults; the query where it does not say it."""
+        """Return where the file says a field, at the query or with the defaults; the query where it does not say it."""
         return self.places.get(field, self.place)
 
     def error(self, field: str, message: str) -> QueryFileError:
-        """The error that something is wrong with a field."""
+        """Return the error that something is wrong with a field."""
         return self.place_of(field).error(message, field=field)
 
     def query(self, *, unit: str | None, durations: bool = False, integers: bool | None = None) -> Query:
-        """The query over a stream with this time unit, and with `integers` or texts as vertices (None: as in the file).
+        """Return the query over a stream with this time unit, with `integers` or texts as vertices (None: as in the file).
 
         Without a unit, windows that are `durations` stay that where these are wanted, and are else refused.
         """
         try:
-            ends = {field: self._vertices(field, integers) for field in OF_PATHS if getattr(self, field) is not None}
+            ends = {field: self._vertices(field, integers) for field in PATH_OPTIONS if getattr(self, field) is not None}
             return query_in(
                 self.language,
                 self.expression,
@@ -154,7 +153,7 @@ class AskedQuery:
                 simple_budget=self.simple_budget,
                 on_budget=self.on_budget,
                 **ends,
-                **{field: value for field in ("semantics", *OF_PATTERNS) if (value := getattr(self, field)) is not None},
+                **{field: value for field in ("semantics", *PATTERN_OPTIONS) if (value := getattr(self, field)) is not None},
             )
         except QueryFileError:
             raise
@@ -248,7 +247,9 @@ def read_query_file(
 
 
 def asked_query(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: Place) -> AskedQuery:
-    """One query by its fields, as a file has them; what it does not say is said by `defaults`.  Raises `QueryFileError`.
+    """Return one query by its fields, as a file has them; what it does not say is said by `defaults`.
+
+    Raises `QueryFileError`.
 
     >>> asked_query({"query": "a/b", "window": 10}, defaults={"slide": 1}, place=Place(file="the query")).slide
     1
@@ -257,7 +258,7 @@ def asked_query(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place:
 
 
 def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, Place]) -> AskedQuery:
-    """One query; `common` is what it need not say, of which the file says what is in `places`."""
+    """Return one query; `common` is what it need not say, of which the file says what is in `places`."""
     own = _fields(entry, place, FIELDS)
     if "query" not in own:
         raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")
@@ -274,12 +275,12 @@ def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, P
 def _understood(
     text: str, values: Mapping[str, Any], place: Place, places: Mapping[str, Place]
 ) -> tuple[Language, tuple[str, ...], automata.DFA | None, Pattern | None]:
-    """The notation of a text, the columns of its rows, and the automaton of a path expression or the pattern."""
+    """Return the notation of a text, the columns of its rows, and the automaton of a path expression or the pattern."""
     language = values.get("language") or language_of(text)
     try:
         select = values.get("select")
         if language == "sparql":
-            if misfit := unfit(language, text, values):
+            if misfit := unsuitable_option(language, text, values):
                 raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
             asked = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
             return language, asked.columns, None, None
@@ -291,7 +292,7 @@ def _understood(
         if str(error).startswith("select"):
             raise places.get("select", place).error(str(error).removeprefix("select: "), field="select") from error
         raise place.error(str(error), field="query") from error
-    if misfit := unfit(language, text, values):
+    if misfit := unsuitable_option(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
     if pattern is None:
         return language, PAIR, dfa, None
@@ -319,7 +320,7 @@ def _toml(file: str, content: bytes) -> dict[str, Any]:
 
 
 def _tables(document: Mapping[str, Any], file: str) -> Iterator[tuple[Place, Any]]:
-    """The queries of a TOML document, with their places."""
+    """Yield the queries of a TOML document, with their places."""
     tables = document.get("query", [])
     if not isinstance(tables, list):
         raise Place(file=file).error("queries are tables of a list: begin each with [[query]]")
@@ -329,7 +330,7 @@ def _tables(document: Mapping[str, Any], file: str) -> Iterator[tuple[Place, Any
 
 
 def _lines(file: str, content: bytes) -> Iterator[tuple[Place, Any]]:
-    """The queries of JSON lines, with their places."""
+    """Yield the queries of JSON lines, with their places."""
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         place = Place(file=file, line=number)
         if not line.strip():
@@ -346,7 +347,7 @@ def _lines(file: str, content: bytes) -> Iterator[tuple[Place, Any]]:
 
 
 def _object(pairs: list[tuple[str, Any]], *, place: Place) -> dict[str, Any]:
-    """A JSON object; Python would keep the last of two values of a field."""
+    """Return a JSON object; Python would keep the last of two values of a field."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         twice = next(name for position, (name, _) in enumerate(pairs) if name in dict(pairs[:position]))
@@ -355,7 +356,7 @@ def _object(pairs: list[tuple[str, Any]], *, place: Place) -> dict[str, Any]:
 
 
 def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
-    """The fields of a table by name, checked; null in JSON is as if the field were not there."""
+    """Return the fields of a table by name, checked; null in JSON is as if the field were not there."""
     if not isinstance(table, dict):
         raise place.error(f"expected fields with names, such as query, window, slide, not {_shown(table)}")
     for field in table:
@@ -367,7 +368,7 @@ def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _checked(field: str, value: Any, place: Place) -> Any:
-    """The value of a field as an `AskedQuery` holds it."""
+    """Return the value of a field as an `AskedQuery` holds it."""
     if field in CHOICES:
         if not isinstance(value, str) or value not in CHOICES[field]:
             hint = _did_you_mean(value, CHOICES[field]) if isinstance(value, str) else ""
@@ -423,11 +424,11 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _name(field: str) -> str:
-    """A field's name in a message, on one line."""
+    """Return a field's name in a message, on one line."""
     return field if field.isprintable() and field else repr(field)
 
 
 def _shown(value: Any) -> str:
-    """A value in a message, not too long."""
+    """Return a value in a message, not too long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"

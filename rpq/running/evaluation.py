@@ -7,7 +7,8 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -16,25 +17,20 @@ import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.errors import LimitError, MemoryLimitError
-from rpq.queries.protocol import Question, Resources, RunningQuery
+from rpq.queries.protocol import Host, Question, Resources, RowGuard, RunningQuery
 from rpq.queries.query import Vertex
-from rpq.queries.row_guard import RowGuard
 from rpq.results.block import Block, FewRows
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, apart
 from rpq.results.naming import FEW, blocks_of, few_rows_of
 from rpq.results.rows_of_events import net_of_events, of_tuples_alone
-from rpq.running.collector import Collector
-from rpq.running.crew import Crew
-from rpq.running.excess import Excess, excess_of
-from rpq.running.intake import Intake, Taken
-from rpq.running.memory_guard import MemoryGuard
+from rpq.running.intake import Intake, IntakeChunk
+from rpq.running.limits import Excess, MemoryGuard, find_excess
+from rpq.running.retention import WindowContents
 from rpq.running.running_queries import RunningQueries
-from rpq.running.window_contents import WindowContents
-from rpq.stream.chunk import NO_DETAILS, ChunkDetails
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
-from rpq.stream.single import SingleTuple
-from rpq.stream.snapshot import LATE, SnapshotGraph
+from rpq.stream.snapshot import LATE, Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.window import Window
 
@@ -50,7 +46,7 @@ ChunkRows = list[Block] | FewRows
 
 
 class Applied(NamedTuple):
-    """What a chunk of tuples did: rows, how many added and removed, which tuples were late, what ended it, if anything."""
+    """The result of a chunk: its rows, the numbers added and removed, late tuples, and the failure that ended it, if any."""
 
     rows: ChunkRows
     counts: np.ndarray
@@ -84,7 +80,7 @@ class Evaluation:
         self.running = RunningQueries()
         self.overruns: list[SetAside] = []
         self.awaits_first = False  # whether something is told before the first tuple, which has not come
-        self.told_time: int | None = None  # where the time of the graph is not to be told
+        self.reported_time: int | None = None  # where the time of the graph is not to be told
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
         self.row_guard = RowGuard(max_rows)
@@ -102,7 +98,7 @@ class Evaluation:
 
     @property
     def chunk_size(self) -> int:
-        """Tuples between two chances to collect: about half a window.
+        """The number of tuples between two chances to collect: about half a window.
 
         Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
         the events.
@@ -123,7 +119,7 @@ class Evaluation:
         self.midway = True
         outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
         running = self.running
-        is_netted = details.first is not None or tuples.told is not None
+        is_netted = details.first is not None or tuples.reported_time is not None
         for host in running.hosts:
             host.keeps_rows = collect or is_netted
         failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first, details)
@@ -134,11 +130,11 @@ class Evaluation:
         for host in running.hosts:
             host.keeps_rows = True
         if is_netted:
-            told = None if tuples.told is None else tuples.told[first : first + count]
-            deltas = self._of_events(deltas, details.first, told)
+            told = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+            deltas = self._net_deltas(deltas, details.first, told)
         if running.reports:
             try:
-                deltas = self._reported(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+                deltas = self._apply_reports(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
             except MemoryLimitError as problem:
                 failure, deltas = problem, []
         excess = self._excess(deltas)
@@ -154,9 +150,9 @@ class Evaluation:
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
     def _resolve(
-        self, taken: Taken, view_of_chunk: Any, count: int, events: np.ndarray | None
+        self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
     ) -> tuple[np.ndarray, ChunkDetails]:
-        """Let the graph have the tuples of a chunk: what became of each, and what hosts are told beside the chunk."""
+        """Apply the tuples of a chunk to the graph; return what became of each, and the details for hosts."""
         if len(taken.unread):
             self.graph.lose(taken.unread, taken.chunk)
         if taken.named is None:
@@ -166,16 +162,16 @@ class Evaluation:
         outcome = self.graph.resolve_with_streams(view_of_chunk, view_of_named, taken.is_named, count)
         return outcome, ChunkDetails(taken.named, view_of_named, events)
 
-    def _of_events(
+    def _net_deltas(
         self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, told: np.ndarray | None
     ) -> list[tuple[int, Delta]]:
-        """Deltas net of events, which begin at these places, and with the times that are to be told, if they are others."""
+        """Return deltas net of events, which begin at these places, and with the times to report, if they are others."""
         found = []
         queries = self.running.by_number
         for number, delta in apart(deltas):
             net = delta if first is None or queries[number].nets_events else net_of_events(delta, first)
             net = net if told is None else of_tuples_alone(net, told)
-            self.running.leave_out(queries[number], delta.counts() - net.counts())
+            self.running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))
         return found
 
@@ -211,7 +207,7 @@ class Evaluation:
             failure = self._apply_one_in_hosts(deltas) or failure
         if self.running.reports and failure is None:
             try:
-                deltas = self._reported(deltas, single.chunk.timestamp)
+                deltas = self._apply_reports(deltas, single.chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
         total = sum([len(delta) for _, delta in deltas])
@@ -238,7 +234,7 @@ class Evaluation:
         return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
     def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> LimitError | None:
-        """Let the hosts apply the single tuple; `deltas` gets what they report."""
+        """Apply the single tuple in the hosts; `deltas` gets what they report."""
         single = self._single
         for host in self.running.hosts:
             try:
@@ -246,11 +242,11 @@ class Evaluation:
             except LimitError as failure:
                 return failure
             if host.has_rows:
-                deltas += self.running.numbered(host.deltas())
+                deltas += self.running.number_deltas(host.deltas())
         return None
 
     def _deltas(self, before: int | None) -> list[tuple[int, Delta]]:
-        """What workers and hosts report of the last chunk, or of its tuples `before` one at which something failed."""
+        """Return what workers and hosts report of the last chunk, or of its tuples `before` a failure."""
         running = self.running
         deltas: list[tuple[int, Delta]] = []
         for number, worker in running.jobs:
@@ -261,13 +257,13 @@ class Evaluation:
             else:
                 deltas += worker.deltas(before=before)
         for host in running.hosts:
-            deltas += running.numbered(host.deltas(before=before))
+            deltas += running.number_deltas(host.deltas(before=before))
         return deltas
 
     # --- static edges ----------------------------------------------------------------------------------------
 
     def load_static(self, edges: Columns) -> None:
-        """Let edges be there for ever; comes before the first tuple. O(edges)."""
+        """Add static edges; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
         chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8)).chunk
@@ -275,11 +271,11 @@ class Evaluation:
         self.note_first()
 
     def note_first(self) -> None:
-        """Know whether something comes before the first tuple, with its time: static edges, or answers on an empty graph."""
+        """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""
         self.awaits_first = self.graph.time is None and (bool(self.graph.statics) or self.running.have_first_rows)
 
     def begin(self, time: int, *, row: int | None) -> Applied:
-        """Let static edges come in at the time of the first tuple, before it: what is there then is an event of its own.
+        """Enter static edges at the time of the first tuple, before it: what is there then is an event of its own.
 
         `row` is None where a time comes and no tuple. Raises `LimitError`.
         """
@@ -293,9 +289,9 @@ class Evaluation:
             if len(static.edge):
                 running.load_static(static)
             deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
-        deltas = self._at_told_time(deltas)
+        deltas = self._at_reported_time(deltas)
         if self.running.reports:
-            deltas = self._reported(deltas, np.array([time]))
+            deltas = self._apply_reports(deltas, np.array([time]))
         if (excess := self._excess(deltas)) is not None:
             raise self.row_guard.error(excess.query, excess.number, place=0)
         self.awaits_first = False
@@ -304,8 +300,8 @@ class Evaluation:
         self.midway = False
         return Applied(rows, self.running.rows() - before, _NONE, None)
 
-    def _reported(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
-        """Deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
+    def _apply_reports(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
+        """Return deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
         reports = self.running.reports
         told = [(number, delta) for number, delta in deltas if number not in reports]
         for number, waiting in reports.items():
@@ -315,40 +311,40 @@ class Evaluation:
         return sorted(told, key=itemgetter(0))
 
     def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
-        return excess_of(deltas, self.running.asked.names, self.row_guard.most)
+        return find_excess(deltas, self.running.schemas.names, self.row_guard.most)
 
-    def _at_told_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
-        if self.told_time is None:
+    def _at_reported_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
+        if self.reported_time is None:
             return deltas
-        return [(number, of_tuples_alone(delta, np.full(1, self.told_time))) for number, delta in deltas]
+        return [(number, of_tuples_alone(delta, np.full(1, self.reported_time))) for number, delta in deltas]
 
     def empty_windows(self, time: int) -> None:
         """Move the stream time to one at which nothing is left in any window; what leaves is not told."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         queries = self.running.by_number
-        for number, delta in apart(self._advanced(time)):
-            self.running.leave_out(queries[number], delta.counts())
+        for number, delta in apart(self._advance_all(time)):
+            self.running.count_unreported(queries[number], delta.counts())
         self.note_overruns(None)
         self.midway = False
 
-    def _advanced(self, time: int) -> list[tuple[int, Delta]]:
+    def _advance_all(self, time: int) -> list[tuple[int, Delta]]:
         self.graph.advance(time)
         deltas: list[tuple[int, Delta]] = []
         for number, worker in self.running.jobs:
             told = worker.advance(time)
             deltas += [(number, told)] if number >= 0 else told
         for host in self.running.hosts:
-            deltas += self.running.numbered(host.advance(time))
+            deltas += self.running.number_deltas(host.advance(time))
         return deltas
 
     def advance(self, time: int) -> Applied:
-        """Move the stream time; what that does."""
+        """Move the stream time; return what that does."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
-        deltas = self._advanced(time)
+        deltas = self._advance_all(time)
         if self.running.reports:
-            deltas = self._reported(deltas, np.array([time]))
+            deltas = self._apply_reports(deltas, np.array([time]))
         if (excess := self._excess(deltas)) is not None:
             raise self.row_guard.error(excess.query, excess.number, place=excess.place)
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
@@ -359,31 +355,31 @@ class Evaluation:
         return Applied(rows, counts, _NONE, None)
 
     def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
-        """Let a root of a query that was set aside answer again; the rows."""
-        deltas = self.running.numbered(running.restore_root(root))
+        """Restore a root of a query that was set aside; return the rows."""
+        deltas = self.running.number_deltas(running.restore_root(root))
         if deltas and self.running.reports:
-            deltas = self._reported(deltas, np.array([self.graph.time]))
+            deltas = self._apply_reports(deltas, np.array([self.graph.time]))
         return self.rows_of(deltas)
 
     def _make_room(self, count: int, fresh: np.ndarray) -> None:
-        """Let `count` more tuples be applied; `fresh` vertex ids are those of new names."""
+        """Make room for `count` more tuples; `fresh` vertex ids are those of new names."""
         self.graph.make_room(count, self.vertices.count)
         self.running.make_room(self.vertices, fresh, self.graph)
         self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
         self._is_divided = self.running.is_divided
 
     def _needs_room(self, fresh: list[int]) -> bool:
-        """Whether one more tuple, which brings these new vertex ids, needs any."""
+        """Return whether one more tuple, which brings these new vertex ids, needs any."""
         return self.graph.is_full or (bool(fresh) and (self._is_divided or max(fresh) >= self._vertex_room))
 
     def _admit_labels(self, labels: np.ndarray) -> None:
         """Tell queries and graph what label ids stand for."""
         self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
 
-    def take_labels(
+    def restore_labels(
         self, names: Sequence[LabelName], lost: list[int], *, forgotten: int, forgotten_of_streams: int
     ) -> None:
-        """Know these labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
+        """Restore labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
         labels = np.array([self.labels.add(name) for name in names], np.int64)
         self._admit_labels(labels)
         self.graph.horizons.lost[labels] = lost
@@ -392,7 +388,7 @@ class Evaluation:
     # --- queries ---------------------------------------------------------------------------------------------
 
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
-        """Let queries run, from an empty window, all or none. O(labels) for each, and of a host that is new O(vertices).
+        """Add queries, with empty windows, all or none. O(labels) for each, and for a host that is new O(vertices).
 
         `is_late` tells that no window will be loaded, though there is one.
         """
@@ -437,7 +433,7 @@ class Evaluation:
         return running
 
     def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
-        """Let queries that were added take in what their windows hold, or nothing if they start `empty`; the first rows."""
+        """Load the windows of queries that were added, nothing if they start `empty`; return the first rows."""
         contents = WindowContents(self.graph, empty=empty)
         nothing = self.graph.chunk_of(_NONE)
         static = self.graph.chunk_of(self.graph.static_edges()) if self.graph.statics else None
@@ -454,8 +450,8 @@ class Evaluation:
                 continue
             chunk, inside = contents.of(of_windows)
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
-        deltas = self._at_told_time(deltas)
-        deltas = self._reported(deltas, np.array([time])) if self.running.reports else deltas
+        deltas = self._at_reported_time(deltas)
+        deltas = self._apply_reports(deltas, np.array([time])) if self.running.reports else deltas
         if (excess := self._excess(deltas)) is not None:
             raise self.row_guard.refusal(excess.query, excess.number)
         return self.rows_of(deltas)
@@ -467,7 +463,7 @@ class Evaluation:
         gone += [reports for name in names if (reports := self.running.reports_of(self.running.named(name)))]
         hosts = self.running.hosts
         is_less_read = self.running.remove(names, self.labels, self.graph)
-        gone += [worker for holder, workers in holders.items() if not self.running.is_held(holder) for worker in workers]
+        gone += [worker for holder, workers in holders.items() if not self.running.has_holder(holder) for worker in workers]
         self.guard.drop([*gone, *(host for host in hosts if host not in self.running.hosts)])
         if is_less_read:
             self.collector.collect()
@@ -479,7 +475,7 @@ class Evaluation:
     # --- rows ------------------------------------------------------------------------------------------------
 
     def rows_of(self, deltas: list[tuple[int, Delta]]) -> list[Block]:
-        """The rows of deltas (number of the query, delta) with their names."""
+        """Return the rows of deltas (number of the query, delta) with their names."""
         deltas = [(number, delta) for number, delta in deltas if len(delta)]
         if not deltas:
             return []
@@ -488,10 +484,10 @@ class Evaluation:
             running = self.running.by_number
             held = self.graph.edges, self.vertices, self.labels.texts
             witnesses = [_witnesses_of(running[number], delta, *held) for number, delta in deltas]
-        return blocks_of(deltas, self.running.asked.columns, self.vertices, witnesses, self.running.texts)
+        return blocks_of(deltas, self.running.schemas.columns, self.vertices, witnesses, self.running.texts)
 
     def name_of(self, vertex: int) -> Vertex:
-        """The name of a vertex."""
+        """Return the name of a vertex."""
         name: Vertex = self.vertices.names_of(np.array([vertex])).to_pylist()[0]
         return name
 
@@ -502,7 +498,7 @@ class Evaluation:
                 SetAside(
                     running.question.name,
                     self.name_of(overrun.root),
-                    overrun.time if self.told_time is None else self.told_time,
+                    overrun.time if self.reported_time is None else self.reported_time,
                     None if first is None or overrun.place < 0 else first + overrun.place,
                     overrun.size,
                 )
@@ -520,7 +516,7 @@ class Evaluation:
 
 
 def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
-    """For each of `count` tuples from `first` on the place of the first one of its event; None where each is an event."""
+    """Return for each of `count` tuples from `first` on the first one of its event; None where each is an event."""
     if tuples.first is None:
         return None
     places = tuples.first[first : first + count] - first
@@ -528,5 +524,91 @@ def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
 
 
 def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:
-    """The witnesses of rows, empty where the kind of the query has none."""
+    """Return the witnesses of rows, empty where the kind of the query has none."""
     return running.witnesses(delta, *held) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
+
+
+Job = tuple[int, Any]
+"""The number of a query and one of its workers."""
+
+
+class Crew:
+    """The threads of an engine, which apply chunks in workers, several at a time. Kernels release the GIL."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def apply(
+        self,
+        jobs: Sequence[Job],
+        hosts: Sequence[Host],
+        chunk: Chunk,
+        tuples: Any,
+        edges: Edges,
+        first: int,
+        details: ChunkDetails = NO_DETAILS,
+    ) -> LimitError | None:
+        """Apply a chunk, which begins at row `first` of the push, in workers and hosts; return the first failure."""
+        met: list[LimitError] = []
+        of_hosts = [(host, (details,)) for host in hosts]
+        waiting: Iterator[tuple[Any, tuple[Any, ...]]] = iter([*of_hosts, *((worker, ()) for _, worker in jobs)])
+
+        def work() -> None:
+            for worker, further in waiting:
+                try:
+                    worker.apply(chunk, tuples, edges, *further)
+                except LimitError as failure:
+                    met.append(failure)
+
+        # The calling thread works as well: waking another takes longer than many a chunk.
+        others = [self._pool.submit(work) for _ in range(self._threads - 1)] if self._pool is not None else []
+        try:
+            work()
+        finally:
+            for other in others:
+                other.result()
+        return min(met, key=lambda failure: failure.row or 0, default=None)
+
+
+class Collector:
+    """Collection between chunks, often enough for memory to follow the windows, and seldom enough to cost little."""
+
+    def __init__(self, intake: Intake, graph: SnapshotGraph, running: RunningQueries) -> None:
+        self._intake = intake
+        self._graph = graph
+        self._running = running
+        self._collected_at: int | None = None
+
+    def collect_if_due(self) -> None:
+        """Collect where enough tuples have come since the last time to pay for it."""
+        held, labels = self._graph.held, self._intake.labels
+        if self._graph.wants_collection() or self._intake.holds_unused_names(held) or labels.wants_to_forget():
+            self.collect()
+
+    def collect(self) -> None:
+        """Release everything that has left every window."""
+        intake, graph = self._intake, self._graph
+        for worker in self._running.workers:
+            worker.sweep()
+        unused = graph.collect()
+        unused = unused[unused < intake.vertices.count]
+        held = self._running.retained_vertices()
+        if len(held):
+            unused = np.setdiff1d(unused, held)
+        intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
+        graph.forget_labels(intake.labels.forget(graph.edges.bearing, graph.horizons.lost))
+        self._collected_at = graph.time
+        intake.interned = 0
+
+    def collect_if_quiet(self) -> None:
+        """Collect where time alone has emptied a good part of the windows."""
+        time = self._graph.time
+        if self._collected_at is None:
+            self._collected_at = time
+        lengths = [window.size for window in self._running.read_windows if isinstance(window, Window)]
+        if self._running.read_windows and not lengths:
+            return  # time empties no other windows
+        shortest = min(lengths, default=0)
+        if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
+            self.collect()

@@ -1,11 +1,14 @@
-"""Functions that are called with the rows of queries."""
+"""Calls of an engine: handlers that are called with the rows of queries, and one calling thread at a time."""
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from rpq.errors import RpqError
 from rpq.results.changes import Change, Changes
 
 Handler = Callable[[list[Change]], object]
@@ -13,23 +16,23 @@ Handler = Callable[[list[Change]], object]
 
 
 class Handlers:
-    """Which function is called with the rows of which query, and the rows of which they were not told yet.
+    """The functions that are called with the rows of queries, and rows that wait for such calls.
 
-    Rows that come while they are told, as a handler itself uses the engine, are told when these are.
+    Rows that come during the calls, where a handler itself uses the engine, are passed on by the same `tell`.
     """
 
     def __init__(self) -> None:
         self._of_query: dict[str, list[Handler]] = {}
         self._of_all: list[Handler] = []
         self.waiting: deque[Changes] = deque()
-        """What is to be told."""
+        """The rows that wait for `tell`."""
         self._is_telling = False
 
     def __bool__(self) -> bool:
         return bool(self._of_query or self._of_all)
 
     def add(self, handler: Handler, queries: Iterable[str] | None) -> None:
-        """Let a function have the rows of queries, of all for None."""
+        """Add a function that is called with the rows of queries, of all for None."""
         if queries is None:
             self._of_all.append(handler)
             return
@@ -37,13 +40,13 @@ class Handlers:
             self._of_query.setdefault(name, []).append(handler)
 
     def drop(self, queries: Iterable[str]) -> None:
-        """Queries are gone: nobody is told of ones that get their names later."""
+        """Drop the handlers of queries that are gone: later queries may have their names."""
         if self._of_query:
             for name in queries:
                 self._of_query.pop(name, None)
 
     def take(self, changes: Changes) -> None:
-        """Let rows be told by the next `tell`."""
+        """Queue rows for the next `tell`."""
         if len(changes):
             self.waiting.append(changes)
 
@@ -66,7 +69,7 @@ class Handlers:
             raise problem
 
     def _calls(self, changes: Changes) -> list[tuple[Handler, list[Change]]]:
-        """The calls that tell of rows, query by query."""
+        """Return the calls that tell of rows, query by query."""
         names: Any = self._of_query if not self._of_all else _EVERY
         return [
             (handler, rows)
@@ -76,10 +79,46 @@ class Handlers:
 
 
 class _Every:
-    """Contains everything."""
+    """A container of everything."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 _EVERY = _Every()
+
+
+# --- one thread at a time -----------------------------------------------------------------------------------
+
+class TakesTurns(Protocol):
+    """The protocol of an object whose calls must not overlap, and whose handlers are called when one is done."""
+
+    _turn: threading.Lock
+    _handlers: Handlers
+
+
+_Self = TypeVar("_Self", bound=TakesTurns)
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def one_thread_at_a_time(
+    method: Callable[Concatenate[_Self, _Arguments], _Result],
+) -> Callable[Concatenate[_Self, _Arguments], _Result]:
+    """Refuse a call of a method while another thread is in one, and call handlers when it is done."""
+
+    @wraps(method)
+    def call(engine: _Self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if not engine._turn.acquire(blocking=False):
+            raise RpqError(
+                f"{method.__name__}: another thread is in a call of this engine; one thread at a time may use it. "
+                "Guard it with a lock, or give each thread an engine of its own"
+            )
+        try:
+            return method(engine, *args, **kwargs)
+        finally:
+            engine._turn.release()
+            if engine._handlers.waiting:
+                engine._handlers.tell()
+
+    return call

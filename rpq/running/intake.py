@@ -1,18 +1,124 @@
-"""From the tuples of a push to chunks of ids: the dictionaries of vertices and labels."""
+"""From the tuples of a push to chunks of ids.
+
+`EventClock` numbers events where each is answered by itself; `Intake` has the dictionaries of vertices and labels, and
+`label_ids_in_streams` the labels that tuples have in named streams.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.running.named_streams import label_ids_in_streams
+from rpq.errors import QueryError
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.labels import LabelDictionary
+from rpq.stream.stream_labels import StreamLabel, text_of
+from rpq.stream.stream_time import windows_of
 from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import UnboundedWindow, Window
+
+_DENSE = 1 << 16
+"""Entries of a table of all pairs that may be made for a chunk; where they would be more, the pairs are sorted."""
+
+
+def label_ids_in_streams(
+    streams: pa.Array, label: np.ndarray, labels: LabelDictionary
+) -> tuple[np.ndarray | None, list[int]]:
+    """Return the ids (int32) of labels in the streams of their tuples, -1 where a tuple has none, and the new ones of them.
+
+    `streams` are texts, null for none; `label` are the ids of the labels in the merged stream. None where no tuple has a
+    stream. O(tuples), and O(tuples log tuples) where there are many streams and labels.
+    """
+    if streams.null_count == len(streams):
+        return None, []
+    encoded = streams if pa.types.is_dictionary(streams.type) else streams.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    nothing = len(names)  # a code of its own for tuples without a stream, and for a null among the names
+    codes = encoded.indices.fill_null(nothing).to_numpy(zero_copy_only=False).astype(np.int64)
+    pairs = codes * labels.room + label
+    if (nothing + 1) * labels.room <= _DENSE:
+        is_there = np.zeros((nothing + 1) * labels.room, bool)
+        is_there[pairs] = True
+        used = np.flatnonzero(is_there)
+        places = np.cumsum(is_there)[pairs] - 1
+    else:
+        used, places = np.unique(pairs, return_inverse=True)
+    room, ids, new = labels.room, np.full(len(used), -1, np.int32), []
+    for place, (stream, plain) in enumerate(zip((used // room).tolist(), (used % room).tolist(), strict=True)):
+        name = None if stream == nothing else names[stream]
+        if name is not None:
+            known = len(labels)
+            ids[place] = labels.add(StreamLabel(text_of(labels.names[plain]), name))
+            if len(labels) > known:
+                new.append(int(ids[place]))
+    return ids[places], new
+
+
+# --- Answering each event by itself, with nothing kept between them: time is the number of the event ---
+#
+# A window of one event that slides by one is then a window of time like any other. What leaves it when the next event comes
+# is not told, and rows have the time of their event, not its number.
+
+ONE_EVENT = Window(size=1, slide=1)
+
+
+class EventClock:
+    """The number of events so far, and the stream time: the largest timestamp among them.
+
+    >>> clock = EventClock()
+    >>> clock.number, clock.time
+    (0, None)
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.time: int | None = None
+
+    def number_events(self, tuples: Columns) -> Columns:
+        """Return tuples with the numbers of their events as timestamps, and the stream time of each as `reported_time`."""
+        count = len(tuples)
+        if not count:
+            return tuples
+        rows = np.arange(count, dtype=np.int64)
+        first = rows if tuples.first is None else tuples.first
+        number = self.number + np.cumsum(first == rows)
+        time = np.maximum.accumulate(tuples.timestamp)
+        if self.time is not None:
+            time = np.maximum(time, self.time)
+        return replace(tuples, timestamp=number, reported_time=time, first=first)
+
+    def note_applied(self, tuples: Columns) -> None:
+        """Note that these tuples, which come from `number_events`, have been applied."""
+        assert tuples.reported_time is not None
+        self.number, self.time = int(tuples.timestamp[-1]), int(tuples.reported_time[-1])
+
+    def advance(self, time: int) -> None:
+        """Move the stream time without a tuple."""
+        self.time = time if self.time is None else max(time, self.time)
+
+
+def over_one_event(query: Any) -> Any:
+    """Return a query over the window of one event. Raises `QueryError` where it has another window than an unbounded one."""
+    for window in windows_of(query):
+        if window.kind != "unbounded":
+            raise QueryError(
+                f"query {query.name!r}: where each event is answered by itself, nothing is there but the event, so a window "
+                f"is rpq.UnboundedWindow(), not {window!r}; with rpq.Engine(…, events=\"window\") windows hold many events"
+            )
+    if getattr(query, "report", "change") != "change":
+        raise QueryError(f"query {query.name!r}: where each event is answered by itself, each has a report of its own")
+    return query.over(ONE_EVENT)
+
+
+def over_unbounded_window(query: Any) -> Any:
+    """Return the query that `over_one_event` made this of."""
+    return query.over(UnboundedWindow())
+
 
 MakeRoom = Callable[[int, np.ndarray], None]
 """Lets so many more tuples be applied, and these new vertex ids be used."""
@@ -24,7 +130,7 @@ AdmitLabels = Callable[[np.ndarray], None]
 """Tells queries and graph what new label ids stand for."""
 
 
-class Taken(NamedTuple):
+class IntakeChunk(NamedTuple):
     """A chunk, and the same tuples as readers of named streams see them, if there are such readers of any of them."""
 
     chunk: Chunk
@@ -34,7 +140,7 @@ class Taken(NamedTuple):
 
 
 class Intake:
-    """Names to ids. A tuple whose label nobody reads leaves no vertex behind: its ends have the id -1."""
+    """The dictionaries that map names to ids. The ends of a tuple whose label no query reads get no id, but -1."""
 
     def __init__(self, *, capacity: int, make_room: MakeRoom, admit_labels: AdmitLabels) -> None:
         self.vertices = VertexDictionary(capacity=capacity)
@@ -44,8 +150,8 @@ class Intake:
         self._make_room = make_room
         self._admit_labels = admit_labels
 
-    def chunk(self, tuples: Columns, first: int, count: int, wanted: Callable[[np.ndarray], np.ndarray]) -> Taken:
-        """Tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
+    def chunk(self, tuples: Columns, first: int, count: int, wanted: Callable[[np.ndarray], np.ndarray]) -> IntakeChunk:
+        """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
 
         `wanted` tells of label ids whether anybody reads them.
         """
@@ -83,10 +189,10 @@ class Intake:
             assert of_streams is not None
             labels = np.where(is_named != 0, of_streams, label)
             named = chunk._replace(label=labels, edge=np.empty(count, np.int32))
-        return Taken(chunk, named, is_named, unread)
+        return IntakeChunk(chunk, named, is_named, unread)
 
     def _of_streams(self, tuples: Columns, first: int, label: np.ndarray) -> np.ndarray | None:
-        """The ids (int32) of the labels of tuples in their streams, -1 for those without one; None where none has one."""
+        """Return the ids (int32) of the labels of tuples in their streams, -1 without a stream; None where none has one."""
         if tuples.stream is None:
             return None
         found, new = label_ids_in_streams(tuples.stream[first : first + len(label)], label, self.labels)
@@ -95,7 +201,7 @@ class Intake:
         return found
 
     def add_label(self, label: str) -> int:
-        """The id of a label that has none."""
+        """Return the id of a label that has none."""
         number = self.labels.add(label)
         self._admit_labels(np.array([number]))
         return number
@@ -103,7 +209,7 @@ class Intake:
     def ends(
         self, source: int | str, target: int | str, needs_room: Callable[[list[int]], bool]
     ) -> tuple[int, int]:
-        """The ids of the ends of one tuple, for which room is made where the new ones among them need it."""
+        """Return the ids of the ends of one tuple, for which room is made where the new ones among them need it."""
         fresh: list[int] = []
         try:
             u, is_new = self.vertices.intern_one(source)
@@ -121,7 +227,7 @@ class Intake:
         return u, v
 
     def holds_unused_names(self, edges: int) -> bool:
-        """Whether late tuples and deletes of absent edges, which bring names too, may have filled the dictionary."""
+        """Return whether late tuples and deletes of absent edges, which bring names too, may have filled the dictionary."""
         return self.interned > max(4 * self._capacity, edges // 2, self.vertices.live // 2)
 
     def _label_ids(self, label: pa.DictionaryArray) -> np.ndarray:

@@ -34,7 +34,7 @@ class _Net(NamedTuple):
     due: np.ndarray  # int64
 
     def netted(self) -> _Net:
-        """Each row once a report, those that come to nothing left out; in order of time. O(rows log rows)."""
+        """Return each row once a report, those that come to nothing left out; in order of time. O(rows log rows)."""
         ids, weights, due = self
         if not len(weights):
             return self
@@ -49,7 +49,7 @@ class _Net(NamedTuple):
         return _Net(ids[firsts[some]], sums[some], due[firsts[some]])
 
     def where(self, chosen: np.ndarray) -> _Net:
-        """These rows."""
+        """Return the chosen rows."""
         return _Net(self.ids[chosen], self.weights[chosen], self.due[chosen])
 
 
@@ -83,14 +83,14 @@ class Reports:
         """Rows added and removed that were told so far."""
 
     def due(self, times: np.ndarray) -> np.ndarray:
-        """The times of the reports that tell of what happens at some times."""
+        """Return the times of the reports that tell of what happens at some times."""
         into = times % self._step
         floor = times - into
         late = floor > INT64_MAX - self._step  # no stream time exceeds what is beyond 64 bits
         return np.where(into == 0, times, np.where(late, INT64_MAX, floor + np.where(late, 0, self._step)))
 
     def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
-        """Let what a chunk brought wait; what is told in it, if anything.
+        """Queue what a chunk brought; return what is reported in it, if anything.
 
         `times` are the largest timestamps up to each of its tuples. Deltas are of one query: all its workers'.
         O(rows) where nothing is told, amortised; else O(rows log rows), those that waited included. Raises
@@ -124,10 +124,10 @@ class Reports:
         place = np.searchsorted(times, everything.due, "right")
         is_told = place < len(times)
         self._keep(everything.where(~is_told))
-        return self._told(everything, is_told, place)
+        return self._delta_of(everything, is_told, place)
 
     def _take_whole(self, times: np.ndarray) -> Delta | None:
-        """The whole answer at each boundary that is passed, whether or not something has changed since the last one."""
+        """Return the whole answer at each boundary that is passed, whether or not it has changed since the last one."""
         if self.nbytes > self._granted:
             self._granted = 2 * self.nbytes
             self._guard(self._granted + self._granted // 4, 0)
@@ -165,7 +165,7 @@ class Reports:
         return delta
 
     def _net(self) -> _Net:
-        """What waits, each row once."""
+        """Return what waits, each row once."""
         if len(self._waiting) == 1 and self._raw == self._netted:
             return self._waiting[0]
         net = _Net(*(np.concatenate(arrays) for arrays in zip(*self._waiting, strict=True))).netted()
@@ -177,8 +177,8 @@ class Reports:
         self._waiting = [net] if self._raw else []
         self._due = int(net.due[0]) if self._raw else 0
 
-    def _told(self, net: _Net, is_told: np.ndarray, place: np.ndarray) -> Delta | None:
-        """Rows as a delta: of each report those that leave before those that enter."""
+    def _delta_of(self, net: _Net, is_told: np.ndarray, place: np.ndarray) -> Delta | None:
+        """Return rows as a delta: of each report those that leave before those that enter."""
         if self._telling != "changes":
             is_told = is_told & ((net.weights > 0) == (self._telling == "enter"))
         net, place = net.where(is_told), place[is_told]
@@ -213,14 +213,14 @@ class Reports:
         return 2 * (self._raw + len(self._whole.weights)) * (4 * self._columns + 16)
 
     def vertices(self) -> np.ndarray:
-        """The ids of the vertices of rows that wait. O(rows log rows)."""
+        """Return the ids of the vertices of rows that wait. O(rows log rows)."""
         waiting = [self._whole.ids, *([self._net().ids] if self._raw else [])]
         return np.unique(np.concatenate(waiting)) if any(map(len, waiting)) else np.zeros(0, np.int32)
 
     # --- to go on later --------------------------------------------------------------------------------------
 
     def saved(self, vertices: VertexDictionary) -> dict[str, Any]:
-        """What waits, and what was told, as JSON values; vertices by their names."""
+        """Return what waits, and what was told, as JSON values; vertices by their names."""
         nothing = _Net(np.zeros((0, self._columns), np.int32), *np.zeros((2, 0), np.int64))
         net, whole = self._net() if self._raw else nothing, self._whole
         used, places = np.unique(np.concatenate([net.ids, whole.ids]), return_inverse=True)
@@ -237,12 +237,12 @@ class Reports:
 
     @staticmethod
     def saved_names(saved: Described) -> list[int | str]:
-        """The vertices of rows that waited. Raises `Damage`."""
+        """Return the vertices of rows that waited. Raises `Damage`."""
         return [name.vertex() for name in saved["names"]]
 
     @staticmethod
     def saved_texts(saved: Described) -> list[str | None]:
-        """The terms of rows that waited, None for what is unbound. Raises `Damage`."""
+        """Return the terms of rows that waited, None for what is unbound. Raises `Damage`."""
         return [None if name.is_none else name.unicode() for name in saved["names"]]
 
     def restore(self, saved: Described, ids: np.ndarray, *, time: int | None) -> None:
@@ -260,7 +260,7 @@ class Reports:
             self._whole = _Net(rows, weights, np.zeros(len(rows), np.int64))
 
     def _read_rows(self, saved: Described, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of ids, and their weights. Raises `Damage`."""
+        """Return rows of ids, and their weights. Raises `Damage`."""
         most = len(ids) - 1
         rows = [[place.whole(0, most) for place in row.tuple_of(self._columns)] for row in saved["rows"]]
         weights = [weight.whole(-_LARGEST_COUNT, _LARGEST_COUNT) for weight in saved["weights"].tuple_of(len(rows))]

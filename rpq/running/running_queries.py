@@ -19,8 +19,8 @@ from rpq.results.block import Schema
 from rpq.results.changes import Asked
 from rpq.results.delta import Delta
 from rpq.results.typed_columns import Texts
-from rpq.running.lost_edges import count_key
 from rpq.running.reports import Reports
+from rpq.running.retention import count_key
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, name_in, text_of
@@ -38,7 +38,7 @@ class RunningQueries:
 
     def __init__(self) -> None:
         self._held: dict[str, RunningQuery] = {}
-        self._asked: Asked | None = Asked()
+        self._schemas: Asked | None = Asked()
         self._jobs: tuple[tuple[int, Any], ...] | None = ()  # (number of the query, worker); None: not known since some went
         self.hosts: tuple[Any, ...] = ()  # what queries of one kind share
         self._numbers: dict[str, int] | None = {}  # by name; None, as the above: not known since queries went
@@ -57,13 +57,13 @@ class RunningQueries:
         self._overrunning: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
         self._beginning: set[str] = set()  # queries with answers before the first tuple
         self._divided: set[str] = set()  # queries that must be told of every new vertex
-        self._left_out: dict[str, np.ndarray] = {}  # rows that queries counted and that were not told, by name
+        self._unreported: dict[str, np.ndarray] = {}  # rows that queries counted and that were not told, by name
         self._late: set[str] = set()  # queries that started empty in mid-stream
         self._naming: dict[str, dict[str, None]] = {}  # the queries that name a label
         self._unnamed: dict[str, None] = {}  # those that read labels which they do not name
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
         self._roomy: dict[Any, None] = {}  # holders that must be told of new vertices
-        self._kept: Window | None = None  # all edges of it are kept, whoever reads them
+        self._keep_window: Window | None = None  # all edges of it are kept, whoever reads them
         self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # over which some query reads, and their numbers
         self._readers: Counter[tuple[AnyWindow, Hashable]] = Counter()  # queries that read over a window
         self._reading = np.zeros((0, 0), np.int32)  # (label, window): how many queries read it
@@ -78,7 +78,7 @@ class RunningQueries:
         return name in self._held
 
     def named(self, name: str | None) -> RunningQuery:
-        """The query of that name, or the only one."""
+        """Return the query of that name, or the only one."""
         if name is None and len(self._held) == 1:
             return next(iter(self._held.values()))
         if name is None or name not in self._held:
@@ -88,8 +88,7 @@ class RunningQueries:
 
     @property
     def jobs(self) -> tuple[tuple[int, Any], ...]:
-        """What takes chunks beside the hosts, each with the number of its query, or SEVERAL. O(1), and O(queries) after some
-        went."""
+        """The workers, each with the number of its query, or SEVERAL. O(1), and O(queries) after some were removed."""
         if self._jobs is None:
             numbers = self._known_numbers()
             self._working = {holder: holder.jobs(numbers) for holder in self._working}
@@ -98,14 +97,14 @@ class RunningQueries:
 
     @property
     def by_number(self) -> Sequence[RunningQuery]:
-        """The queries in the order of their numbers. As `jobs`."""
+        """The queries in the order of their numbers; complexity as `jobs`."""
         if self._by_number is None:
             self._by_number = [*self._held.values()]
         return self._by_number
 
     @property
     def reports(self) -> dict[int, Reports]:
-        """What waits for reports of queries that do not tell every change, by number. As `jobs`."""
+        """The rows that wait for reports, by the number of the query; complexity as `jobs`."""
         if self._reports is None:
             numbers = self._known_numbers() if self._reports_of else {}
             self._reports = {numbers[name]: reports for name, reports in self._reports_of.items()}
@@ -113,36 +112,36 @@ class RunningQueries:
 
     @property
     def texts(self) -> dict[int, Texts]:
-        """What gives the terms of ids, of queries whose ids are not all those of vertices, by number. As `jobs`."""
+        """The texts of ids by the number of the query, where not all are ids of vertices; complexity as `jobs`."""
         if self._texts_by_number is None:
             numbers = self._known_numbers() if self._texts else {}
             self._texts_by_number = {numbers[name]: texts for name, texts in self._texts.items()}
         return self._texts_by_number
 
-    def is_held(self, holder: Any) -> bool:
-        """Whether something holds the workers of a query that runs."""
+    def has_holder(self, holder: Any) -> bool:
+        """Return whether something holds the workers of a query that runs."""
         return holder in self._holders
 
     @property
     def workers(self) -> list[Any]:
-        """All that takes chunks: workers and hosts."""
+        """Workers and hosts: all that take chunks."""
         return [*(worker for _, worker in self.jobs), *self.hosts]
 
-    def numbered(self, deltas: Iterable[tuple[str, Delta]]) -> list[tuple[int, Delta]]:
-        """What hosts report, with the numbers of queries in place of their names, in their order."""
+    def number_deltas(self, deltas: Iterable[tuple[str, Delta]]) -> list[tuple[int, Delta]]:
+        """Return what hosts report, with the numbers of queries in place of their names, in their order."""
         numbers = self._known_numbers()
         return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def number_of(self, running: RunningQuery) -> int:
-        """The number that its rows bear."""
+        """Return the number that its rows bear."""
         return self._known_numbers()[running.question.name]
 
     @property
-    def asked(self) -> Asked:
-        """Names and columns of the queries. O(1), and O(queries) after some went."""
-        if self._asked is None:
-            self._asked = Asked(self._columns, self._columns.values())
-        return self._asked
+    def schemas(self) -> Asked:
+        """The names and columns of the queries. O(1), and O(queries) after some were removed."""
+        if self._schemas is None:
+            self._schemas = Asked(self._columns, self._columns.values())
+        return self._schemas
 
     def _known_numbers(self) -> dict[str, int]:
         if self._numbers is None:
@@ -162,7 +161,7 @@ class RunningQueries:
         labels: tuple[np.ndarray, Sequence[LabelName]],
         guard_of_host: GuardOfHost,
     ) -> RunningQuery:
-        """Let a query begin, from an empty window; `settle_added` lets it run. `labels` are the ids and the names."""
+        """Start a query with empty windows; `settle_added` lets it run. `labels` are the ids and the names."""
         self.refuse_if_unfit(question)
         kind = kind_of(question)
         if kind.host is not None:
@@ -207,13 +206,13 @@ class RunningQueries:
         running.leave()
         self._late.discard(name)
         self._reports_of.pop(name, None)
-        self._left_out.pop(name, None)
+        self._unreported.pop(name, None)
         make = kind_of(running.question).host
         self._hosted[make] -= 1
         self._forget_idle_host(make)
 
     def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
-        """Take queries away; whether there is less that is read now. O(labels) for each that goes.
+        """Remove queries; return whether less is read now. O(labels) for each that goes.
 
         Rows of others are numbered anew before the next are told. O(queries) then, and now where others have workers.
         """
@@ -221,7 +220,7 @@ class RunningQueries:
         before = self._reading[ids] > 0
         for name in names:
             running = self._held[name]
-            for key, mine in zip(self._told_apart(running), running.reads(ids).T, strict=True):
+            for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
                 self._reading[ids, self._windows[key]] -= mine
                 self._readers[key] -= 1
             holder = running.holder
@@ -229,7 +228,7 @@ class RunningQueries:
             if not self._holders[holder]:
                 for some in (self._holders, self._working, self._roomy):
                     some.pop(holder, None)
-            self._name_labels(running, forget=True)
+            self._index_labels(running, forget=True)
             self.drop(name)
             del self._columns[name]
             self._texts.pop(name, None)
@@ -238,10 +237,10 @@ class RunningQueries:
             for names_of_some in (self._divided, self._beginning):
                 names_of_some.discard(name)
         self.hosts = tuple(self._host_of.values())
-        self._numbers = self._asked = self._jobs = None
+        self._numbers = self._schemas = self._jobs = None
         self._by_number = self._reports = self._texts_by_number = None
         if any(not count for count in self._readers.values()):
-            self._let_windows_go(graph)
+            self._drop_unread_windows(graph)
             return True
         gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
         if len(gone):
@@ -249,14 +248,14 @@ class RunningQueries:
         return bool(len(gone))
 
     def keep(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Let the graph keep all edges of a window, whether a query reads them or not. Before the first tuple."""
-        self._kept = window
+        """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
+        self._keep_window = window
         self._settle(labels, graph)
 
     @property
-    def kept(self) -> Window | None:
+    def keep_window(self) -> Window | None:
         """The window all edges of which are kept."""
-        return self._kept
+        return self._keep_window
 
     @property
     def overrunning(self) -> Collection[RunningQuery]:
@@ -270,7 +269,7 @@ class RunningQueries:
 
     @property
     def is_divided(self) -> bool:
-        """Whether a query must be told of every new vertex."""
+        """Whether a query has to know of every new vertex."""
         return bool(self._divided)
 
     @property
@@ -279,7 +278,7 @@ class RunningQueries:
         return [window for window, _ in self._windows]
 
     def are_read(self, questions: Iterable[Question], labels: LabelDictionary) -> bool:
-        """Whether all that these read over their windows is read by others now."""
+        """Return whether all that these read over their windows is read by others now."""
         for reading in (reading for question in questions for reading in readings_of(question)):
             number = None if reading.window.kind == "count" else self._windows.get((reading.window, None))
             if number is None or reading.labels.others:
@@ -290,16 +289,17 @@ class RunningQueries:
         return True
 
     def _hosted_by(self, make: Any) -> str:
-        """The name of a query that a host serves; the first of them."""
+        """Return the name of a query that a host serves; the first of them."""
         return next(name for name, running in self._held.items() if kind_of(running.question).host == make)
 
     def _forget_idle_host(self, make: Any) -> None:
         if not self._hosted[make]:
             self._host_of.pop(make, None)
 
-    def _let_windows_go(self, graph: SnapshotGraph) -> None:
-        """Let go of windows over which nobody reads any more, and tell the graph. O(windows · labels)."""
-        kept = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == (self._kept, None)]
+    def _drop_unread_windows(self, graph: SnapshotGraph) -> None:
+        """Drop windows over which nobody reads any more, also from the graph. O(windows · labels)."""
+        keep = (self._keep_window, None)
+        kept = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == keep]
         self._windows = {key: number for number, (key, _) in enumerate(kept)}
         self._readers += Counter()  # those that are none any more are forgotten
         self._reading = np.ascontiguousarray(self._reading[:, [number for _, number in kept]])
@@ -311,17 +311,17 @@ class RunningQueries:
         self._windows, self._readers = {}, Counter()
         self.latest = INT64_MAX
         self._reading = np.zeros((labels.room, 0), np.int32)
-        if self._kept is not None:
-            self._windows[self._kept, None] = 0
-            self.latest -= self._kept.reach
+        if self._keep_window is not None:
+            self._windows[self._keep_window, None] = 0
+            self.latest -= self._keep_window.reach
             self._reading = np.ones((labels.room, 1), np.int32)
         self._read(list(self._held.values()), labels)
         self._set_windows(graph)
 
     def settle_added(self, added: Sequence[RunningQuery], labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Let queries be among those that run. O(labels) for each; for a new window, O(labels · windows)."""
+        """Add started queries to those that run. O(labels) for each; for a new window, O(labels · windows)."""
         windows = len(self._windows)
-        asked, numbers, first = self.asked, self._known_numbers(), len(self._columns)
+        schemas, numbers, first = self.schemas, self._known_numbers(), len(self._columns)
         columns = {running.question.name: running.question.columns for running in added}
         self._columns |= columns
         numbers |= {running.question.name: first + place for place, running in enumerate(added)}
@@ -333,14 +333,14 @@ class RunningQueries:
         self._divided |= {running.question.name for running in added if running.is_divided}
         self._hold(added, numbers)
         for running in added:
-            self._name_labels(running)
+            self._index_labels(running)
         if self._by_number is not None:
             self._by_number += added
         if self._reports is not None and self._reports_of:  # else others have other numbers too
             self._reports |= {numbers[name]: self._reports_of[name] for name in columns if name in self._reports_of}
         if self._texts_by_number is not None and self._texts:
             self._texts_by_number |= {numbers[name]: self._texts[name] for name in columns if name in self._texts}
-        self._asked = asked.grown([*columns], [*columns.values()])
+        self._schemas = schemas.grown([*columns], [*columns.values()])
         changed = self._read(added, labels)
         if len(self._windows) > windows:
             self._set_windows(graph)
@@ -348,7 +348,7 @@ class RunningQueries:
             graph.set_labels(changed, self._reading[changed] > 0)
 
     def _hold(self, added: Sequence[RunningQuery], numbers: dict[str, int]) -> None:
-        """Know what holds the workers of queries that come. O(holders), at the speed of copying."""
+        """Register what holds the workers of queries that come. O(holders), at the speed of copying."""
         holders = {running.holder: running for running in added}
         self._holders.update(running.holder for running in added)
         self._roomy |= {holder: None for holder in holders if holder.needs_room}
@@ -359,10 +359,10 @@ class RunningQueries:
                 self._jobs = tuple(chain.from_iterable(self._working.values()))
 
     def _read(self, added: Sequence[RunningQuery], labels: LabelDictionary) -> np.ndarray:
-        """Count what queries read; the labels that nobody read before over some of their windows."""
+        """Count what queries read; return the labels that nobody read before over some of their windows."""
         self.latest = min([self.latest, *(INT64_MAX - window.reach for running in added for window in running.windows)])
         for running in added:
-            for key in self._told_apart(running):
+            for key in self._windows_with_keys(running):
                 self._windows.setdefault(key, len(self._windows))
                 self._readers[key] += 1
         rows, columns = labels.room, len(self._windows)
@@ -370,12 +370,12 @@ class RunningQueries:
         if before.shape != (max(rows, len(before)), columns):
             self._reading = np.zeros((max(rows, len(before)), columns), np.int32)
             self._reading[: len(before), : before.shape[1]] = before
-            if self._kept is not None:
+            if self._keep_window is not None:
                 self._reading[len(before) :, 0] = 1
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         fresh = np.zeros(len(ids), bool)
         for running in added:
-            for key, mine in zip(self._told_apart(running), running.reads(ids).T, strict=True):
+            for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
                 number = self._windows[key]
                 fresh |= mine & (self._reading[ids, number] == 0)
                 self._reading[ids, number] += mine
@@ -384,12 +384,12 @@ class RunningQueries:
     def _set_windows(self, graph: SnapshotGraph) -> None:
         graph.set_windows([window for window, _ in self._windows], self._reading > 0, [key for _, key in self._windows])
 
-    def _told_apart(self, running: RunningQuery) -> list[tuple[AnyWindow, Hashable]]:
-        """The windows of a query, those of count with what tells them apart."""
+    def _windows_with_keys(self, running: RunningQuery) -> list[tuple[AnyWindow, Hashable]]:
+        """Return the windows of a query, those of count with what tells them apart."""
         return list(zip(running.windows, self.keys(running), strict=True))
 
-    def _name_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
-        """Know which labels a query names, so that it is asked about these alone when they come, or forget it."""
+    def _index_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
+        """Register which labels a query names, so that it is asked about these alone when they come, or forget it."""
         name = running.question.name
         for reading in readings_of(running.question):
             if reading.labels.others:
@@ -407,11 +407,11 @@ class RunningQueries:
                         del self._naming[label]
 
     def is_late(self, running: RunningQuery) -> bool:
-        """Whether a query started empty in mid-stream, and holds less than one that did not would."""
+        """Return whether a query started empty in mid-stream, and holds less than one that did not would."""
         return running.question.name in self._late
 
     def keys(self, running: RunningQuery) -> list[Hashable]:
-        """For each window of a query what tells it from others, if it is one of count: those that hold the same are one."""
+        """Return for each window of a query its `count_key`, None for a window that counts nothing."""
         if not any(window.kind == "count" for window in running.windows):
             return [None] * len(running.windows)
         origin = running.question.name if self.is_late(running) else None
@@ -426,20 +426,20 @@ class RunningQueries:
             more = max(needed, 2 * len(self._reading)) - len(self._reading)
             self._reading = np.concatenate([self._reading, np.zeros((more, len(self._windows)), np.int32)])
         self._reading[labels] = 0
-        if self._kept is not None:
-            self._reading[labels, self._windows[self._kept, None]] = 1
+        if self._keep_window is not None:
+            self._reading[labels, self._windows[self._keep_window, None]] = 1
         for holder in self._holders:
             holder.set_labels(labels, names)
         asking: dict[str, None] = dict(self._unnamed)
         for name in names:
             asking |= self._naming.get(text_of(name), {})
         for running in map(self._held.__getitem__, asking):
-            for key, mine in zip(self._told_apart(running), running.reads(labels).T, strict=True):
+            for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
         for host in self.hosts:
             host.make_room(vertices, fresh, graph)
         for holder in self._roomy:
@@ -447,47 +447,47 @@ class RunningQueries:
 
     @property
     def vertex_room(self) -> int:
-        """Vertex ids below can be used by all."""
+        """The number below which all can use vertex ids."""
         return min([part.vertex_room for part in (*self.hosts, *self._roomy)], default=INT64_MAX)
 
     def rows(self) -> np.ndarray:
-        """Rows added and removed so far."""
+        """Return rows added and removed so far."""
         return sum(map(self.rows_of, self._held.values()), np.zeros(2, np.int64))
 
     def rows_of(self, running: RunningQuery) -> np.ndarray:
-        """Rows added and removed so far by one query: those that were told."""
+        """Return rows added and removed so far by one query: those that were told."""
         reports = self.reports_of(running)
-        return running.rows() - self.left_out(running) if reports is None else reports.rows.copy()
+        return running.rows() - self.unreported_rows(running) if reports is None else reports.rows.copy()
 
-    def leave_out(self, running: RunningQuery, rows: np.ndarray) -> None:
-        """So many rows that a query has counted, added and removed, are not told: within one event they come to nothing."""
+    def count_unreported(self, running: RunningQuery, rows: np.ndarray) -> None:
+        """Count rows of a query, added and removed, that are not reported: within one event they come to nothing."""
         if rows.any():
-            self._left_out[running.question.name] = self.left_out(running) + rows
+            self._unreported[running.question.name] = self.unreported_rows(running) + rows
 
-    def left_out(self, running: RunningQuery) -> np.ndarray:
-        """How many rows that a query has counted, added and removed, were not told."""
-        return self._left_out.get(running.question.name, _NO_ROWS)
+    def unreported_rows(self, running: RunningQuery) -> np.ndarray:
+        """Return how many rows that a query has counted, added and removed, were not told."""
+        return self._unreported.get(running.question.name, _NO_ROWS)
 
     def figures_of(self, running: RunningQuery) -> Figures:
-        """What one query has counted and holds; its rows are those that were told. O(size of the index)."""
+        """Return what one query has counted and holds; its rows are those that were told. O(size of the index)."""
         figures, reports = running.figures(), self.reports_of(running)
         if reports is None:
-            added, removed = (np.array([figures.added, figures.removed]) - self.left_out(running)).tolist()
+            added, removed = (np.array([figures.added, figures.removed]) - self.unreported_rows(running)).tolist()
             return replace(figures, added=added, removed=removed)
         added, removed = reports.rows.tolist()
         further = figures.further | {"rows_waiting": reports.waiting}
         return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
 
     def reports_of(self, running: RunningQuery) -> Reports | None:
-        """What of a query's rows waits for a report; None where it tells every change."""
+        """Return what of a query's rows waits for a report; None where it tells every change."""
         return self._reports_of.get(running.question.name)
 
-    def held_vertices(self) -> np.ndarray:
-        """The ids of vertices that queries name though no edge of the graph may."""
+    def retained_vertices(self) -> np.ndarray:
+        """Return the ids of vertices that queries name though no edge of the graph may."""
         waiting = {number: reports.vertices() for number, reports in self.reports.items()}
         if self._holding:  # else, with thousands of queries, not one is asked
             numbers = self._known_numbers()
             for name, running in self._holding.items():
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
-        held = [*(running.held_vertices() for running in self._holding.values()), *waiting.values()]
+        held = [*(running.retained_vertices() for running in self._holding.values()), *waiting.values()]
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in held if len(vertices))])

@@ -1,9 +1,12 @@
-"""Counts and measures of an engine or of one of its queries."""
+"""Counts, measures and latencies of an engine or of one of its queries, for users and for Prometheus."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +17,7 @@ from rpq.running.evaluation import Evaluation
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Statistics:
-    """What has happened so far, and what is held now.
+    """Counts and measures of an engine or of one query: what has happened so far, and what is held now.
 
     tuples = inserted + refreshed + deleted + absent_deletes + late + irrelevant. Rows, answers and index are summed
     over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
@@ -60,14 +63,14 @@ class Statistics:
     rows_waiting: int = 0
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={text}" for name, text in self._told().items() if text != "0")
+        told = ", ".join(f"{name}={text}" for name, text in self._figure_texts().items() if text != "0")
         return f"Statistics({told})"
 
     def _repr_html_(self) -> str:
-        return html.table("statistics", ["figure", "value"], self._told().items())
+        return html.table("statistics", ["figure", "value"], self._figure_texts().items())
 
-    def _told(self) -> dict[str, str]:
-        """The figures as text; seconds and microseconds with four digits."""
+    def _figure_texts(self) -> dict[str, str]:
+        """Return the figures as text; seconds and microseconds with four digits."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in values.items()}
 
@@ -77,7 +80,7 @@ _FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0)
 
 
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
-    """Of all queries, `rows_before` being those that others added and removed, or of the one with that name."""
+    """Return the figures of one query by its name, or of all; `rows_before` are those of queries that are gone."""
     queries = evaluation.running
     chosen = [queries.figures_of(running) for running in (queries if name is None else [queries.named(name)])]
     if name is None:
@@ -112,7 +115,7 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
 
 
 def latency_quantile(histogram: np.ndarray, quantile: float, ticks_per_second: float) -> float:
-    """Microseconds under which that part of the tuples stayed, from counts in 16 buckets an octave of ticks.
+    """Return the microseconds under which that part of the tuples stayed, from counts in 16 buckets an octave.
 
     >>> latency_quantile(np.zeros(1024, np.int64), 0.99, 1e9)
     0.0
@@ -125,3 +128,80 @@ def latency_quantile(histogram: np.ndarray, quantile: float, ticks_per_second: f
     octave = max(0, bucket // 16 - 1)
     ticks = (bucket - 16 * octave + 0.5) * 2.0**octave
     return float(ticks / ticks_per_second * 1e6)
+
+
+# --- latencies ----------------------------------------------------------------------------------------------
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Seconds: the upper ends of the counts, of which one more is for what took longer."""
+
+
+class LatencyCounts:
+    """Counts of tuples by latency; O(rounds)."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.sum = 0.0
+        self._waiting: list[tuple[int, float]] = []
+
+    def copy(self) -> LatencyCounts:
+        """Return the counts so far."""
+        other = LatencyCounts()
+        other.counts, other.sum = list(self.counts), self.sum
+        return other
+
+    def note(self, count: int, since: float) -> None:
+        """Note that so many tuples have been in the engine since then."""
+        if count:
+            self._waiting.append((count, since))
+
+    def commit(self) -> None:
+        """Count all that was noted as committed now."""
+        now = time.monotonic()
+        for count, since in self._waiting:
+            seconds = now - since
+            self.counts[bisect_left(BOUNDS, seconds)] += count
+            self.sum += count * seconds
+        self._waiting = []
+
+
+# --- Prometheus: prometheus-client is imported where it is used ---------------------------------------------
+
+_COUNTERS = (
+    "tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant", "rows_added", "rows_removed",
+    "conflicts", "searches",
+)  # fmt: skip
+_GAUGES = (
+    "answers_live", "edges_live", "vertices_live", "index_cells", "index_bytes", "conflicted_roots", "pairs_in_doubt",
+    "roots_set_aside", "rows_waiting",
+)  # fmt: skip
+_OF_QUERIES = ("rows_added", "rows_removed", "answers_live", "index_cells", "index_bytes")
+
+
+def engine_families(engine: Mapping[str, Any], queries: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
+    """Yield the figures of an engine as a whole and of its queries, each the fields of `Statistics`."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    for name in _COUNTERS:
+        yield CounterMetricFamily(f"rpq_{name}", f"{name.replace('_', ' ')} so far", value=engine.get(name, 0))
+    for name in _GAUGES:
+        yield GaugeMetricFamily(f"rpq_{name}", f"{name.replace('_', ' ')} now", value=engine.get(name, 0))
+    seconds = engine.get("engine_seconds", 0.0)
+    yield CounterMetricFamily("rpq_engine_seconds", "time inside the engine, in seconds", value=seconds)
+    for name in _OF_QUERIES:
+        kind = CounterMetricFamily if name.startswith("rows_") else GaugeMetricFamily
+        family = kind(f"rpq_query_{name}", f"{name.replace('_', ' ')} of a query", labels=["query"])
+        for query, known in queries.items():
+            family.add_metric([query], known[name])
+        yield family
+
+
+def latency_family(counts: LatencyCounts, about: str) -> Any:
+    """Return counts of tuples by latency as a histogram."""
+    from prometheus_client.core import HistogramMetricFamily
+
+    buckets, sofar = [], 0
+    for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(counts.counts), strict=True):
+        sofar += count
+        buckets.append((bound, sofar))
+    return HistogramMetricFamily("rpq_latency_seconds", about, buckets=buckets, sum_value=counts.sum)

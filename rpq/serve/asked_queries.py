@@ -12,8 +12,7 @@ from rpq.queries.query import PatternQuery, Query
 from rpq.queries.query_file import AskedQuery, Place, asked_query
 from rpq.sparql.sparql_query import SparqlQuery
 from rpq.stream.durations import DurationError, duration_text, parse_duration
-from rpq.stream.window import Window
-from rpq.stream.window_text import kind_of_text, told
+from rpq.stream.window import Window, kind_of_text, size_and_slide
 
 PLACE = Place(file="the query")
 SLIDES = 30
@@ -125,7 +124,7 @@ def window_told(query: Query) -> tuple[int | str | None, int | str | None]:
     window = query.window
     if isinstance(window, Window) and window.unit is not None:
         return duration_text(window.size), duration_text(window.slide)
-    return told(window)
+    return size_and_slide(window)
 
 
 def query_told(query: Query, *, answers: int | None) -> dict[str, Any]:

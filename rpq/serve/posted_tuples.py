@@ -14,7 +14,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.field_errors import FieldError
 from rpq.readers.held_text import read_held
 from rpq.readers.merge import in_order
-from rpq.stream.columns import check_stream, given_columns
+from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.plain_columns import plain_column
 
 NAME = "the body"
@@ -78,7 +78,7 @@ def _of_arrow(body: bytes) -> Posted:
         table.validate(full=True)  # what comes from outside may point anywhere
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError, EOFError, MemoryError) as error:
         raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
-    given, unknown = given_columns(table)
+    given, unknown = columns_by_name(table)
     try:
         ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
     except FieldError as error:

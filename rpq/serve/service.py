@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
-from rpq.queries.kinds import undivided
-from rpq.running.latency_counts import LatencyCounts
+from rpq.queries.kinds import single_thread_warning
+from rpq.running.statistics import LatencyCounts
 from rpq.serve.asked_queries import QueryDefaults
 from rpq.serve.change_hub import ChangeHub
 from rpq.serve.engine_jobs import (
@@ -305,7 +305,7 @@ class Service(EngineThread):
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
-        self.latency.committed()
+        self.latency.commit()
         published, self._published = self._published, []
         acks, self._acks = self._acks, []
         dropped, self._dropped = self._dropped, []
@@ -489,7 +489,7 @@ class Service(EngineThread):
         if len(queries) >= self.limits.queries:
             raise TooManyQueries(f"{len(queries):,} queries are registered, and {self.limits.queries:,} may be; drop one")
         changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
-        if message := undivided([query], self.engine.threads):
+        if message := single_thread_warning([query], self.engine.threads):
             LOG.warning("%s", message)
         asked = {**fields, "name": query.name}
         asked.pop("start", None)

@@ -23,8 +23,8 @@ from rpq.cli.settings import RunSettings, max_ahead_of
 from rpq.cli.static_input import load_static
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
-from rpq.queries.kinds import undivided
-from rpq.queries.language import OF_PATTERNS
+from rpq.queries.kinds import single_thread_warning
+from rpq.queries.language import PATTERN_OPTIONS
 from rpq.queries.query_file import AskedQuery
 from rpq.serve.application import Application
 from rpq.serve.asked_queries import FIELDS, QueryDefaults, query_asked
@@ -38,12 +38,12 @@ from rpq.serve.running_server import Feed, Tls, TlsError, address_of, is_of_this
 from rpq.serve.serve_limits import ServeLimits
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
-from rpq.stream.window_text import WindowTextError, window_of
+from rpq.stream.window import WindowTextError, window_of
 
 SWITCH_SECONDS = 0.001
 """So long the engine's thread keeps the interpreter, at most, while a request waits."""
 
-_DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *OF_PATTERNS)
+_DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS)
 
 
 def serve_with(
@@ -123,7 +123,7 @@ def serve_with(
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
                 click.echo(f"warning: {fewer}, not {most_connections:,} (--most-connections)", err=True)
             # Of queries that are registered the service tells.
-            if service.resumed and (message := undivided(service.engine.queries, settings.threads)):
+            if service.resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
             resumed = f", goes on at position {service.position:,}" if service.resumed else ""
             click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)

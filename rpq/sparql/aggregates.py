@@ -62,7 +62,7 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
 
     For COUNT(*) every value counts that is not None: anything that stands for a solution, equal for equal ones.
 
-    >>> from rpq.queries.pattern_text import Variable
+    >>> from rpq.queries.pattern import Variable
     >>> total = accumulator(Aggregate("SUM", Variable("x"), is_distinct=False))
     >>> for term in ("1e100", "1", "-1e100"):
     ...     total.insert(term)

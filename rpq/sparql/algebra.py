@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rpq.queries.pattern_text import Atom, Blank, Constant, Term, Variable
+from rpq.queries.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.sparql.window_clauses import Extent, Reporting
 
 Form = Literal["select", "ask", "construct"]

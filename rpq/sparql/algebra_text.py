@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rpq.queries.pattern_text import Blank, Constant, Variable
+from rpq.queries.pattern import Blank, Constant, Variable
 from rpq.sparql.algebra import (
     Aggregate,
     Call,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from rpq.queries.pattern_text import Blank, Constant, Term, Variable
+from rpq.queries.pattern import Blank, Constant, Term, Variable
 from rpq.sparql.algebra import Aggregate, Call, Exists, Formula, Operator
 from rpq.sparql.grammar import Leaf
 from rpq.sparql.naming_scopes import Prologue, Scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rpq.queries.pattern_text import Constant, Variable
+from rpq.queries.pattern import Constant, Variable
 from rpq.sparql.algebra import Call, Exists, Formula
 from rpq.sparql.functions import FUNCTIONS
 from rpq.sparql.operators import is_equal, is_true

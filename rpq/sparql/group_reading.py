@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rpq.automata.expressions import SizeError
-from rpq.queries.pattern_text import Blank, Variable
+from rpq.queries.pattern import Blank, Variable
 from rpq.sparql.algebra import (
     UNIT,
     Call,

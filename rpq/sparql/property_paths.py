@@ -20,7 +20,7 @@ from rpq.automata.expressions import (
     Repetition,
 )
 from rpq.automata.symbols import Symbol
-from rpq.queries.pattern_text import Atom, Blank, Term
+from rpq.queries.pattern import Atom, Blank, Term
 from rpq.sparql.algebra import Conjunction, Operator, WindowAtom, joined, united
 
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
@@ -80,7 +80,7 @@ def atoms_of_path(
     """What is asked by a path between two terms: a conjunction of atoms, or unions of these; `whole` keeps it in one atom.
 
     >>> from rpq.automata import parse
-    >>> from rpq.queries.pattern_text import Variable
+    >>> from rpq.queries.pattern import Variable
     >>> names = iter("123")
     >>> asked = atoms_of_path(
     ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, fresh=lambda: Blank(next(names)), whole=False

@@ -15,7 +15,7 @@ import numpy as np
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
-from rpq.paths.budget import aside_of, budget_error
+from rpq.paths.path_query import read_aside_roots, set_aside_error
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows
 from rpq.patterns.directed_atoms import Neighbours, Roots
@@ -193,7 +193,7 @@ class RunningSparql(RunningQuery):
         self._terms.meet(vertices, fresh)
         self._network.forget(fresh)
 
-    def held_vertices(self) -> np.ndarray:
+    def retained_vertices(self) -> np.ndarray:
         return self._terms.held()
 
     def retain(self, waiting: np.ndarray) -> None:
@@ -363,7 +363,7 @@ class RunningSparql(RunningQuery):
         return [overrun for relation in relations for overrun in relation.take_overruns(self.question.name)]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        return budget_error(self.question, report)
+        return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
         return sorted({root for relation in self._reads.path_relations for root in relation.index.aside})
@@ -393,7 +393,7 @@ class RunningSparql(RunningQuery):
             self._origin = origin
             self._enter()
         relations = self._reads.path_relations
-        aside = [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len(relations))]
+        aside = [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len(relations))]
         for relation, roots in zip(relations, aside, strict=True):
             if not relation.is_loaded:
                 relation.index.set_aside(roots)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rpq.queries.pattern_text import Constant, Variable
+from rpq.queries.pattern import Constant, Variable
 from rpq.sparql.algebra import (
     Aggregate,
     Call,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rpq.queries.pattern_text import Variable
+from rpq.queries.pattern import Variable
 from rpq.sparql.algebra import (
     Aggregate,
     Call,

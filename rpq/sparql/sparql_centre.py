@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpq.queries.centre import Centre, centre_at, stands_in_all
+from rpq.queries.pattern import Centre, centre_at, stands_in_all
 from rpq.sparql.algebra import (
     Conjunction,
     Distinct,

@@ -10,12 +10,10 @@ from typing import Any, Literal, Self
 
 from rpq import automata
 from rpq.errors import QueryError
-from rpq.queries.centre import Centre
-from rpq.queries.label_set import LabelSet
-from rpq.queries.language import unfit
-from rpq.queries.pattern_text import never_simple
+from rpq.queries.language import unsuitable_option
+from rpq.queries.pattern import Centre, never_simple
 from rpq.queries.query import Query, compiled
-from rpq.queries.readings import Reading
+from rpq.queries.readings import LabelSet, Reading
 from rpq.results.typed_columns import TypedColumns
 from rpq.sparql.algebra import SparqlQuestion, WindowAtom
 from rpq.sparql.network.column_kinds import column_kinds
@@ -59,7 +57,7 @@ class SparqlQuery(Query):
         options = ("sources", "targets", "select", "distinct", "matching")
         usual = {"distinct": False, "matching": "homomorphism"}
         given = [name for name in options if getattr(self, name) not in (None, usual.get(name))]
-        if misfit := unfit("sparql", self.expression, given):
+        if misfit := unsuitable_option("sparql", self.expression, given):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         if self.on_budget != "error":
             raise QueryError('on_budget="set_aside" is for path queries: NOT EXISTS would assert what is false')

@@ -1,4 +1,4 @@
-"""Queries in SPARQL as JSON values, and back, as `rpq.queries.written` does it for path queries."""
+"""Queries in SPARQL as JSON values, and back, as `rpq.queries.kinds` does it for path queries."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 from rpq.errors import RpqError
 from rpq.files.described import Damage, Described
 from rpq.patterns.pattern_host import PatternHost
-from rpq.queries import written_windows
-from rpq.queries.kinds import Kind
+from rpq.queries.kinds import Kind, read_window, window_json
 from rpq.sparql.running_sparql import RunningSparql
 from rpq.sparql.sparql_query import SparqlQuery
 from rpq.stream.durations import TIME_UNITS
@@ -22,7 +21,7 @@ def described(query: SparqlQuery) -> dict[str, Any]:
     is_duration = isinstance(window, Window) and window.unit is not None
     return {
         "sparql": query.expression,
-        "window": written_windows.described(window) if asked.has_default else None,
+        "window": window_json(window) if asked.has_default else None,
         "nanoseconds": is_duration,
         "unit": query.unit,
         "name": query.name,
@@ -38,7 +37,7 @@ def read(content: Described) -> SparqlQuery:
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
     options["simple_budget"] = content["simple_budget"].whole(1)
     if not content["window"].is_none:
-        options["window"] = written_windows.read(content["window"])
+        options["window"] = read_window(content["window"])
         if content["nanoseconds"].flag():
             length = {name: content["window"][name].whole(1, INT64_MAX) for name in ("size", "slide")}
             options["window"] = Window(**length, unit="ns")

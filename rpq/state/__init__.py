@@ -1,1 +1,1 @@
-"""Saving an engine to a file and restoring it."""
+"""Saved states of an engine: their content, and their layout in a file. Imports `running` and what is below it."""

@@ -28,14 +28,13 @@ from rpq.files.sealed import damaged
 from rpq.queries.protocol import RunningQuery
 from rpq.queries.readings import readings_of
 from rpq.running.evaluation import Evaluation
-from rpq.running.event_clock import as_asked
-from rpq.running.kept import Kept
+from rpq.running.intake import over_unbounded_window
 from rpq.running.reports import Reports
+from rpq.running.retention import KeepOption
 from rpq.state.state_content import Content, Labels, QueryState
 from rpq.state.state_layout import STATE, Edges, read_file, write_file
-from rpq.stream.counted import ABSENT
-from rpq.stream.stream_time import StreamTime
-from rpq.stream.timestamps import EARLIEST
+from rpq.stream.edge_store import ABSENT
+from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 _LARGEST_COUNT = 2**56
@@ -92,8 +91,8 @@ def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
     reports = evaluation.running.reports_of(running)
     if reports is not None:
         saved["report_state"] = reports.saved(evaluation.vertices)
-    if (left_out := evaluation.running.left_out(running)).any():
-        saved["left_out"] = left_out.tolist()
+    if (unreported_rows := evaluation.running.unreported_rows(running)).any():
+        saved["left_out"] = unreported_rows.tolist()
     return QueryState(
         question=running.question,
         saved=Described(saved),
@@ -114,7 +113,7 @@ def _labels_of(evaluation: Evaluation) -> Labels:
 
 
 def _label_numbers(evaluation: Evaluation) -> np.ndarray:
-    """Of each label id the number in `_labels_of`, which has no gaps."""
+    """Return for each label id the number in `_labels_of`, which has no gaps."""
     labels = evaluation.labels
     numbers = np.zeros(labels.room, np.int32)
     numbers[list(labels.ids.values())] = np.arange(len(labels))
@@ -123,28 +122,29 @@ def _label_numbers(evaluation: Evaluation) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """What a file holds: the edges, and all else as `content`."""
+    """The content of a file: the edges, and all else as `content`."""
 
     path: str
     edges: Edges
     content: Content
 
     def times(self) -> tuple[StreamTime, dict[str, Any]]:
-        """What is known of the stream's time, and the queries as they were given, by name."""
+        """Return what is known of the stream's time, and the queries as they were given, by name."""
         running = [state.question for state in self.content.queries]
         keep = self.content.keep
         if self.content.events is not None and self.content.events.mode == "alone":
-            running = list(map(as_asked, running))
+            running = list(map(over_unbounded_window, running))
         with _damage_named(self.path):
             try:
                 if self.content.times is not None:
-                    known, asked = StreamTime.recalled(self.content.times, running)
+                    known, asked = StreamTime.from_json(self.content.times, running)
                     if keep is not None:
-                        known = known.asked([Kept(keep.asked), *asked.values()])
-                        if known.resolved(Kept(keep.asked)).window != keep.window:
+                        known = known.with_queries([KeepOption(keep.asked), *asked.values()])
+                        if known.resolve(KeepOption(keep.asked)).window != keep.window:
                             raise Damage("the window that is kept is another in the stream's unit than it was")
                     return known, asked
-                return StreamTime(unit=self.content.time_unit).asked(running), {query.name: query for query in running}
+                times = StreamTime(unit=self.content.time_unit).with_queries(running)
+                return times, {query.name: query for query in running}
             except (ValueError, QueryError) as problem:
                 raise Damage(str(problem)) from problem
 
@@ -162,7 +162,7 @@ class Saved:
             except QueryError as problem:
                 raise Damage(str(problem)) from problem
             labels = self.content.labels
-            evaluation.take_labels(
+            evaluation.restore_labels(
                 labels.names,
                 labels.lost,
                 forgotten=labels.forgotten,
@@ -188,8 +188,8 @@ class Saved:
                     state.saved, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
                 )
                 if "left_out" in state.saved:
-                    left_out = [count.whole(0, _LARGEST_COUNT) for count in state.saved["left_out"].tuple_of(2)]
-                    evaluation.running.leave_out(running, np.array(left_out))
+                    unreported_rows = [count.whole(0, _LARGEST_COUNT) for count in state.saved["left_out"].tuple_of(2)]
+                    evaluation.running.count_unreported(running, np.array(unreported_rows))
                 reports = evaluation.running.reports_of(running)
                 if reports is not None:
                     report = state.saved["report_state"]
@@ -200,7 +200,7 @@ class Saved:
     def _enter_edges(
         self, evaluation: Evaluation, of_queries: list[list[np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Let the graph hold the edges, and its count windows; their ids, and those of the vertices."""
+        """Enter the edges in the graph and its count windows; return their ids, and those of the vertices."""
         graph, vertices, saved = evaluation.graph, evaluation.vertices, self.edges
         vertices.kind = self.content.kind
         chunks = [] if saved.names is None else saved.names.chunks
@@ -225,7 +225,7 @@ class Saved:
         return entered, identity
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
-        """Let the count windows of the graph hold what those of the queries held. Raises `Damage` where these differ."""
+        """Fill the count windows of the graph with what those of the queries held. Raises `Damage` where these differ."""
         counted, held = evaluation.graph.counted, evaluation.graph.edges.held
         known: dict[Any, tuple[int, np.ndarray]] = {}
         for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
@@ -242,7 +242,7 @@ class Saved:
                     raise Damage(f"query {running.question.name!r} counts otherwise than one that counts the same")
 
     def _enter_waiting(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
-        """Let vertices have ids that wait in the rows of reports; those of each query that has reports, by its name."""
+        """Give ids to vertices in rows that wait for a report; return those of each query with reports, by its name."""
         found: dict[str, np.ndarray] = {}
         vertices = evaluation.vertices
         for running, state in zip(evaluation.running, self.content.queries, strict=True):
@@ -265,7 +265,7 @@ class Saved:
     def _load(
         self, running: RunningQuery, state: QueryState, slides: list[np.ndarray], entered: np.ndarray, evaluation: Evaluation
     ) -> None:
-        """Let a query hold the edges that it held, by the slides at which they expire from its windows."""
+        """Load the edges that a query held, by the slides at which they expire from its windows."""
         time = self.content.time
         if time is None:
             return
@@ -310,19 +310,19 @@ class Saved:
 
 
 def _number_of(state: QueryState, place: int) -> int:
-    """How many inserts a window of a query has numbered."""
+    """Return how many inserts a window of a query has numbered."""
     return 0 if state.numbers is None else state.numbers[place]
 
 
 def _current(window: AnyWindow, time: int, number: int) -> int:
-    """The slide up to which edges have left a window, of time or of count."""
+    """Return the slide up to which edges have left a window, of time or of count."""
     if isinstance(window, CountWindow):
         return number // window.step
     return window.slide_number(time) if isinstance(window, Window) else ABSENT
 
 
 def _most_of_one_slide(slides: np.ndarray) -> int:
-    """How many edges the slide has that has most."""
+    """Return how many edges the slide has that has most."""
     return int(np.unique(slides, return_counts=True)[1].max(initial=0))
 
 

@@ -32,7 +32,7 @@ class Labels:
     forgotten_of_streams: int = NEVER_LOST
 
     def described(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return it as JSON values."""
         content: dict[str, Any] = {
             "labels": list(map(text_of, self.names)), "lost": self.lost, "forgotten": self.forgotten
         }
@@ -43,7 +43,7 @@ class Labels:
 
     @classmethod
     def read(cls, content: Described) -> Labels:
-        """From what `described` gave. Raises `Damage`."""
+        """Read what `described` gave. Raises `Damage`."""
         names: list[LabelName] = [label.unicode() for label in content["labels"]]
         of_streams = NEVER_LOST
         if "label_streams" in content:  # in a state that knows no named streams there is none
@@ -72,15 +72,15 @@ class QueryState:
     is_late: bool = False
 
     def described(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return it as JSON values."""
         numbered = {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
-        described: dict[str, Any] = kinds.described(self.question) | self.saved.value | numbered
+        described: dict[str, Any] = kinds.query_json(self.question) | self.saved.value | numbered
         return described
 
     @classmethod
     def read(cls, content: Described) -> QueryState:
-        """From what `described` gave. Raises `Damage`."""
-        question = kinds.read(content)
+        """Read what `described` gave. Raises `Damage`."""
+        question = kinds.read_query(content)
         if "numbers" not in content:
             return cls(question=question, saved=content)
         numbers = [_count(number) for number in content["numbers"]]
@@ -88,14 +88,14 @@ class QueryState:
 
 
 class EventsState(NamedTuple):
-    """How an engine has events of several tuples; where each is answered by itself, the time of the last one."""
+    """The mode of events of several tuples; where each is answered by itself, also the time of the last one."""
 
     mode: Literal["window", "alone"]
     time: int | None
 
     @classmethod
     def read(cls, content: Described) -> EventsState:
-        """From what it is as JSON values. Raises `Damage`."""
+        """Read it from JSON values. Raises `Damage`."""
         mode, time = content.tuple_of(2)
         return cls(mode.one_of("window", "alone"), None if time.is_none else time.whole())
 
@@ -108,13 +108,13 @@ class KeptWindow:
     asked: Window
 
     def described(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return it as JSON values."""
         duration = None if self.asked.unit is None else [self.asked.size, self.asked.slide]
         return {"window": [self.window.size, self.window.slide], "duration": duration}
 
     @classmethod
     def read(cls, content: Described) -> KeptWindow:
-        """From what `described` gave. Raises `Damage`."""
+        """Read what `described` gave. Raises `Damage`."""
         size, slide = (length.whole(1, INT64_MAX) for length in content["window"].tuple_of(2))
         window = asked = Window(size=size, slide=slide)
         if not content["duration"].is_none:
@@ -145,7 +145,7 @@ class Content:
     keep: KeptWindow | None = None
 
     def described(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return it as JSON values."""
         return {
             "time": self.time,
             "kind": self.kind,
@@ -164,7 +164,7 @@ class Content:
 
     @classmethod
     def read(cls, content: Described) -> Content:
-        """From what `described` gave. Raises `Damage`."""
+        """Read what `described` gave. Raises `Damage`."""
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
             raise Damage("two queries have the same name")
@@ -191,7 +191,7 @@ class Content:
 
 
 def _times(content: Described) -> dict[str, Any]:
-    """What `StreamTime.described` gave, of the right types."""
+    """Return what `StreamTime.described` gave, of the right types."""
     unit, kind, step, zone, zoned = (content[name] for name in ("unit", "kind", "step", "zone", "zoned"))
     durations = {
         name: [length.whole(1, _LONGEST) for length in pair.tuple_of(2)] for name, pair in content["durations"].items()

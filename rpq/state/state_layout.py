@@ -61,7 +61,7 @@ class Edges:
 
 @dataclass(frozen=True, kw_only=True)
 class StateFile:
-    """What a file holds; `described` is everything but the edges."""
+    """The content of a file; `described` is everything but the edges."""
 
     described: Described
     edges: Edges
@@ -106,7 +106,7 @@ def read_file(path: str) -> StateFile:
 
 
 def _arrays(edges: Edges) -> dict[str, np.ndarray]:
-    """The arrays by the names that they have in the file."""
+    """Return the arrays by the names that they have in the file."""
     arrays: dict[str, np.ndarray] = {}
     if edges.names is not None and pa.types.is_integer(edges.names.type):
         arrays["names"] = np.array(edges.names, np.int64)
@@ -120,7 +120,7 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
 
 
 def _text_arrays(names: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each text ends, and the bytes of all."""
+    """Return where each text ends, and the bytes of all."""
     ends, data, before = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], 0
     for chunk in names.chunks:
         if not len(chunk):
@@ -143,7 +143,7 @@ def _padding(length: int) -> bytes:
 
 
 def _parsed(content: bytes) -> StateFile:
-    """What a file of this version holds. Raises `Damage`."""
+    """Return what a file of this version holds. Raises `Damage`."""
     room = len(content) - _LENGTH.size
     length = _LENGTH.unpack_from(content)[0] if room >= 0 else 0
     if length > room:
@@ -176,7 +176,7 @@ def _names(arrays: dict[str, np.ndarray]) -> pa.ChunkedArray | None:
 
 
 def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
-    """The texts that end there, in as few arrays as can hold them."""
+    """Yield the texts that end there, in as few arrays as can hold them."""
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
     if (ends < starts).any() or (len(data) != ends[-1] if len(ends) else len(data)):
         raise Damage("the names of the vertices overlap or lie outside of the file")
@@ -198,7 +198,7 @@ def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
 
 
 def _typed(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | None = None) -> np.ndarray:
-    """An array of that type and length. Raises `Damage`."""
+    """Return an array of that type and length. Raises `Damage`."""
     if name not in arrays:
         raise Damage(f"{name} is missing")
     array = arrays[name]
@@ -210,13 +210,13 @@ def _typed(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | N
 
 
 def _expiries(arrays: dict[str, np.ndarray]) -> list[str]:
-    """The names of the arrays that tell when edges expire, in the order of the windows."""
+    """Return the names of the arrays that tell when edges expire, in the order of the windows."""
     names = [f"expiry_{number}" for number in range(len(arrays))]
     return [name for name in names if name in arrays]
 
 
 def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edges:
-    """The edges, all of whose numbers are in range. Raises `Damage`."""
+    """Return the edges, all of whose numbers are in range. Raises `Damage`."""
     count = len(_typed(arrays, "source", np.int32))
     has_static = any(name in arrays for name in _STATIC)
     statics = len(_typed(arrays, _STATIC[0], np.int32)) if has_static else 0
@@ -245,7 +245,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
 
 
 def _read_version_1(path: str) -> StateFile:
-    """What a file of version 1 holds. Raises `Damage`, and `StateFormatError` for an Arrow file that is no state."""
+    """Return what a file of version 1 holds. Raises `Damage`, and `StateFormatError` for an Arrow file that is no state."""
     try:
         with pa.OSFile(path, "rb") as file, pa.ipc.open_file(file) as reader:
             table = reader.read_all()
@@ -281,7 +281,7 @@ def _read_version_1(path: str) -> StateFile:
 
 
 def _numbered(source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray, np.ndarray]:
-    """The names of both ends, each once, and the numbers of the ends. Raises `Damage`."""
+    """Return the names of both ends, each once, and the numbers of the ends. Raises `Damage`."""
     ends = source.type
     if ends != target.type or not (ends == pa.int64() or ends == pa.string() or ends == pa.large_string()):
         raise Damage(f"its vertices are of type {source.type} and {target.type}")

@@ -1,8 +1,12 @@
 """Tuples as kernels see them: columns of ids."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from rpq.compiled.views import view
 
 
 class Chunk(NamedTuple):
@@ -17,7 +21,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkDetails(NamedTuple):
-    """What a chunk says beside its tuples to those that ask for it; the chunk itself is the merged stream."""
+    """Details of a chunk beside its tuples, for hosts; the chunk itself is the merged stream."""
 
     named: Chunk | None = None
     """The same tuples as readers of named streams see them: where one reads the label in the tuple's stream, its `label` is
@@ -30,3 +34,33 @@ class ChunkDetails(NamedTuple):
 
 
 NO_DETAILS = ChunkDetails()
+
+
+# --- a chunk of one tuple, which is filled in place: live programs push one at a time -----------------------
+#
+# A chunk of thousands spreads what it costs to make arrays, views and Arrow columns. For one tuple that is nearly all
+# there is to pay; so its arrays and their view are made once.
+
+class SingleTuple:
+    """A chunk of one tuple, its view, and what became of it."""
+
+    def __init__(self) -> None:
+        self.chunk = Chunk(
+            source=np.zeros(1, np.int32),
+            target=np.zeros(1, np.int32),
+            label=np.zeros(1, np.int32),
+            timestamp=np.zeros(1, np.int64),
+            delete=np.zeros(1, np.uint8),
+            edge=np.zeros(1, np.int32),
+        )
+        self.view = view(self.chunk)
+        self.outcome = np.zeros(1, np.uint8)
+
+    def fill(self, source: int, target: int, label: int, timestamp: int, delete: bool) -> None:
+        """Fill in the values of a tuple."""
+        chunk = self.chunk
+        chunk.source[0] = source
+        chunk.target[0] = target
+        chunk.label[0] = label
+        chunk.timestamp[0] = timestamp
+        chunk.delete[0] = delete

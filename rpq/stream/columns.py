@@ -15,12 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.column_problems import NUMBER, cast, filled, named, problem, row_error, signed, to_end
 from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
-from rpq.stream.max_ahead import AheadLimit
-from rpq.stream.plain_columns import TEXT, plain_column
-from rpq.stream.stream_time import StreamTime
-from rpq.stream.timestamps import EARLIEST, timestamps_as_integers
+from rpq.stream.plain_columns import (
+    NUMBER,
+    TEXT,
+    cast,
+    filled,
+    named,
+    padded_to_length,
+    plain_column,
+    problem,
+    row_error,
+    signed,
+)
+from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.values import (
     MEANT,
     MISSING,
@@ -35,6 +43,7 @@ from rpq.stream.values import (
     texts_of,
     vertices_of,
 )
+from rpq.stream.window import INT64_MAX
 
 _NAMES = ("source", "target", "label", "timestamp")
 _SORTED_NAMES = sorted(_NAMES)
@@ -60,7 +69,7 @@ class Columns:
     times: StreamTime
     stream: pa.Array | None = None  # text, or a dictionary of texts
     first: np.ndarray | None = None  # int64: the row of the first tuple of its event; None where each is one of its own
-    told: np.ndarray | None = None  # int64: the times that rows tell, where `timestamp` has the numbers of events
+    reported_time: np.ndarray | None = None  # int64: the times of rows, where `timestamp` has the numbers of events
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -76,7 +85,7 @@ def columns_of(
     events: bool = False,
     ahead: AheadLimit | None = None,
 ) -> Columns:
-    """The tuples of a table, record batch, pandas frame or mapping of columns.
+    """Return the tuples of a table, record batch, pandas frame or mapping of columns.
 
     Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream
     (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times`
@@ -86,7 +95,7 @@ def columns_of(
     stream time than it may be.
     """
     known = times
-    given, unknown = given_columns(data)
+    given, unknown = columns_by_name(data)
     column = given.pop("event", None)
     event = column if events else None
     if stream is not None:
@@ -173,8 +182,8 @@ def check_stream(stream: Any) -> None:
 
 
 def with_event(data: Any, event: Any) -> Any:
-    """Columns with one more, that of events; or, where `event` is one value, all tuples as one. Raises `InputError`."""
-    given, _ = given_columns(data)
+    """Return columns with one more, that of events, or one event of all tuples. Raises `InputError`."""
+    given, _ = columns_by_name(data)
     if "event" in given:
         raise InputError("the tuples have a column 'event', and are said to be of one: give one of the two", column="event")
     if isinstance(event, (bool, int, str)):
@@ -183,7 +192,7 @@ def with_event(data: Any, event: Any) -> Any:
 
 
 def only_tuple(data: Any) -> tuple[Any, ...] | None:
-    """The values (source, target, label, timestamp, op) of data that hold one tuple and nothing else; None for any other."""
+    """Return the values (source, target, label, timestamp, op) of data that are one tuple; None for any other."""
     if type(data) is dict:
         if len(data) != 5 and not (len(data) == 4 and "op" not in data):
             return None
@@ -207,7 +216,7 @@ def only_tuple(data: Any) -> tuple[Any, ...] | None:
 def is_plain(
     source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, kind: str | None, latest: int
 ) -> bool:
-    """Whether a tuple is well-formed and needs no conversion: no more is asked than what is quickly answered."""
+    """Return whether a tuple is well-formed and needs no conversion: no more is asked than what is quickly answered."""
     if type(timestamp) is not int or not EARLIEST <= timestamp <= latest or type(label) is not str or not label:
         return False
     if type(op) is not str or (op != "+" and op != "-"):
@@ -223,7 +232,7 @@ def is_plain(
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether UTF-8 can hold a text: it has no lone surrogate."""
+    """Return whether UTF-8 can hold a text: it has no lone surrogate."""
     if text.isascii():
         return True
     try:
@@ -234,7 +243,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def time_of(value: Any, *, times: StreamTime, latest: int) -> tuple[int, StreamTime]:
-    """A stream time, given as an integer, a date or a time, as an integer, and what is known of time with it."""
+    """Return a stream time, given as an integer, a date or a time, as an integer, and what is known of time with it."""
     problems: list[InputError] = []
     numbers = np.zeros(0, np.int64)
     try:
@@ -248,7 +257,7 @@ def time_of(value: Any, *, times: StreamTime, latest: int) -> tuple[int, StreamT
 
 
 def table_of_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, list[Any]], InputError | None]:
-    """Rows (source, target, label, timestamp[, op]) as columns, up to the first that is none, and what is wrong with it."""
+    """Return rows (source, target, label, timestamp[, op]) as columns, up to the first that is none, and its error."""
     columns: dict[str, list[Any]] = {name: [] for name in (*_NAMES, "op")}
     try:
         iterator = iter(rows)
@@ -276,9 +285,8 @@ def _no_tuple(number: int, row: Any) -> InputError:
 
 # --- finding the columns -------------------------------------------------------------------------------------
 
-
-def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
-    """The columns that tuples have, by name, and the names of others."""
+def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Return the columns that tuples have, by name, and the names of others."""
     if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
         names = data.schema.names
         found = {name: data.column(place) for place, name in enumerate(names) if name in MEANT}
@@ -298,7 +306,7 @@ def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
             raise
         except Exception as problem:  # of foreign code
             raise InputError(f"the {type(data).__name__} cannot be read as a table: {problem}") from problem
-        return given_columns(table)
+        return columns_by_name(table)
     raise InputError(
         "tuples come as an Arrow table or record batch, a pandas frame or a mapping of columns, "
         f"not {type(data).__name__}; rows are for push_rows"
@@ -306,7 +314,7 @@ def given_columns(data: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _others(names: list[Any], found: dict[str, Any]) -> list[Any]:
-    """The names that are not `found`; raises where one that is stands twice."""
+    """Return the names that are not `found`; raises where one that is stands twice."""
     if len(found) == len(names):
         return []
     known = [name for name in names if isinstance(name, str) and name in found]
@@ -319,7 +327,7 @@ def _others(names: list[Any], found: dict[str, Any]) -> list[Any]:
 
 
 def _read(name: str, column: Any) -> pa.Array | list[Any]:
-    """A column as an array without chunks, or as a list of values that are still to be looked at."""
+    """Return a column as an array without chunks, or as a list of values that are still to be looked at."""
     try:
         if isinstance(column, list):
             return column
@@ -375,7 +383,7 @@ def _kind_name(column: Any) -> str:
 
 
 def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """An array in one piece, of a plain type that a column of this name can have; its bytes are text where it says so."""
+    """Return an array in one piece, of a plain type that a column of this name can have; text is valid UTF-8."""
     column = plain_column(name, column)
     if pa.types.is_date64(column.type):
         column = cast(column, pa.date32(), safe=False)
@@ -384,9 +392,8 @@ def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 # --- what each column is -------------------------------------------------------------------------------------
 
-
 def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
-    """Sources and targets; where lists hold both kinds, that of the stream is meant, or the one that most have."""
+    """Return sources and targets; where lists hold both kinds, that of the stream counts, or that of most."""
     given = {"source": source, "target": target}
     lists = {name: column for name, column in given.items() if isinstance(column, list)}
     found = {name: _vertices(column, name, problems) for name, column in given.items() if name not in lists}
@@ -396,7 +403,7 @@ def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]
         elif len(set(map(type, source)).union(map(type, target))) > 1:
             kind = kind_of(source, target)
     for name, column in lists.items():
-        found[name] = to_end(vertices_of(column, kind, name), len(column), name, problems)
+        found[name] = padded_to_length(vertices_of(column, kind, name), len(column), name, problems)
     return found["source"], found["target"]
 
 
@@ -416,7 +423,7 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
 
 def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
     if isinstance(column, list):
-        return to_end(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
+        return padded_to_length(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
     array = column
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
         array = array.dictionary_decode()
@@ -432,9 +439,9 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
 
 
 def _streams(column: Any, problems: list[InputError]) -> pa.Array:
-    """The names of streams; an empty one is none."""
+    """Return the names of streams; an empty one is none."""
     if isinstance(column, list):
-        return to_end(streams_of(column), len(column), "stream", problems)
+        return padded_to_length(streams_of(column), len(column), "stream", problems)
     if pa.types.is_dictionary(column.type):
         if "" not in column.dictionary.to_pylist():
             return column
@@ -448,7 +455,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
     if "delete" in read:
         column = read["delete"]
         if isinstance(column, list):
-            return to_end(deletes_of(column), count, "delete", problems)
+            return padded_to_length(deletes_of(column), count, "delete", problems)
         if pa.types.is_null(column.type) and count:
             problem(problems, 0, "delete", MISSING)
             return np.zeros(count, np.uint8)
@@ -468,7 +475,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         return np.zeros(count, np.uint8)
     column = read["op"]
     if isinstance(column, list):
-        return to_end(deletes_of_ops(column), count, "op", problems)
+        return padded_to_length(deletes_of_ops(column), count, "op", problems)
     if pa.types.is_null(column.type):
         column = column.cast(TEXT)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -481,3 +488,57 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
                 problem(problems, place, "op", what)
     is_delete = np.array([value == "-" for value in values] or [False], np.uint8)
     return is_delete[filled(encoded.indices, "op", 0, problems).to_numpy(zero_copy_only=False)]
+
+
+# --- edges without time -------------------------------------------------------------------------------------
+
+_STATIC_NAMES = ("source", "target", "label")
+
+
+def static_columns(edges: Any, *, kind: str | None) -> Columns:
+    """Return the edges of a table, record batch, frame, mapping of columns, or rows (source, target, label) as columns.
+
+    Timestamps, which they have none of, are 0. Vertices are of `kind`, if one is given. Raises `InputError` at the first
+    edge that is not well-formed.
+    """
+    read = _columns_of_table(edges) if _is_table(edges) else _columns_of_rows(edges)
+    timeless = {**read, "timestamp": np.zeros(len(read["source"]), np.int64)}
+    columns = columns_of(timeless, times=_NO_TIME, latest=INT64_MAX, kind=kind)
+    if columns.error is not None:
+        raise columns.error
+    return columns
+
+
+_NO_TIME = StreamTime()
+
+
+def _is_table(edges: Any) -> bool:
+    exported = ("__arrow_c_stream__", "__arrow_c_array__", "iloc")
+    return isinstance(edges, Mapping) or any(hasattr(edges, name) for name in exported)
+
+
+def _columns_of_table(edges: Any) -> dict[str, Any]:
+    given, others = columns_by_name(edges)
+    missing = [name for name in _STATIC_NAMES if name not in given]
+    if missing:
+        names = ", ".join(map(str, [*given, *others])) or "none"
+        expected = "static edges have the columns source, target, label"
+        raise InputError(f"no column {', '.join(map(repr, missing))}: {expected}, not {names}", column=missing[0])
+    for name in ("op", "delete"):
+        if name in given:
+            raise InputError(f"static edges are never deleted, and have no column {name!r}", column=name)
+    return {name: given[name] for name in _STATIC_NAMES}
+
+
+def _columns_of_rows(edges: Any) -> dict[str, Any]:
+    columns: dict[str, list[Any]] = {name: [] for name in _STATIC_NAMES}
+    try:
+        rows = iter(edges)
+    except TypeError:
+        raise InputError(f"static edges are rows (source, target, label) or a table, not {shown(edges)}") from None
+    for number, row in enumerate(rows):
+        if not isinstance(row, Sequence) or isinstance(row, (str, bytes, bytearray)) or len(row) != len(_STATIC_NAMES):
+            raise InputError(f"row {number}: a static edge is (source, target, label), not {shown(row)}", row=number)
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+    return columns

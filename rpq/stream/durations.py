@@ -71,7 +71,7 @@ def _number_and_unit(text: str) -> tuple[Fraction, str]:
 
 
 def nanoseconds_of(duration: Any) -> int:
-    """The nanoseconds of a duration: text with a unit, or a duration of Python, numpy or pandas.
+    """Return the nanoseconds of a duration: text with a unit, or a duration of Python, numpy or pandas.
 
     Raises `DurationError` where it is none, has no fixed length (months) or no whole number of nanoseconds.
 
@@ -106,7 +106,7 @@ def _nanoseconds_of_numpy(duration: Any) -> int:
 
 
 def duration_text(nanoseconds: int) -> str:
-    """A duration as text, in the largest unit in which it is a whole number; days at most.
+    """Return a duration as text, in the largest unit in which it is a whole number; days at most.
 
     >>> duration_text(nanoseconds_of("1w")), duration_text(nanoseconds_of("1.5h"))
     ('7d', '90m')

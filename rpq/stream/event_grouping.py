@@ -42,7 +42,7 @@ def first_of_events(column: Any) -> np.ndarray:
 
 
 def at_one_time(first: np.ndarray, timestamp: np.ndarray) -> np.ndarray:
-    """The time of its event for each tuple: the largest of its timestamps.
+    """Return the time of its event for each tuple: the largest of its timestamps.
 
     >>> at_one_time(np.array([0, 0, 2]), np.array([4, 7, 5])).tolist()
     [7, 7, 5]
@@ -55,7 +55,7 @@ def at_one_time(first: np.ndarray, timestamp: np.ndarray) -> np.ndarray:
 
 
 def end_of_event(first: np.ndarray, row: int) -> int:
-    """The row behind the last tuple of an event, of which `row` is a tuple. O(log tuples)."""
+    """Return the row behind the last tuple of an event, of which `row` is a tuple. O(log tuples)."""
     return int(np.searchsorted(first, first[row], "right"))
 
 
@@ -91,7 +91,7 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """A table whose columns of tuples are plain: of other layouts Arrow cannot make several tables one."""
+    """Return a table whose columns of tuples are plain: of other layouts Arrow cannot make several tables one."""
     for place, field in enumerate(table.schema):
         if field.name in MEANT and plain_type(field.type) != field.type:
             table = table.set_column(place, field.name, plain(table.column(place)))

@@ -39,11 +39,11 @@ class LabelDictionary:
 
     @property
     def room(self) -> int:
-        """Every id is below."""
+        """The number below which every id is."""
         return len(self.names)
 
     def add(self, name: LabelName) -> int:
-        """The id of a name, a new one if it has none. O(1)."""
+        """Return the id of a name, a new one if it has none. O(1)."""
         number = self.ids.get(name, -1)
         if number >= 0:
             return number
@@ -59,11 +59,11 @@ class LabelDictionary:
 
     @property
     def texts(self) -> list[str]:
-        """By id the labels as users know them, whichever stream they are of. O(1) where none is of a named stream."""
+        """The labels by id, as users know them, whichever stream they are of. O(1) where none is of a named stream."""
         return list(map(text_of, self.names)) if self._has_streams else self.names  # type: ignore[return-value]
 
     def intern(self, column: pa.DictionaryArray) -> tuple[np.ndarray, list[int]]:
-        """The ids (int32) of a column of names without nulls, and those of them that are new. O(rows)."""
+        """Return the ids (int32) of a column of names without nulls, and those of them that are new. O(rows)."""
         codes = column.indices.to_numpy(zero_copy_only=False)
         dictionary = column.dictionary
         if len(dictionary) > len(codes):
@@ -83,7 +83,7 @@ class LabelDictionary:
         return ids[codes], new
 
     def wants_to_forget(self) -> bool:
-        """Whether so many labels came since the last time that looking at all is paid for."""
+        """Return whether so many labels came since the last time that looking at all is paid for."""
         return len(self.ids) > 2 * max(self._remembered, self._kept)
 
     def forget(self, edges: np.ndarray, lost: np.ndarray) -> list[int]:

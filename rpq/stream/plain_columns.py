@@ -19,12 +19,14 @@ What a column of tuples can hold, `is_fit` tells: bytes, floats, decimals, lists
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.values import MEANT
+from rpq.stream.values import EMPTY, MEANT, MISSING, Misfit, first_empty
 
 TEXT = pa.string()
 TEXTS = pa.dictionary(pa.int32(), TEXT)
@@ -32,7 +34,7 @@ TEXTS = pa.dictionary(pa.int32(), TEXT)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is one of text, in whatever layout; a dictionary is none.
+    """Return whether a type is one of text, in whatever layout; a dictionary is none.
 
     >>> [is_text(kind) for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), TEXTS)]
     [True, True, True, False, False]
@@ -41,7 +43,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of what `plain` makes of a column of this type.
+    """Return the type of what `plain` makes of a column of this type.
 
     >>> plain_type(pa.run_end_encoded(pa.int32(), pa.string_view()))
     DataType(string)
@@ -61,7 +63,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece and of its plain type; O(rows), and nothing for one that is both already.
+    """Return a column in one piece and of its plain type; O(rows), and nothing for one that is both already.
 
     What stands in it is looked at first (`validate`), where not any bytes will do. Raises `pa.ArrowException` for what is
     broken, and `ValueError` for more text than one array holds.
@@ -92,7 +94,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def with_plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch whose columns are of plain types; those that are already are not looked at. O(rows that change)."""
+    """Return a batch whose columns are of plain types; those that are already are not looked at. O(rows that change)."""
     if all(plain_type(field.type) == field.type for field in batch.schema):
         return batch
     columns = [column if plain_type(column.type) == column.type else plain(column) for column in batch.columns]
@@ -100,7 +102,7 @@ def with_plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def is_fit(name: str, kind: pa.DataType) -> bool:
-    """Whether a column of tuples of this name may be of this plain type.
+    """Return whether a column of tuples of this name may be of this plain type.
 
     >>> is_fit("source", pa.int8()), is_fit("source", pa.float64()), is_fit("op", TEXTS), is_fit("delete", TEXT)
     (True, False, True, True)
@@ -115,7 +117,10 @@ def is_fit(name: str, kind: pa.DataType) -> bool:
 
 
 def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column of tuples as `plain` makes it. Raises `InputError` where it is broken, or of a type that none of them has."""
+    """Return a column of tuples as `plain` makes it.
+
+    Raises `InputError` where it is broken, or of a type that none of them has.
+    """
     try:
         found = plain(column)
     except (pa.ArrowException, ValueError) as problem:
@@ -132,7 +137,7 @@ def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """An array of another layout; its plain type is `wanted`."""
+    """Return an array of another layout; its plain type is `wanted`."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         storage = column.storage
@@ -156,7 +161,7 @@ def _converted_if_needed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _can_be_plain(kind: pa.DataType) -> bool:
-    """Whether a type is of text, numbers, truth or times, in tuples or beside them: any other is refused, layout and all."""
+    """Return whether a type is of text, numbers, truth or times, in tuples or beside them: any other is refused."""
     is_number = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return is_number or any(is_fit(name, kind) for name in ("source", "delete", "timestamp"))
 
@@ -168,3 +173,62 @@ def _is_bool8(kind: pa.BaseExtensionType) -> bool:
 def _holds_bytes(kind: pa.DataType) -> bool:
     tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
     return any(test(kind) for test in tests)
+
+
+# --- values that do not fit a column ------------------------------------------------------------------------
+
+NUMBER = pa.int64()
+
+
+def cast(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
+    """Return an array as another type."""
+    # Casting to the type that it has takes Arrow ten microseconds.
+    return array if array.type == kind else array.cast(kind, safe=safe)
+
+
+def problem(problems: list[InputError], row: int, column: str, what: str) -> None:
+    """Note what is wrong with the value of a row."""
+    problems.append(row_error(row, column, what))
+
+
+def row_error(row: int, column: str, what: str) -> InputError:
+    """Return the error that says what is wrong with the value of a row."""
+    return InputError(f"row {row}: column {column!r}: {what}", row=int(row), column=column)
+
+
+def padded_to_length(taken: tuple[Any, Misfit | None], count: int, name: str, problems: list[InputError]) -> Any:
+    """Return an array of the values before the first misfit, as long as the other columns are."""
+    array, misfit = taken
+    if misfit is None:
+        return array
+    problem(problems, misfit.row, name, misfit.reason)
+    if isinstance(array, np.ndarray):
+        return np.concatenate([array, np.zeros(count - len(array), array.dtype)])
+    return pa.concat_arrays([array, pa.nulls(count - len(array), array.type)])
+
+
+def filled(array: pa.Array, name: str, value: Any, problems: list[InputError]) -> pa.Array:
+    """Return an array without nulls, the first of which is a problem."""
+    if not array.null_count:
+        return array
+    problem(problems, pc.index(pc.is_null(array), pa.scalar(True)).as_py(), name, MISSING)
+    return array.fill_null(value)
+
+
+def named(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
+    """Return an array of text without nulls and empty texts, the first of which is a problem."""
+    texts = filled(array, name, "", problems)
+    place = first_empty(texts)
+    if place is not None and array[place].is_valid:
+        problem(problems, place, name, EMPTY)
+    return texts
+
+
+def signed(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
+    """Unsigned integers as int64, the first beyond which is a problem."""
+    numbers = array.to_numpy()
+    beyond = numbers > np.uint64(2**63 - 1)
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        problem(problems, row, name, f"{numbers[row]} does not fit into 64 bits with a sign")
+    return pa.array(numbers.view(np.int64))

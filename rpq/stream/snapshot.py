@@ -18,24 +18,31 @@ from rpq.arrays.hashing import id_at, ids_in, new_table, table_size
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
-from rpq.stream.counted import CountedWindows
 from rpq.stream.edge_store import (
+    ABSENT_DELETE,
     BY_COUNT,
     COUNT,
+    DELETED,
     FIELDS,
     FREE,
     GROUPS,
     HAS_TIME,
     HOLDERS,
+    INSERTED,
+    IRRELEVANT,
+    LATE,
     LONG_AGO,
     NEVER,
     NEW,
+    OUTCOMES,
+    REFRESHED,
     STATIC,
     TABLE,
     TIME,
     UNBOUNDED,
     VERTICES,
     WINDOWS,
+    CountedWindows,
     Edges,
     Horizons,
     advance,
@@ -44,15 +51,6 @@ from rpq.stream.edge_store import (
     key_hash,
     move_horizons,
     probe,
-)
-from rpq.stream.resolving import (
-    ABSENT_DELETE,
-    DELETED,
-    INSERTED,
-    IRRELEVANT,
-    LATE,
-    OUTCOMES,
-    REFRESHED,
     resolve,
     resolve_with_streams,
 )
@@ -111,7 +109,7 @@ class SnapshotGraph:
 
     @property
     def horizons(self) -> Horizons:
-        """Which edges are still in some window; to replace some arrays is to replace the whole."""
+        """The horizons, which say which edges are still in some window; assigning them replaces all arrays."""
         return self._horizons
 
     @horizons.setter
@@ -126,17 +124,17 @@ class SnapshotGraph:
 
     @property
     def capacity(self) -> int:
-        """Every edge id is below."""
+        """The number below which every edge id is."""
         return len(self.edges.source)
 
     @property
     def vertex_room(self) -> int:
-        """Vertex ids below can be used."""
+        """The number below which vertex ids can be used."""
         return len(self.edges.degree)
 
     @property
     def held(self) -> int:
-        """Edges that have an id: those in any window, and those that the next collection takes."""
+        """The number of edges with an id: those in any window, and those that the next collection takes."""
         return int(self.edges.fields[COUNT] - self.edges.fields[FREE])
 
     @property
@@ -145,11 +143,11 @@ class SnapshotGraph:
         return sum(array.nbytes for array in self.edges) + self.counted.nbytes
 
     def wanted(self, label: np.ndarray) -> np.ndarray:
-        """Whether any query is interested in labels (uint8 a label id given)."""
+        """Return whether any query is interested in labels (uint8 a label id given)."""
         return self.horizons.wanted[label]
 
     def live_edges(self) -> np.ndarray:
-        """The ids of the edges in any window. O(ids)."""
+        """Return the ids of the edges in any window. O(ids)."""
         edges, count = self.edges, self.edges.fields[COUNT]
         if count == 0:
             return np.zeros(0, np.int64)
@@ -158,11 +156,11 @@ class SnapshotGraph:
         return np.flatnonzero(is_live | (edges.held[:count] & HOLDERS != 0))
 
     def static_edges(self) -> np.ndarray:
-        """The ids of the static edges. O(ids)."""
+        """Return the ids of the static edges. O(ids)."""
         return np.flatnonzero(self.edges.held[: self.edges.fields[COUNT]] & STATIC)
 
     def set_windows(self, windows: Sequence[AnyWindow], read: np.ndarray, keys: Sequence[Hashable]) -> None:
-        """What the graph is for from now on: windows of queries, and which labels are `read` over which: (label, window).
+        """Set the windows of queries, and which labels are `read` over which, (label, window).
 
         Count windows with equal `keys`, an entry a window, are one.
         """
@@ -211,7 +209,7 @@ class SnapshotGraph:
         self.horizons.lost[labels] = LONG_AGO
 
     def _group(self, member: np.ndarray) -> int:
-        """The number of the group of labels that are read over these windows (uint8 a window)."""
+        """Return the number of the group of labels that are read over these windows (uint8 a window)."""
         windows = member.tobytes()
         if windows not in self._groups:
             self._groups[windows] = len(self._groups)
@@ -229,7 +227,7 @@ class SnapshotGraph:
         return self._groups[windows]
 
     def slides(self, window: AnyWindow, key: Hashable, edges: np.ndarray) -> np.ndarray:
-        """The slides at which edges leave a window (the count window with that key); O(edges).
+        """Return the slides at which edges leave a window (the count window with that key); O(edges).
 
         One that is never left is beyond all others. Edges that a window does not hold may have any up to the current one.
         """
@@ -241,7 +239,7 @@ class SnapshotGraph:
         return np.where(timestamp > LONG_AGO, NEVER, LONG_AGO)
 
     def current_slide(self, window: AnyWindow, key: Hashable) -> int:
-        """The slide of a window up to which edges have left it; there is a stream time."""
+        """Return the slide of a window up to which edges have left it; there is a stream time."""
         if isinstance(window, CountWindow):
             return self.counted.number_of(key) // window.step
         return window.slide_number(self.time or 0) if isinstance(window, Window) else LONG_AGO
@@ -343,7 +341,7 @@ class SnapshotGraph:
         self.statics = len(self.static_edges())
 
     def wants_collection(self) -> bool:
-        """Whether so many edges came since the last collection that the next one is paid for."""
+        """Return whether so many edges came since the last collection that the next one is paid for."""
         fields = self.edges.fields
         return bool(fields[NEW] > max(self.held // 2, self._patience))
 

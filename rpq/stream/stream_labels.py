@@ -22,7 +22,7 @@ LabelName = str | StreamLabel
 
 
 def label_in(name: LabelName, stream: str | None) -> str | None:
-    """The label that a reader of a stream (None: the merged one) sees in an edge; None where it does not see the edge.
+    """Return the label that a reader of a stream (None: the merged one) sees in an edge; None if it does not see the edge.
 
     >>> label_in("a", None), label_in(StreamLabel("a", "s"), "s"), label_in("a", "s"), label_in(StreamLabel("a", "s"), None)
     ('a', 'a', None, None)
@@ -33,7 +33,7 @@ def label_in(name: LabelName, stream: str | None) -> str | None:
 
 
 def name_in(label: str, stream: str | None) -> LabelName:
-    """What a label is called in a stream, or in the merged one.
+    """Return what a label is called in a stream, or in the merged one.
 
     >>> name_in("a", None), name_in("a", "s")
     ('a', StreamLabel(label='a', stream='s'))
@@ -42,7 +42,7 @@ def name_in(label: str, stream: str | None) -> LabelName:
 
 
 def text_of(name: LabelName) -> str:
-    """The label alone, as users know it.
+    """Return the label alone, as users know it.
 
     >>> text_of("a"), text_of(StreamLabel("b", "s"))
     ('a', 'b')

@@ -1,4 +1,4 @@
-"""What the timestamps of a stream are: plain numbers, dates or times, and how these become integers and are told again.
+"""Timestamps of a stream: plain numbers, dates or times; how they become integers, and how these are shown again.
 
 Inside an engine time is a 64-bit integer in one unit. Which one, and of which type the timestamps of rows are, follows
 from the unit that the engine was given, the windows of its queries, and the timestamps that come:
@@ -16,17 +16,20 @@ a window's slides need it. Times with and without a zone are never mixed.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError, QueryError
-from rpq.stream.durations import NANOSECONDS, TIME_UNITS
+from rpq.stream.durations import NANOSECONDS, TIME_UNITS, DurationError, duration_text, nanoseconds_of
+from rpq.stream.plain_columns import NUMBER, cast, filled, padded_to_length, problem, signed
+from rpq.stream.values import MISSING, kind_of_timestamp, shown, timestamps_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 _NUMBERS = pa.int64()
@@ -39,28 +42,28 @@ class Windowed(Protocol):
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
+        """The name of the query, by which rows and calls refer to it."""
 
     @property
     def window(self) -> AnyWindow:
-        """The window that it is asked over."""
+        """The window of the query."""
 
     def over(self, window: AnyWindow) -> Self:
-        """The same query over another window."""
+        """Return the same query over another window."""
 
 
 _Query = TypeVar("_Query", bound=Windowed)
 
 
 def windows_of(query: Any) -> tuple[AnyWindow, ...]:
-    """The windows over which a query reads edges: one, or those of its `readings` (`rpq.queries.readings`)."""
+    """Return the windows over which a query reads edges: one, or those of its `readings` (`rpq.queries.readings`)."""
     readings = getattr(query, "readings", None)
     return (query.window,) if readings is None else tuple(reading.window for reading in readings)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamTime:
-    """How one stream tells time: what is known of it so far; methods return the same or one that knows more.
+    """The kind of time in one stream, as far as it is known; methods return the same or one that knows more.
 
     `unit` is what the engine was given, `measured` whether windows are durations (None: there are none), `grain` the
     largest length, in nanoseconds, of which all slides are multiples, `type` the Arrow type of the timestamps of rows
@@ -89,8 +92,11 @@ class StreamTime:
 
     # --- queries ---------------------------------------------------------------------------------------------
 
-    def asked(self, queries: Collection[Windowed]) -> StreamTime:
-        """With these queries alone. Raises `QueryError` where their windows do not fit together, or to the stream."""
+    def with_queries(self, queries: Collection[Windowed]) -> StreamTime:
+        """Return the stream time with these queries alone.
+
+        Raises `QueryError` where their windows do not fit together, or to the stream.
+        """
         windows = [(query, window) for query in queries for window in windows_of(query)]
         timed = [(query, window) for query, window in windows if isinstance(window, Window)]  # others go with any unit
         measured = [(query, window) for query, window in timed if window.unit is not None]
@@ -110,13 +116,15 @@ class StreamTime:
                 f"stream are dates or times: {_WRITE}"
             )
         per = NANOSECONDS[self.inner_unit]
-        resolved = [window for query in queries for window in windows_of(self.resolved(query))]
+        resolved = [window for query in queries for window in windows_of(self.resolve(query))]
         grain = gcd(*(window.slide * per for window in resolved if isinstance(window, Window)))
         known = replace(self, measured=bool(measured) if timed else None, grain=grain)
         return known if self.type is None else replace(known, type=known._fine_enough(self.type))
 
-    def resolved(self, query: _Query) -> _Query:
-        """A query whose windows are in the integers of this stream. Raises `QueryError` where one has no whole number.
+    def resolve(self, query: _Query) -> _Query:
+        """Return a query whose windows are in the integers of this stream.
+
+        Raises `QueryError` where one has no whole number.
 
         One that has `readings` has a method `in_unit` that gives that, for s, ms, us or ns.
         """
@@ -129,8 +137,8 @@ class StreamTime:
 
     # --- in --------------------------------------------------------------------------------------------------
 
-    def met(self, given: pa.DataType) -> StreamTime:
-        """With timestamps of a type having come. Raises `InputError` where they do not go with what is known."""
+    def with_type(self, given: pa.DataType) -> StreamTime:
+        """Return the stream time after timestamps of a type. Raises `InputError` where they do not go with what is known."""
         if given == self.type or (self.is_of_numbers and pa.types.is_integer(given)):
             return self
         if pa.types.is_integer(given):
@@ -196,15 +204,15 @@ class StreamTime:
             return pa.array(numbers.astype(np.int32)).view(self.type)
         return pa.array(numbers, _NUMBERS).view(self.type)
 
-    def told(self, time: int | None) -> Any:
-        """One time of the stream as the type that came in: an integer, or a date or time."""
+    def to_timestamp(self, time: int | None) -> Any:
+        """Return one time of the stream as the type that came in: an integer, or a date or time."""
         if time is None or self.type is None or self.type == _NUMBERS:
             return time
         return python_values(self.column(np.array([time], np.int64)))[0]
 
     # --- to go on later --------------------------------------------------------------------------------------
 
-    def described(self, queries: Collection[Windowed]) -> dict[str, Any]:
+    def to_json(self, queries: Collection[Windowed]) -> dict[str, Any]:
         """For JSON: what was learnt from the timestamps, and the windows of these queries that are durations."""
         kind, step, zone = None, None, None
         if self.type is not None:
@@ -216,7 +224,7 @@ class StreamTime:
         return {"unit": self.unit, "kind": kind, "step": step, "zone": zone, "zoned": self.zoned, "durations": durations}
 
     @classmethod
-    def recalled(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
+    def from_json(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
         """From what `described` gave, and the queries that run: these as they were given, by name.
 
         Raises `ValueError` where it was not `described` that gave it.
@@ -229,8 +237,8 @@ class StreamTime:
             is_time = described["kind"] == "time"
             told = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
             asked = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
-            known = cls(unit=described["unit"], type=told, zoned=described["zoned"]).asked(asked.values())
-            fits = all(known.resolved(query) == one for query, one in zip(asked.values(), running, strict=True))
+            known = cls(unit=described["unit"], type=told, zoned=described["zoned"]).with_queries(asked.values())
+            fits = all(known.resolve(query) == one for query, one in zip(asked.values(), running, strict=True))
             fits &= windows.keys() <= asked.keys()
             if is_time and described["zone"] is not None:
                 _see_that_it_exists(described["zone"])
@@ -244,7 +252,7 @@ class StreamTime:
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _fine_enough(self, told: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
-        """The type `told`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
+        """Return the type `told`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
         if told == _NUMBERS:
             return told
         needed = _unit_of(told)
@@ -264,7 +272,7 @@ class StreamTime:
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column as Python's; times that `datetime` cannot hold as `numpy.datetime64`, of a zone those in UTC.
+    """Return the values of a column as Python's; times that `datetime` cannot hold as `numpy.datetime64`, zones in UTC.
 
     Nanoseconds are those of `pandas.Timestamp` where pandas is installed.
     """
@@ -296,3 +304,220 @@ def _see_that_it_exists(zone: str) -> None:
         pa.array([0], pa.timestamp("s", zone)).to_pylist()
     except (KeyError, ValueError, OSError) as problem:
         raise _unfit(f"these are in the time zone {zone!r}, which is not known here") from problem
+
+
+# --- how far ahead of the stream time a tuple may be before it is taken for a mistake -----------------------
+#
+# One timestamp in milliseconds among seconds moves the stream time by fifty thousand years: every window is empty then, and
+# all that follows is late. With a limit such a tuple is a bad one (S13), and moves nothing.
+
+_TIMES = re.compile(r"\s*([0-9]{1,18})\s*x\s*", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxAhead:
+    """A limit as it is `given`: a `length` in the stream's unit, or in nanoseconds, or so many `times` the longest window.
+
+    >>> MaxAhead.of("1000x").times, MaxAhead.of("1d").length, MaxAhead.of(500).length
+    (1000, 86400000000000, 500)
+    """
+
+    given: Any
+    length: int = 0
+    is_duration: bool = False
+    times: int | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> Self | None:
+        """Return the limit that a number, a duration or a text such as 1000x says; None for no limit.
+
+        Raises `QueryError`.
+        """
+        if given is None:
+            return None
+        if isinstance(given, str) and (found := _TIMES.fullmatch(given)) is not None and int(found[1]):
+            return cls(given=given, times=int(found[1]))
+        is_duration = True
+        try:
+            length = nanoseconds_of(given)
+        except DurationError as problem:
+            if isinstance(given, (bool, str)) or not hasattr(given, "__index__") or type(given).__name__ == "timedelta64":
+                expected = "a whole number of time units, a duration, or 1000x, a thousand times the longest window"
+                raise QueryError(f"max_ahead is {expected}: {problem}") from problem
+            length, is_duration = given.__index__(), False
+        if not 0 < length <= INT64_MAX:
+            raise QueryError(f"max_ahead must be positive and fit into 64 bits, not {given!r}")
+        return cls(given=given, length=length, is_duration=is_duration)
+
+    def limit(self, times: StreamTime, windows: Iterable[AnyWindow]) -> int | None:
+        """Return the limit in the integers of a stream, whose windows are these; None where none of them is of time.
+
+        Raises `QueryError` where it does not go with the stream.
+        """
+        if self.times is not None:
+            longest = max((window.size for window in windows if isinstance(window, Window)), default=0)
+            return min(self.times * longest, INT64_MAX) or None
+        if (unfit := self.misfit(times)) is not None:
+            raise QueryError(unfit)
+        if not self.is_duration:
+            return self.length
+        unit = times.inner_unit
+        if self.length % NANOSECONDS[unit]:
+            raise QueryError(f"max_ahead, {duration_text(self.length)}, is no whole number of the stream's unit, {unit}")
+        return self.length // NANOSECONDS[unit]
+
+    def refuse_unfit(self, times: StreamTime) -> None:
+        """Raise `InputError` where timestamps turn out to be of a kind that the limit does not go with."""
+        if (unfit := self.misfit(times)) is not None:
+            raise InputError(f"column 'timestamp': {unfit}", column="timestamp")
+
+    def misfit(self, times: StreamTime) -> str | None:
+        """Return why the limit does not go with the timestamps of a stream, or its windows; None where it does."""
+        if self.times is not None or times.unit is not None:
+            return None
+        has_numbers = times.measured is False or times.is_of_numbers
+        if self.is_duration and has_numbers:
+            return (
+                f"max_ahead is a duration ({self.given!r}), and the timestamps of this stream are plain numbers: give it in "
+                'the same numbers, or tell the engine in which unit they are: rpq.Engine(…, time_unit="s")'
+            )
+        if not self.is_duration and (times.measured or (times.type is not None and not times.is_of_numbers)):
+            return (
+                f"max_ahead is a plain number ({self.given!r}), and the timestamps of this stream are dates or times: write "
+                'a duration, as in max_ahead="1d"'
+            )
+        return None
+
+
+class AheadLimit(NamedTuple):
+    """The limit for tuples that come now, `most` in integers of the stream; its time is `now`, None before the first one."""
+
+    max_ahead: MaxAhead
+    most: int
+    now: int | None
+
+    def first_ahead(self, timestamp: np.ndarray) -> tuple[int, int] | None:
+        """Return the first row that is too far ahead, and the stream time before it; None where all may come.
+
+        The first tuple of a stream is ahead of nothing. O(rows).
+        """
+        now = int(timestamp[0]) if self.now is None else self.now
+        if int(timestamp.max()) - now <= self.most:
+            return None
+        before = np.empty_like(timestamp)
+        before[0] = now
+        np.maximum.accumulate(timestamp[:-1], out=before[1:])
+        np.maximum(before, now, out=before)
+        ahead = (before <= INT64_MAX - self.most) & (timestamp > before + self.most)
+        row = int(np.argmax(ahead))
+        return (row, int(before[row])) if ahead[row] else None
+
+    def reason(self, timestamp: int, before: int, times: StreamTime) -> str:
+        """Return what is wrong with a timestamp, at this stream time."""
+        of_time = times.unit is not None or (times.type is not None and not times.is_of_numbers)
+        most = duration_text(self.most * NANOSECONDS[times.inner_unit]) if of_time else str(self.most)
+        times_longest = f", {self.max_ahead.times:,} times the longest window" if self.max_ahead.times is not None else ""
+        time, now = (_written(times, number) for number in (timestamp, before))
+        return (
+            f"{time} is further ahead of the stream time, {now}, than max_ahead allows ({most}{times_longest}): expected a "
+            "timestamp in the unit of those before"
+        )
+
+
+def _written(times: StreamTime, number: int) -> str:
+    """Return a time as text, whichever years it is in."""
+    if times.type is None or times.is_of_numbers:
+        return str(number)
+    return str(times.column(np.array([number]))[0].cast(pa.string()))
+
+
+# --- timestamps as integers ---------------------------------------------------------------------------------
+
+EARLIEST = -(2**63) + 1
+"""The smallest timestamp; the one below it means "never" inside the engine."""
+
+_COARSER = {"ns": "us", "us": "ms", "ms": "s", "s": "s"}
+
+
+def timestamps_as_integers(
+    column: Any, times: StreamTime, latest: int, problems: list[InputError], *, end: int | None = None, alike: bool = False
+) -> tuple[np.ndarray, StreamTime]:
+    """Timestamps as integers, and what is known of the stream's time with them.
+
+    `end` is where tuples end for other reasons: nothing is learnt of what follows. Values of a list that are `alike` are
+    not divided by their kinds. What is wrong is added to `problems`; a column that does not go with the stream at all is an
+    `InputError`.
+    """
+    count, mistakes = len(column), len(problems)
+    if isinstance(column, list):
+        taken = timestamps_of(column)
+        if times.unit is not None and not alike and taken[1] is not None and taken[1].is_of_other_kind:
+            return _of_both_kinds(column, times, latest, problems, count if end is None else end)
+        array = padded_to_length(taken, count, "timestamp", problems)
+    else:
+        array = column
+    if pa.types.is_null(array.type) and count:
+        problem(problems, 0, "timestamp", MISSING)
+    if count == 0 or any(one.row == 0 for one in problems[mistakes:]):
+        return np.zeros(count, np.int64), times
+    times = times.with_type(array.type)
+    if pa.types.is_integer(array.type):
+        array = filled(array, "timestamp", 0, problems)
+        array = signed(array, "timestamp", problems) if pa.types.is_uint64(array.type) else cast(array, NUMBER)
+        numbers = array.to_numpy()
+    else:
+        epoch = pa.array([0], pa.int32() if pa.types.is_date(array.type) else NUMBER).view(array.type)
+        array = filled(array, "timestamp", epoch[0], problems) if array.null_count else array
+        numbers, outside = times.integers(array)
+        if outside is not None:
+            unit = times.inner_unit
+            coarser = _COARSER[unit]
+            problem(
+                problems,
+                outside,
+                "timestamp",
+                f"{array[outside]} does not fit into 64 bits in the unit {unit} of the engine; "
+                f"rpq.Engine(…, time_unit={coarser!r}) holds more",
+            )
+    if numbers.min() < EARLIEST:
+        problem(
+            problems, int(np.argmin(numbers)), "timestamp", f"{EARLIEST - 1} is too small; at least {EARLIEST} is possible"
+        )
+    if numbers.max() > latest:
+        row = int(np.argmax(numbers > latest))
+        time, last = (shown(times.to_timestamp(int(number))) for number in (numbers[row], latest))
+        problem(problems, row, "timestamp", f"{time} and the size of the window exceed 64 bits; at most {last} is possible")
+    return np.array(numbers), times  # Arrow's are read-only, which is another type to the kernels
+
+
+def _of_both_kinds(
+    values: list[Any], times: StreamTime, latest: int, problems: list[InputError], end: int
+) -> tuple[np.ndarray, StreamTime]:
+    """Return the same of a list of plain numbers and dates or times, which go together where the stream has a unit.
+
+    The result is that of pushing them one by one: what came first tells the type of the rows.
+    """
+    places: dict[int | None, list[int]] = {}
+    for place, value in enumerate(values[:end]):
+        places.setdefault(kind_of_timestamp(value), []).append(place)
+    numbers = np.zeros(len(values), np.int64)
+    for rows in places.values():  # that of the first value first
+        rows = [row for row in rows if row < end]
+        if not rows:
+            continue
+        found: list[InputError] = []
+        try:
+            some, times = timestamps_as_integers([values[row] for row in rows], times, latest, found, alike=True)
+        except InputError as misfit:
+            if not rows[0]:
+                raise
+            problem(problems, rows[0], "timestamp", misfit.message.removeprefix("column 'timestamp': "))
+            end = rows[0]
+            continue
+        numbers[rows] = some
+        for one in found:
+            place = rows[one.row or 0]
+            message = one.message.removeprefix(f"row {one.row}: ")
+            problems.append(InputError(f"row {place}: {message}", row=place, column="timestamp"))
+            end = min(end, place)
+    return numbers, times

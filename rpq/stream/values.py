@@ -72,7 +72,7 @@ class _Moment(NamedTuple):
 
 
 def shown(value: Any) -> str:
-    """A value in a message: its repr, cut short."""
+    """Return a value in a message: its repr, cut short."""
     try:
         text = repr(value)
     except Exception:  # of foreign objects, and of integers with more than 4,300 digits
@@ -81,7 +81,7 @@ def shown(value: Any) -> str:
 
 
 def vertices_of(values: list[Any], kind: str | None, name: str) -> tuple[pa.Array, Misfit | None]:
-    """An array of int64 or string: of `kind`, or None for that of the first value."""
+    """Return an array of int64 or string: of `kind`, or None for that of the first value."""
     plain = _plain_texts(values) if kind != "int64" else None
     if plain is None and kind != "string":
         plain = _plain_integers(values)
@@ -104,7 +104,10 @@ def vertices_of(values: list[Any], kind: str | None, name: str) -> tuple[pa.Arra
 
 
 def kind_of(*columns: Any) -> str | None:
-    """Whether most vertices of lists are "int64" or "string"; where as many are, the first decides. None: there are none."""
+    """Return whether most vertices of lists are "int64" or "string"; where as many are, the first decides.
+
+    None: there are none.
+    """
     vertices = (value for values in columns for value in values if isinstance(value, (str, int, np.integer)))
     found = [isinstance(value, str) for value in vertices]
     if not found:
@@ -114,7 +117,7 @@ def kind_of(*columns: Any) -> str | None:
 
 
 def texts_of(values: list[Any], name: str) -> tuple[pa.Array, Misfit | None]:
-    """An array of string."""
+    """Return an array of string."""
     if (plain := _plain_texts(values)) is not None:
         return plain, None
     good, misfit = _taken(values, lambda value: _name(value, name), name)
@@ -122,7 +125,7 @@ def texts_of(values: list[Any], name: str) -> tuple[pa.Array, Misfit | None]:
 
 
 def streams_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
-    """An array of string; what is missing or empty is null: of no stream but the merged one."""
+    """Return an array of string; what is missing or empty is null: of no stream but the merged one."""
     good: list[str | None] = []
     for row, value in enumerate(values):
         if isinstance(value, pa.Scalar):
@@ -179,7 +182,7 @@ def booleans_of_text(texts: pa.Array) -> pa.Array:
 
 
 def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
-    """An array of int64, date32 or timestamp; its type is that of the first value, with the finest unit of all."""
+    """Return an array of int64, date32 or timestamp; its type is that of the first value, with the finest unit of all."""
     if (plain := _plain_integers(values)) is not None:
         return plain, None
     if _are_all(values, datetime.datetime) and len({id(value.tzinfo) for value in values}) == 1:
@@ -208,7 +211,7 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
 
 
 def kind_of_timestamp(value: Any) -> int | None:
-    """What timestamps of one array share: 0 is of numbers, else the nanoseconds that a time is exact to; None: neither."""
+    """Return 0 for a number, the nanoseconds that a time is exact to, None for neither: what an array's timestamps share."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, (int, np.integer)):
@@ -220,7 +223,7 @@ def kind_of_timestamp(value: Any) -> int | None:
 
 
 def moments_of_numpy(column: np.ndarray) -> pa.Array:
-    """An array of datetime64 in a unit that Arrow does not have, in one that it has: floored to nanoseconds."""
+    """Return an array of datetime64 in a unit that Arrow does not have, in one that it has: floored to nanoseconds."""
     unit, count = np.datetime_data(column.dtype)
     if unit in _STEPS_BELOW:
         per, missing = _STEPS_BELOW[unit], np.isnat(column)
@@ -234,12 +237,12 @@ def moments_of_numpy(column: np.ndarray) -> pa.Array:
 
 
 def _are_all(values: list[Any], kind: type) -> bool:
-    """Whether all values are of this very type: two passes in C, half the time of a set of the types."""
+    """Return whether all values are of this very type: two passes in C, half the time of a set of the types."""
     return len(values) > 0 and list(map(type, values)).count(kind) == len(values)
 
 
 def _plain_texts(values: list[Any]) -> pa.Array | None:
-    """An array of text, if nothing else is there."""
+    """Return an array of text, if nothing else is there."""
     if not values or type(values[0]) is not str:
         return None
     try:
@@ -250,7 +253,7 @@ def _plain_texts(values: list[Any]) -> pa.Array | None:
 
 
 def first_empty(names: pa.Array) -> int | None:
-    """The place of the first empty text of an array of string without nulls. O(length).
+    """Return the place of the first empty text of an array of string without nulls. O(length).
 
     >>> first_empty(pa.array(["x", "", ""])), first_empty(pa.array(["x"]))
     (1, None)
@@ -263,7 +266,7 @@ def first_empty(names: pa.Array) -> int | None:
 
 
 def _plain_integers(values: list[Any]) -> pa.Array | None:
-    """An array of int64, if nothing else is there."""
+    """Return an array of int64, if nothing else is there."""
     if not _are_all(values, int):
         return None
     try:
@@ -273,7 +276,7 @@ def _plain_integers(values: list[Any]) -> pa.Array | None:
 
 
 def _taken(values: list[Any], take: Callable[[Any], Any], name: str) -> tuple[list[Any], Misfit | None]:
-    """The values as `take` gives them, up to the first that does not fit."""
+    """Return the values as `take` gives them, up to the first that does not fit."""
     good: list[Any] = []
     for row, value in enumerate(values):
         if isinstance(value, pa.Scalar):
@@ -370,7 +373,7 @@ def _moments(good: list[_Moment], values: list[Any], misfit: Misfit | None) -> t
 
 
 def _name_of(zone: datetime.tzinfo, value: Any) -> str:
-    """The name by which Arrow knows a zone; for one that it does not know, the offset of the value."""
+    """Return the name by which Arrow knows a zone; for one that it does not know, the offset of the value."""
     try:
         return pa.array([value]).type.tz or "UTC"
     except (ValueError, TypeError, AttributeError):

@@ -101,12 +101,12 @@ class VertexDictionary:
 
     @property
     def count(self) -> int:
-        """Ids given out so far: every id is below."""
+        """The number of ids given out so far: every id is below."""
         return int(self.names.fields[_COUNT])
 
     @property
     def live(self) -> int:
-        """Names in the dictionary now."""
+        """The number of names in the dictionary now."""
         return int(self.names.fields[_COUNT] - self.names.fields[_FREE])
 
     @property
@@ -115,7 +115,7 @@ class VertexDictionary:
         return sum(array.nbytes for array in self.names)
 
     def intern(self, column: pa.Array, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of the names of a column, new ones given to new names.
+        """Return the ids of the names of a column, new ones given to new names.
 
         `column` is a string or int64 array without nulls; rows where `wanted` is 0 get id -1. Returns
         the ids (int32) and the ids that are new. An empty column leaves `kind` open. O(total length).
@@ -146,7 +146,7 @@ class VertexDictionary:
             self._grow(text=int(offsets[row + 1] - offsets[row]))
 
     def intern_one(self, name: int | str) -> tuple[int, bool]:
-        """The id of a name of the dictionary's kind, and whether it is new. O(its length).
+        """Return the id of a name of the dictionary's kind, and whether it is new. O(its length).
 
         Raises `UnicodeEncodeError` for a text that UTF-8 cannot hold.
         """
@@ -159,14 +159,17 @@ class VertexDictionary:
         return code >> 1, bool(code & 1)
 
     def name_of(self, vertex: int) -> int | str:
-        """The name of an id."""
+        """Return the name of an id."""
         if self.kind != "string":
             return int(self.names.number[vertex])
         start = int(self.names.start[vertex])
         return self.names.arena[start : start + int(self.names.length[vertex])].tobytes().decode()
 
     def names_of(self, ids: np.ndarray) -> pa.Array:
-        """The names of ids, as an array of the type that they came in; any name for an id that is free. O(total length)."""
+        """Return the names of ids, as an array of the type that they came in; any name for an id that is free.
+
+        O(total length).
+        """
         if self.kind != "string":
             return pa.array(self.names.number[ids], pa.int64())
         lengths = np.maximum(self.names.length[ids], 0)
@@ -180,7 +183,7 @@ class VertexDictionary:
         return array.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(data))
 
     def hashes(self, ids: np.ndarray) -> np.ndarray:
-        """The hashes (uint64) of the names of ids, the same in every process. O(total length)."""
+        """Return the hashes (uint64) of the names of ids, the same in every process. O(total length)."""
         if self.kind != "string":
             return self.names.hash[ids]
         found = np.empty(len(ids), np.uint64)
@@ -188,7 +191,7 @@ class VertexDictionary:
         return found
 
     def id_of(self, name: int | str) -> int:
-        """The id of a name, -1 if it is not in the dictionary."""
+        """Return the id of a name, -1 if it is not in the dictionary."""
         if self.kind == "int64":
             if not isinstance(name, (int, np.integer)) or not -(1 << 63) <= name < 1 << 63:
                 return -1
@@ -259,7 +262,7 @@ def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _hash_text(data, start, length):
-    """The hash of the table: word by word, the last one once more where it is not whole."""
+    """Return the hash of the table: word by word, the last one once more where it is not whole."""
     h, end = _FNV_OFFSET ^ np.uint64(length), start + length
     i = start
     while i + _WORD <= end:
@@ -273,7 +276,7 @@ def _hash_text(data, start, length):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _last_word(data, start, end):
-    """The last eight bytes, or all of them where there are fewer."""
+    """Return the last eight bytes, or all of them where there are fewer."""
     if end - start >= _WORD:
         return word_at(data, end - _WORD)
     if end - start >= _WORD // 2:
@@ -287,7 +290,7 @@ def _last_word(data, start, end):
 @wraps_around
 @njit(cache=True, nogil=True)
 def _hashes_of_text(names, ids, found):
-    """The hashes by which vertices are divided: byte by byte (FNV-1a), as they ever were."""
+    """Write the hashes by which vertices are divided: byte by byte (FNV-1a), as states of older releases have them."""
     for i in range(len(ids)):
         start = names.start[ids[i]]
         h = _FNV_OFFSET
@@ -304,7 +307,7 @@ def _hash_number(number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_text(names, held, h, data, start, length):
-    """Whether an id has that text, whose hash is `h`, for its name."""
+    """Return whether an id has that text, whose hash is `h`, for its name."""
     if names.hash[held] != h or names.length[held] != length:
         return False
     first = names.start[held]
@@ -320,7 +323,7 @@ def _is_text(names, held, h, data, start, length):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _probe_text(names, h, data, start, length):
-    """The place of a text in the table; a negative one, for `put`, if it is not there."""
+    """Return the place of a text in the table; a negative one, for `put`, if it is not there."""
     entries = names.fields[_TABLE]
     place = first_candidate(names.table, entries, h)
     while place >= 0 and not _is_text(names, id_at(names.table, place), h, data, start, length):
@@ -351,7 +354,7 @@ def _find_number(names, number):
 
 @njit(cache=True, nogil=True)
 def _new_id(names):
-    """A free id, or -1 where there is none."""
+    """Return a free id, or -1 where there is none."""
     fields = names.fields
     if fields[_FREE] > 0:
         fields[_FREE] -= 1
@@ -364,7 +367,7 @@ def _new_id(names):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _enter_number(names, number):
-    """The id of a number << 1, + 1 if it is new; -1, and nothing done, where there is no room for it."""
+    """Return the id of a number << 1, + 1 if it is new; -1, and nothing done, where there is no room for it."""
     h = _hash_number(number)
     place = _probe_number(names, h, number)
     if place >= 0:

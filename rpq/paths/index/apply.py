@@ -8,7 +8,6 @@ from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import concerns_doubt
 from rpq.paths.index.delete import refill, report_lost, suspect_step, take_out
-from rpq.paths.index.events import end_event
 from rpq.paths.index.expiry import cross, expire
 from rpq.paths.index.insert import fixpoint, raise_step
 from rpq.paths.index.layout import (
@@ -65,13 +64,14 @@ from rpq.paths.index.layout import (
     WITNESS,
     WITNESSING,
 )
+from rpq.paths.index.rows import end_event
 from rpq.paths.index.witness import erase_loops, walk_back
 from rpq.paths.program import CLASSES
 
 
 @njit(cache=True, nogil=True)
 def start_clock(index, time):
-    """The first tuple: set the stream time, cross nothing."""
+    """Set the stream time at the first tuple, without crossing."""
     fields, settings = index.state, index.settings
     fields[HAS_TIME] = 1
     fields[TIME] = time
@@ -109,7 +109,7 @@ def move_clock(index, time, order):
 
 @njit(cache=True, nogil=True)
 def link(index, edge, u, v, forward, inverse):
-    """Enter an edge in the adjacency lists; NEED_LINKS and nothing done where a pool is full."""
+    """Enter an edge in the adjacency lists; return NEED_LINKS, with nothing done, where a pool is full."""
     graph, classes = index.graph, index.program.sizes[CLASSES]
     both = 2 if u == v and forward == inverse else 1
     backward = index.state[SUPPORTS] != 0
@@ -276,7 +276,7 @@ def _resume(index, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def write_paths(index):
-    """A witness for each row of the current event, from row NEXT_PATH on."""
+    """Return a witness for each row of the current event, from row NEXT_PATH on."""
     fields, output = index.state, index.output
     steps = np.empty(64, np.int64)
     while fields[NEXT_PATH] < fields[OUT]:
@@ -296,7 +296,7 @@ def write_paths(index):
 
 @njit(cache=True, nogil=True)
 def apply_tuples(index, chunk, count):
-    """Apply the tuples of a chunk from TUPLE on; DONE, or what Python must do before the next call."""
+    """Apply the tuples of a chunk from TUPLE on; return DONE, or what Python must do before the next call."""
     fields, program = index.state, index.program
     while fields[TUPLE] < count:
         i = fields[TUPLE]

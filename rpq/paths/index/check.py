@@ -17,7 +17,7 @@ def _entries(lists: Any, i: int) -> list[int]:
 
 
 def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
-    """(vertex, state, slot) -> (value, hops) of the live cells; asserts how rows and blocks are stored."""
+    """Return (vertex, state, slot) -> (value, hops) of the live cells; asserts how rows and blocks are stored."""
     table, state = index.table, index.state
     states = int(index.program.sizes[STATES])
     now = int(state[layout.NOW])
@@ -62,7 +62,7 @@ def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
 
 
 def _edges(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
-    """(vertex, class, other vertex, edge << 1 | against) -> slide, of the edges in the window."""
+    """Return (vertex, class, other vertex, edge << 1 | against) -> slide, of the edges in the window."""
     classes = int(index.program.sizes[CLASSES])
     found = {}
     for i in range(len(lists.start)):
@@ -78,7 +78,7 @@ def _edges(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
 
 
 def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
-    """What every cell must be: the largest over paths of the smallest slide of an edge."""
+    """Return what every cell must be: the largest over paths of the smallest slide of an edge."""
     program = index.program
     best: dict[tuple[int, int, int], int] = {}
 
@@ -109,7 +109,7 @@ def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
 
 
 def doubted_cells(index: Index) -> set[tuple[int, int, int]]:
-    """(vertex, state, slot) of the cells in doubt."""
+    """Return (vertex, state, slot) of the cells in doubt."""
     table = index.table
     found = set()
     for row in range(index.state[layout.ROWS]):

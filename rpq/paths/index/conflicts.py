@@ -46,8 +46,20 @@ from rpq.paths.index.layout import (
     SIMPLE,
     TO_SEARCH,
 )
-from rpq.paths.index.predecessors import in_edges, next_in_edge, past_transition
-from rpq.paths.index.rows import ONE, ZERO, block_at, block_count, enqueue, find, node_of, nth_block, row_at
+from rpq.paths.index.rows import (
+    ONE,
+    ZERO,
+    block_at,
+    block_count,
+    enqueue,
+    find,
+    in_edges,
+    next_in_edge,
+    node_of,
+    nth_block,
+    past_transition,
+    row_at,
+)
 from rpq.paths.program import ACCEPTING, STATES
 
 EVERY = np.uint64(2**64 - 1)
@@ -55,13 +67,13 @@ EVERY = np.uint64(2**64 - 1)
 
 @njit(cache=True, nogil=True, forceinline=True)
 def own_slot(index, vertex):
-    """The slot of a vertex as a root, whose cell in the rows of that vertex stays empty; -1 where paths may be walks."""
+    """Return the slot of a vertex as a root, whose cell in its own rows stays empty; -1 where paths may be walks."""
     return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def doubted(index, vertex, number):
-    """The lanes with a live accepting cell of the vertex that is in doubt."""
+    """Return the lanes with a live accepting cell of the vertex that is in doubt."""
     program, table = index.program, index.table
     lanes = ZERO
     for i in range(program.sizes[ACCEPTING]):
@@ -73,19 +85,19 @@ def doubted(index, vertex, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_bit(words, slot):
-    """Whether a root is among some, which are given as uint64 a block number; one without a slot is not."""
+    """Return whether a root is among some, which are given as uint64 a block number; one without a slot is not."""
     return slot >= 0 and (words[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO
 
 
 @njit(cache=True, nogil=True)
 def in_doubt(index, slot, target):
-    """Whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
+    """Return whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
     return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def makes_conflicts(index, vertex, state, from_vertex, from_state):
-    """Whether a step between two product nodes may be the last one to the later cell of a conflict."""
+    """Return whether a step between two product nodes may be the last one to the later cell of a conflict."""
     program = index.program
     step = from_state * program.sizes[STATES] + state
     return program.earlier_first[step + 1] > program.earlier_first[step] or (
@@ -95,7 +107,7 @@ def makes_conflicts(index, vertex, state, from_vertex, from_state):
 
 @njit(cache=True, nogil=True)
 def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
-    """The lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
+    """Return the lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
     program, table = index.program, index.table
     step = from_state * program.sizes[STATES] + state
     if vertex == from_vertex and program.earlier_loop[step]:
@@ -110,7 +122,7 @@ def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
 
 @njit(cache=True, nogil=True)
 def _later_cells(index, vertex, state, number, lanes):
-    """Those of some live lanes of a product node that are the later cell of a conflict."""
+    """Return those of some live lanes of a product node that are the later cell of a conflict."""
     program, table, now = index.program, index.table, index.state[NOW]
     found, passed, loops = ZERO, ZERO, False
     transition = np.int64(-1)
@@ -150,7 +162,7 @@ def _mark_doubt(index, row, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def _schedule_doubt(index, row, number):
-    """Let a row wait, behind all that grew, to push the doubt of a block."""
+    """Enqueue a row, behind all that grew, to push the doubt of a block."""
     program, table = index.program, index.table
     _, state = node_of(table, row)
     if program.leave_first[state + 1] > program.leave_first[state]:
@@ -218,7 +230,7 @@ def note_conflicts(index, vertex, state, number, lanes):
 
 @njit(cache=True, nogil=True)
 def unblocking(index, number, held):
-    """The lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
+    """Return the lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
     table = index.table
     if table.blocked[number] == ZERO:
         return ZERO
@@ -243,7 +255,7 @@ def _may_unblock(index, u, transition_class):
 
 @njit(cache=True, nogil=True)
 def concerns_doubt(index, u, v, forward, inverse):
-    """Whether the current insert, of an edge u -> v, may change an answer that is in doubt."""
+    """Return whether the current insert, of an edge u -> v, may change an answer that is in doubt."""
     table, fields = index.table, index.state
     if fields[TO_SEARCH] > 0:
         return True
@@ -273,7 +285,7 @@ def live_conflicts(index, found):
 
 @njit(cache=True, nogil=True)
 def mark_conflicts(index, found):
-    """As `live_conflicts`; and put in doubt the later cells of the conflicts there are now, and no others.
+    """Set the bits that `live_conflicts` sets, and put in doubt the later cells of these conflicts, and no others.
 
     The caller pushes what is pending. O(size of the index).
     """
@@ -295,7 +307,7 @@ def mark_conflicts(index, found):
 
 @njit(cache=True, nogil=True)
 def drop_doubt(index, roots):
-    """Let no cell of the roots in `roots` (uint64 a block number) be in doubt. O(blocks of the index)."""
+    """Clear the doubt of all cells of the roots in `roots` (uint64 a block number). O(blocks of the index)."""
     table = index.table
     for row in range(index.state[ROWS]):
         if table.node[row] >= 0:

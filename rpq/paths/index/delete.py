@@ -35,7 +35,6 @@ from rpq.paths.index.layout import (
     STATE_BITS,
     STEPS,
 )
-from rpq.paths.index.predecessors import in_edges, next_in_edge
 from rpq.paths.index.rows import (
     ONE,
     ZERO,
@@ -44,7 +43,9 @@ from rpq.paths.index.rows import (
     enqueue,
     find,
     held_by_no_other,
+    in_edges,
     lane_of,
+    next_in_edge,
     node_of,
     nth_block,
     rank_of,
@@ -57,7 +58,7 @@ from rpq.paths.program import ACCEPTING, CLASSES
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _suspect(index, waiting, row, number, block, lanes):
-    """Let cells wait to be looked at; the new height of the stack."""
+    """Push cells to be looked at on the stack; return its new height."""
     if lanes != ZERO:
         if index.table.suspect[block] == ZERO:
             index.queue.suspects[waiting] = row << 32 | number
@@ -68,7 +69,7 @@ def _suspect(index, waiting, row, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def suspect_step(index, waiting, u, v, transition_class, slide):
-    """Step 1 for one direction of a deleted edge that lasted to `slide`; the new height of the stack."""
+    """Do step 1 for one direction of a deleted edge that lasted to `slide`; return the new height of the stack."""
     program, table = index.program, index.table
     now = index.state[NOW]
     start_target = np.int64(program.start_target[transition_class])
@@ -95,7 +96,7 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
 
 @njit(cache=True, nogil=True)
 def _unsupported(index, vertex, state, number, block, lanes):
-    """The lanes of a block that no predecessor supports."""
+    """Return the lanes of a block that no predecessor supports."""
     table, now = index.table, index.state[NOW]
     edge = in_edges(index, vertex, state)
     while lanes != ZERO:
@@ -117,7 +118,7 @@ def _unsupported(index, vertex, state, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def take_out(index, waiting):
-    """Step 2: look at suspect cells until none is left."""
+    """Do step 2: look at suspect cells until none is left."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
     classes = program.sizes[CLASSES]
     now = fields[NOW]
@@ -157,7 +158,7 @@ def take_out(index, waiting):
 
 @njit(cache=True, nogil=True)
 def _refill_block(index, row, number):
-    """Raise the block from all its predecessors; the largest rank that came in, or -1."""
+    """Raise the block from all its predecessors; return the largest rank that came in, or -1."""
     table, now = index.table, index.state[NOW]
     block = find(table, row, number)
     vertex, state = node_of(table, row)
@@ -196,7 +197,7 @@ def _refill_block(index, row, number):
 
 @njit(cache=True, nogil=True)
 def refill(index):
-    """Step 3 up to the fixpoint, which the caller computes."""
+    """Do step 3 up to the fixpoint, which the caller computes."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
     for i in range(fields[DEPLETED]):
         row = queue.depleted[i] >> 32
@@ -231,7 +232,7 @@ def _report_lost(index, row, number):
 
 @njit(cache=True, nogil=True)
 def report_lost(index):
-    """Step 4."""
+    """Do step 4."""
     table, queue, fields = index.table, index.queue, index.state
     while fields[NEXT_LOST] < fields[DEPLETED]:
         if fields[OUT] + LANES > fields[OUT_CAPACITY]:

@@ -1,6 +1,6 @@
 """The Δ index of one query, or of one partition of its roots: calls the kernels, gives them memory, hands out rows.
 
-The layout is explained in `layout.py`, the memory is that of `growth.py`; inserting is in `insert.py`, deleting in
+The layout and the memory are explained in `layout.py`; inserting is in `insert.py`, deleting in
 `delete.py`, slides in `expiry.py`. Which walks make an answer is for the judge to say (`judging.py`).
 """
 
@@ -17,10 +17,17 @@ from rpq.compiled.views import bound, view
 from rpq.errors import QueryError
 from rpq.paths.index import kernels, layout
 from rpq.paths.index.check import check_index
-from rpq.paths.index.growth import index_bytes, new_index, note_capacities, with_more, with_room, without_cells
-from rpq.paths.index.judging import DoubtFigures, Judge
-from rpq.paths.index.layout import LOW_HALF, Index
-from rpq.paths.index.no_doubt import NoDoubt
+from rpq.paths.index.judging import DoubtFigures, Judge, NoDoubt
+from rpq.paths.index.layout import (
+    LOW_HALF,
+    Index,
+    index_bytes,
+    new_index,
+    note_capacities,
+    with_more,
+    with_room,
+    without_cells,
+)
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
 from rpq.results.delta import Delta, IdRows
@@ -73,7 +80,7 @@ class PathDelta(Delta):
 
 
 def rows_of_pairs(pairs: np.ndarray, *, turned: bool = False) -> IdRows:
-    """Pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `turned`, without copying any."""
+    """Return pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `turned`; a view."""
     return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if turned else _ENDS)
 
 
@@ -168,7 +175,7 @@ class DeltaIndex:
 
     @property
     def buffer_bytes(self) -> int:
-        """Of `nbytes`, those of the buffer for the rows of one chunk."""
+        """The part of `nbytes` that the buffer for the rows of one chunk takes."""
         return sum(array.nbytes for array in self.index.output)
 
     @property
@@ -177,31 +184,31 @@ class DeltaIndex:
         return index_bytes(self.index) + self.judge.nbytes
 
     def live(self) -> tuple[int, int, int]:
-        """Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return Cells, answers and edges that are alive now. O(size of the index)."""
         cells, walks = kernels.count_live(self.view)
         answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
         return int(cells), answers, int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
 
     def _in_window(self, graph: layout.Graph) -> np.ndarray:
-        """When each edge leaves the window, relative to the base, which it may do without expiring."""
+        """Return when each edge leaves the window, relative to the base, which it may do without expiring."""
         if not len(graph.within):
             return graph.expiry
         return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.within, graph.expiry)
 
     def walks(self) -> np.ndarray:
-        """The pairs that the table answers, source << 32 | target. O(size of the index)."""
+        """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
         return kernels.live_pairs(self.view)
 
     def answers(self) -> np.ndarray:
-        """The current answers, source << 32 | target. O(size of the index)."""
+        """Return the current answers, source << 32 | target. O(size of the index)."""
         return self.judge.answered(self.walks())
 
     def figures(self) -> DoubtFigures:
-        """What judging has met and done, and what it holds. O(pairs in doubt)."""
+        """Return what judging has met and done, and what it holds. O(pairs in doubt)."""
         return self.judge.figures()
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
-        """Go on counting from here."""
+        """Set the counts to go on from."""
         self.judge.set_figures(conflicts=conflicts, searches=searches)
 
     @property
@@ -217,19 +224,19 @@ class DeltaIndex:
     # --- what it does ----------------------------------------------------------------------------------------
 
     def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
-        """The transition classes of every label id (int16, -1 none); the engine's own arrays, which it goes on filling."""
+        """Set the transition classes of every label id (int16, -1 none); the engine's own arrays, which keep growing."""
         program = self.index.program._replace(forward=forward, inverse=inverse)
         self.index = self.index._replace(program=program)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
-        """Let vertex and edge ids up to these numbers be used; the flags are the engine's own arrays."""
+        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
         index = with_room(self.index, vertices, edges, is_root, is_target)
         if index is not self.index:
             self.index = index
         self.judge.make_room(vertices, edges)
 
     def add_cycles_to(self, spent: np.ndarray, count: int) -> None:
-        """Let so many tuples of the next chunks add the cycles that they take to their place in an array (int64)."""
+        """Make the next tuples, so many, add the cycles that they take to their place in an array (int64)."""
         self.state[layout.TIMED] = count
         if self.index.spent is not spent:
             self.index = self.index._replace(spent=spent)
@@ -260,7 +267,7 @@ class DeltaIndex:
         return bool(self.state[layout.EVENTS])
 
     def delta(self, *, before: int | None = None) -> PathDelta:
-        """The answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
         output, state = self.index.output, self.state
         events = int(state[layout.EVENTS])
         if before is not None:
@@ -299,7 +306,7 @@ class DeltaIndex:
         return self.delta()
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Let vertices, which were none, be roots from now on; the answers of theirs are one event, now.
+        """Make vertices roots that were none; their answers are one event, at the present time.
 
         Where the guard refuses, they are none.
         """
@@ -317,7 +324,7 @@ class DeltaIndex:
         return self.delta()
 
     def drop(self, roots: np.ndarray) -> None:
-        """Let vertices be roots no more, without rows. O(size of the index)."""
+        """Drop roots with their trees, without rows. O(size of the index)."""
         self.index.table.is_root[roots] = 0
         slots = self.index.table.slot_of[roots]
         mask = np.zeros_like(self.index.table.conflicted)
@@ -327,11 +334,11 @@ class DeltaIndex:
         kernels.drop_trees(self.view, mask)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never expire, whatever the window holds; the next `load`, the first one, enters them."""
+        """Add edges that never expire, whatever the window holds; the next `load`, the first one, enters them."""
         self._waiting = chunk
 
     def _with_static(self, chunk: Chunk, relative: np.ndarray) -> tuple[Chunk, np.ndarray]:
-        """Edges and their relative slides, with the static ones; what is static and in the window is entered as static."""
+        """Return edges and their relative slides, with the static ones; an edge of both kinds is static."""
         static, self._waiting = self._waiting, None
         if static is None:
             return chunk, relative
@@ -346,11 +353,11 @@ class DeltaIndex:
         return joined, np.concatenate([relative[~is_static], never])
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
-        """The absolute slides at which edges leave the window; at or below the current slide where it does not hold them."""
+        """Return the absolute slides at which edges leave the window; at or below the current if not in it."""
         return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state[layout.BASE]
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """The steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
+        """Return the steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
         if not len(self.judge.answered(np.array([source << 32 | target]))):
             return None
         known = self.judge.path_of(source, target)
@@ -364,20 +371,20 @@ class DeltaIndex:
         return steps[:length][::-1] & LOW_HALF if length > 0 else None
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Let those of these roots that meet a conflict be set aside by the next load, each after so many nodes."""
+        """Make the next load set those of these roots aside that meet a conflict; the values are sizes in nodes."""
         self.judge.set_aside(roots)
 
     def restore_root(self, root: int) -> bool:
-        """Let a root that is set aside answer again; `delta` has its answers. Whether it was; it may go over again."""
+        """Restore a root and return whether it was set aside; `delta` has its answers. It may go over again."""
         self._begin_output()
         return self.judge.restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """The roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since this was last asked."""
         return self.judge.take_overruns()
 
     def sweep(self) -> None:
-        """Let go of everything that has left the window."""
+        """Release everything that has left the window."""
         kernels.sweep(self.view)
 
     def keep_supports(self, edges: Edges) -> None:
@@ -415,7 +422,7 @@ class DeltaIndex:
         self.state[_OF_OUTPUT] = 0
 
     def cross_table(self, slide: int, order: int) -> None:
-        """Let the table make an absolute slide the current one, with the events of that order."""
+        """Make an absolute slide the current one of the table, with the events of that order."""
         while (code := int(kernels.cross(self.view, slide, order))) != layout.DONE:
             self.provide(code)
 

@@ -7,7 +7,6 @@ from rpq.arrays.lists import truncate
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.conflicts import doubted
-from rpq.paths.index.events import end_event
 from rpq.paths.index.layout import (
     BASE,
     BLOCKS,
@@ -43,6 +42,7 @@ from rpq.paths.index.rows import (
     NEVER,
     ZERO,
     block_count,
+    end_event,
     held_by_no_other,
     make_sparse,
     node_of,
@@ -76,7 +76,7 @@ def cross(index, slide):
 
 @njit(cache=True, nogil=True)
 def _pays_to_sweep(index):
-    """Whether the index is small, or enough has come since the last sweep to pay for looking through all of it."""
+    """Return whether the index is small, or enough has come since the last sweep to pay for looking through all of it."""
     fields = index.state
     came = fields[INSERTED] + fields[REFRESHED] - fields[SWEPT_TUPLES]
     return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
@@ -176,7 +176,7 @@ def _sweep_links(graph, lists, count, now):
 
 @njit(cache=True, nogil=True)
 def _sweep_slots(index):
-    """A tree is empty when its root has no first edge left; from the back, so that low slots are given out first."""
+    """Free the slots of roots without a first edge; from the back, so that low slots are given out first."""
     program, table, fields = index.program, index.table, index.state
     classes = program.sizes[CLASSES]
     for slot in range(fields[SLOTS] - 1, -1, -1):
@@ -220,7 +220,7 @@ def expire(index, slide, order):
 
 @njit(cache=True, nogil=True)
 def _next_death(index):
-    """No answer dies before this relative slide."""
+    """Return no answer dies before this relative slide."""
     table, accepting = index.table, index.program.accepting
     first = np.int64(NEVER)
     for row in range(index.state[ROWS]):
@@ -232,7 +232,7 @@ def _next_death(index):
 
 @njit(cache=True, nogil=True)
 def _dying_lanes(index, vertex, state, number, block, dying):
-    """The pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
+    """Return the pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
     table = index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
     lanes = held_by_no_other(index, vertex, state, number, lanes, dying - 1, dying)
@@ -244,7 +244,7 @@ def _dying_lanes(index, vertex, state, number, block, dying):
 
 @njit(cache=True, nogil=True)
 def _count_dying(index, dying):
-    """Room that the rows of one boundary may take."""
+    """Return the room that the rows of one boundary may take."""
     table, accepting = index.table, index.program.accepting
     count = np.int64(0)
     for row in range(index.state[ROWS]):

@@ -5,6 +5,8 @@ edges) and for 64 roots at once. Every function here can be called again after a
 cell twice changes nothing, and a pair is reported when its cell comes alive, which happens once.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -12,23 +14,27 @@ import numpy as np
 from rpq.arrays.lanes import LANES, live, prefetch, raise_block, raise_block_with_hops
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index.conflicts import bring_doubt, note_conflicts, own_slot
+from rpq.paths.index.conflicts import bring_doubt, forget_new_doubt, note_conflicts, own_slot
 from rpq.paths.index.layout import (
     BUCKETS,
     DONE,
+    FREE_SLOTS,
     JUDGED,
     NEED_OUTPUT,
     NOW,
     OUT,
     OUT_CAPACITY,
     QUEUED,
+    ROWS,
     SIMPLE,
+    SLOTS,
     STEPS,
     SUPPORTS,
 )
 from rpq.paths.index.rows import (
     ONE,
     ZERO,
+    block_count,
     dequeue,
     enqueue,
     find,
@@ -49,7 +55,7 @@ EVERY = np.uint64(2**64 - 1)
 
 
 class Push(NamedTuple):
-    """What a row gives to others: `count` of its blocks, which are in the queue's scratch."""
+    """The part of a row that is pushed to others: `count` of its blocks, which are in the queue's scratch."""
 
     vertex: int
     state: int
@@ -68,7 +74,7 @@ class Step(NamedTuple):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_out(index, vertex, state):
-    """Whether an edge leads on from a product node."""
+    """Return whether an edge leads on from a product node."""
     program, out = index.program, index.graph.out
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         if out.length[vertex * program.sizes[CLASSES] + program.leave_class[leave]] > 0:
@@ -78,7 +84,7 @@ def has_out(index, vertex, state):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _schedule(index, push, step, row, pending):
-    """Let the row that a step leads to, whose blocks grew, wait for its turn to be pushed on."""
+    """Enqueue the row that a step leads to, whose blocks grew."""
     table = index.table
     table.low[row] = min(table.low[row], min(push.low, step.slide))
     if has_out(index, step.vertex, step.state):
@@ -88,7 +94,7 @@ def _schedule(index, push, step, row, pending):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _raise_dense(index, push, step, row):
-    """What `_raise_row` does to a row that has all the blocks, where paths may be walks.
+    """Do what `_raise_row` does to a row that has all the blocks, where paths may be walks.
 
     Nearly all steps are of this kind, so nothing is looked at here that they do not need.
     """
@@ -170,7 +176,7 @@ def _raise_row(index, push, step):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _gather(table, queue, row, pending):
-    """Copy the blocks of a row whose number has its bit set to the scratch; their count."""
+    """Copy the blocks of a row whose number has its bit set to the scratch; return their count."""
     count = 0
     span = np.int64(table.span[row])
     if span > 0:
@@ -257,7 +263,7 @@ def fixpoint(index):
 
 @njit(cache=True, nogil=True)
 def raise_root(index, root, vertex, state, slide):
-    """An edge out of the start state: one cell, the root's own, of row (vertex, state)."""
+    """Return an edge out of the start state: one cell, the root's own, of row (vertex, state)."""
     program, table, fields = index.program, index.table, index.state
     if not table.is_root[root] or (root == vertex and index.settings[SIMPLE]):
         return np.int64(DONE)
@@ -313,3 +319,61 @@ def raise_step(index, u, v, transition_class, slide):
             if code != DONE:
                 return code
     return np.int64(DONE)
+
+
+# --- trees that come and go as a whole, where not every vertex is a root ------------------------------------
+#
+# The adjacency lists hold all edges in the window, whoever is a root. So the tree of a vertex that becomes one later is
+# raised from them, and has the cells that it would have had.
+
+@njit(cache=True, nogil=True)
+def grow_trees(index, roots, count):
+    """Raise the trees of some roots from their first edges, to the fixpoint; codes as `apply_chunk`."""
+    program, out = index.program, index.graph.out
+    classes = program.sizes[CLASSES]
+    for i in range(count):
+        root = np.int64(roots[i])
+        for transition_class in range(classes):
+            state = np.int64(program.start_target[transition_class])
+            if state < 0:
+                continue
+            links = root * classes + transition_class
+            for place in range(out.start[links], out.start[links] + np.int64(out.length[links])):
+                link = out.entries[place]
+                slide = slide_of(index.graph, link)
+                if slide > index.state[NOW]:
+                    code = raise_root(index, root, link >> 32, state, slide)
+                    if code != DONE:
+                        return code
+    return fixpoint(index)
+
+
+@njit(cache=True, nogil=True)
+def drop_trees(index, mask):
+    """Clear the cells of the roots in `mask` (uint64 a block number), and what waits to be pushed; their slots are free."""
+    table, fields = index.table, index.state
+    while dequeue(index.queue, fields) >= 0:
+        pass
+    if index.settings[JUDGED]:
+        forget_new_doubt(index)
+    for row in range(fields[ROWS]):
+        if table.node[row] < 0:
+            continue
+        table.pending[row] = ZERO
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = mask[number]
+            if lanes == ZERO:
+                continue
+            for lane in range(LANES):
+                if (lanes >> np.uint64(lane)) & ONE != ZERO:
+                    table.values[block * LANES + lane] = 0
+            if index.settings[JUDGED]:
+                table.doubt[block] &= ~lanes
+    for slot in range(fields[SLOTS] - 1, -1, -1):
+        vertex = np.int64(table.slot_vertex[slot])
+        if vertex >= 0 and (mask[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO:
+            table.slot_of[vertex] = -1
+            table.slot_vertex[slot] = -1
+            table.free_slots[fields[FREE_SLOTS]] = slot
+            fields[FREE_SLOTS] += 1

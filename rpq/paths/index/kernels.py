@@ -3,12 +3,12 @@
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.paths.index import apply, events, expiry, insert, live, roots, witness
+from rpq.paths.index import apply, expiry, insert, rows, witness
 
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, chunk, count):
-    """Apply the tuples of a chunk; DONE, or what Python must do before the next call."""
+    """Apply the tuples of a chunk; return DONE, or what Python must do before the next call."""
     return apply.apply_tuples(index, chunk, count)
 
 
@@ -27,7 +27,7 @@ def write_paths(index):
 @njit(cache=True, nogil=True)
 def end_event(index, time, kind, order):
     """End the current event."""
-    events.end_event(index, time, kind, order)
+    rows.end_event(index, time, kind, order)
 
 
 @njit(cache=True, nogil=True)
@@ -51,13 +51,13 @@ def settle(index):
 @njit(cache=True, nogil=True)
 def grow_trees(index, vertices):
     """Raise the trees of vertices that become roots; codes as `apply_chunk`."""
-    return roots.grow_trees(index, vertices, len(vertices))
+    return insert.grow_trees(index, vertices, len(vertices))
 
 
 @njit(cache=True, nogil=True)
 def drop_trees(index, mask):
     """Clear the trees of roots, a bit for each slot."""
-    roots.drop_trees(index, mask)
+    insert.drop_trees(index, mask)
 
 
 @njit(cache=True, nogil=True)
@@ -68,29 +68,29 @@ def sweep(index):
 
 @njit(cache=True, nogil=True)
 def count_live(index):
-    """(live cells, answers)."""
-    return live.count_live(index)
+    """Return (live cells, answers)."""
+    return rows.count_live(index)
 
 
 @njit(cache=True, nogil=True)
 def live_pairs(index):
-    """The current answers."""
-    return live.live_pairs(index)
+    """Return the current answers."""
+    return rows.live_pairs(index)
 
 
 @njit(cache=True, nogil=True)
 def count_cells(index, cells):
     """Count the live cells of each root."""
-    live.count_cells(index, cells)
+    rows.count_cells(index, cells)
 
 
 @njit(cache=True, nogil=True)
 def walk_back(index, source, target):
-    """The steps of a witness, last first: (their number or -1, steps)."""
+    """Return the steps of a witness, last first: (their number or -1, steps)."""
     return witness.walk_back(index, source, target, np.empty(64, np.int64))
 
 
 @njit(cache=True, nogil=True)
 def erase_loops(target, steps, length):
-    """Make a simple path of the steps of `walk_back`; their number."""
+    """Make a simple path of the steps of `walk_back`; return their number."""
     return witness.erase_loops(target, steps, length)

@@ -44,7 +44,7 @@ _VERDICT_FIELDS = np.array([layout.INSERTED, layout.REFRESHED])
 
 
 class _Numbering(NamedTuple):
-    """What the index knows of numbers."""
+    """The numbers of inserts: how far they have come, and when each edge leaves."""
 
     leaves: np.ndarray  # int64 an edge: the slide at which it leaves, in numbers
     numbered: np.ndarray  # uint8 a label
@@ -62,7 +62,7 @@ def index_over(
     capacity: int = 256,
     guard: Guard | None = None,
 ) -> DeltaIndex:
-    """The index of an expression over a window of any kind."""
+    """Return the index of an expression over a window of any kind."""
     options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
     if isinstance(window, Window):
         return DeltaIndex(program, window, explicit=explicit, **options)
@@ -99,7 +99,7 @@ class NumberedIndex(DeltaIndex):
         return super().nbytes + self._numbering.leaves.nbytes
 
     def live(self) -> tuple[int, int, int]:
-        """Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return Cells, answers and edges that are alive now. O(size of the index)."""
         cells, answers, _ = super().live()
         return cells, answers, int((self._numbering.leaves > self.current).sum())
 
@@ -114,11 +114,11 @@ class NumberedIndex(DeltaIndex):
         return self.number // self.window.slide if self._counts else _ABSENT
 
     def count_from(self, number: int) -> None:
-        """Go on from that insert; the index is empty."""
+        """Set the number of the insert to go on from; the index is empty."""
         self._numbering.progress[_NUMBER] = number
 
     def numbers_of(self, numbered: np.ndarray) -> None:
-        """Let the inserts of these label ids (uint8, a flag each) be numbered, as one window serves several expressions.
+        """Set the label ids (uint8, a flag each) whose inserts are numbered: one window serves several expressions.
 
         It is the caller's own array, which it goes on filling, and as long as the other arrays of labels.
         """
@@ -127,7 +127,7 @@ class NumberedIndex(DeltaIndex):
         self._numbering_view = view(self._numbering)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
-        """Let vertex and edge ids up to these numbers be used; the flags are the engine's own arrays."""
+        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
         super().make_room(vertices, edges, is_root, is_target)
         held = self._numbering.leaves
         if (more := edges - len(held)) > 0:
@@ -154,7 +154,7 @@ class NumberedIndex(DeltaIndex):
         self.set_verdicts(self._numbering.progress[_VERDICTS:])
 
     def set_verdicts(self, counts: Sequence[int] | np.ndarray) -> None:
-        """Have counted so many inserts of edges that were not there, and of edges that were."""
+        """Set the numbers of inserts of new edges and of edges that were there."""
         self._numbering.progress[_VERDICTS:] = counts
         self.state[_VERDICT_FIELDS] = counts
 
@@ -177,24 +177,24 @@ class NumberedIndex(DeltaIndex):
         return super().load(chunk, inner, quiet=quiet)
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
-        """The slides at which edges leave, in numbers; at or below the current one where the window does not hold them."""
+        """Return the slides at which edges leave, in numbers; at or below the current one if not in it."""
         found: np.ndarray = self._numbering.leaves[edges]
         return found
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Let vertices, which were none, be roots from now on; the answers of theirs are one event, now."""
+        """Make vertices roots that were none; their answers are one event, at the present time."""
         self._times = np.zeros(0, np.int64)
         grown = super().grow(roots)
         grown.orders = np.zeros_like(grown.orders)  # what is there already comes before any tuple
         return grown
 
     def restore_root(self, root: int) -> bool:
-        """Let a root that is set aside answer again; `delta` has its answers. Whether it was; it may go over again."""
+        """Restore a root and return whether it was set aside; `delta` has its answers. It may go over again."""
         self._times = np.zeros(0, np.int64)
         return super().restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """The roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since this was last asked."""
         self._note_overruns()
         taken, self._overruns = self._overruns, []
         return taken
@@ -207,7 +207,7 @@ class NumberedIndex(DeltaIndex):
         return super().has_rows and len(self.delta()) > 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
-        """The answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
         if self._net is None:
             self._net = self._netted(super().delta(before=before))
         return self._net
@@ -230,7 +230,7 @@ class NumberedIndex(DeltaIndex):
         return int(self._times[place]) if 0 <= place < len(self._times) else self.time
 
     def _netted(self, raw: PathDelta) -> PathDelta:
-        """Rows with the times of their tuples; those that an eviction takes and its insert brings are none."""
+        """Return rows with the times of their tuples; those that an eviction takes and its insert brings are none."""
         if not len(raw.ends):
             return raw
         is_eviction = (raw.orders % 2 == 0) & (len(self._times) > 0)
@@ -261,7 +261,7 @@ class NumberedIndex(DeltaIndex):
         )
 
     def _silent(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:
-        """Which rows an eviction alone takes: not those of a root set aside then, whose answers leave with a row."""
+        """Return which rows an eviction alone takes: not those of a root set aside then, whose answers leave with a row."""
         silent = np.repeat(is_eviction, raw.lengths())
         self._note_overruns()
         if self._overruns:
@@ -272,7 +272,7 @@ class NumberedIndex(DeltaIndex):
 
 
 def _paths_of_kept(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The witnesses of the rows that are kept, and where they end."""
+    """Return the witnesses of the rows that are kept, and where they end."""
     lengths = np.zeros(len(raw.pairs), np.int64)
     lengths[added] = np.diff(raw.path_ends[added], prepend=0)
     is_kept = np.repeat(kept, lengths)
@@ -281,7 +281,7 @@ def _paths_of_kept(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple
 
 @njit(cache=True, nogil=True)
 def _number(index, chunk, numbered, numbering, times, count):
-    """Number the inserts of a chunk: what tuples have in place of their times, and the stream time with each."""
+    """Assign numbers to the inserts of a chunk, which replace times, and note the stream time of each."""
     forward, inverse = index.program.forward, index.program.inverse
     progress, leaves = numbering.progress, numbering.leaves
     size, step, number, time = progress[_SIZE], progress[_STEP], progress[_NUMBER], progress[_TIME]

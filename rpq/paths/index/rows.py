@@ -1,15 +1,22 @@
-"""Rows of the Δ index: finding and making rows, blocks and slots, the queue, and reporting new answers."""
+"""Rows of the Δ index: finding and making rows, blocks and slots, the queue, reporting answers, and walks over in-edges."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from rpq.arrays.lanes import LANES, live
 from rpq.arrays.lists import append, reserve, truncate
-from rpq.compiled.intrinsics import trailing_zeros
+from rpq.compiled.intrinsics import population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import (
+    ADDED,
     BLOCK_CAPACITY,
     BLOCKS,
     BUCKETS,
+    EVENT_OUT,
+    EVENTS,
     FREE_ROWS,
     FREE_SLOTS,
     JUDGED,
@@ -22,13 +29,14 @@ from rpq.paths.index.layout import (
     QUEUED,
     QUIET,
     RANK_SHIFT,
+    REMOVED,
     ROW_CAPACITY,
     ROWS,
     SLOTS,
     STATE_BITS,
     SUPPORTS,
 )
-from rpq.paths.program import ACCEPTING, STATES
+from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
@@ -39,7 +47,7 @@ DENSE = 3
 
 @njit(cache=True, nogil=True, forceinline=True)
 def find(table, row, number):
-    """Block `number` of a row, or -1."""
+    """Return block `number` of a row, or -1."""
     span = np.int64(table.span[row])
     if span > 0:
         return table.base[row] + number if number < span else np.int64(-1)
@@ -60,14 +68,14 @@ def find(table, row, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def block_count(table, row):
-    """How many blocks a row has."""
+    """Return how many blocks a row has."""
     span = np.int64(table.span[row])
     return span if span > 0 else np.int64(table.directory.length[row])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def nth_block(table, row, i):
-    """The number and the block of the i-th block of a row."""
+    """Return the number and the block of the i-th block of a row."""
     if table.span[row] > 0:
         return np.int64(i), table.base[row] + i
     entry = table.directory.entries[table.directory.start[row] + i]
@@ -76,45 +84,45 @@ def nth_block(table, row, i):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def row_at(index, vertex, state):
-    """The row of a product node, or -1."""
+    """Return the row of a product node, or -1."""
     return np.int64(index.table.row_of[vertex * index.program.sizes[STATES] + state])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def block_at(index, vertex, state, number):
-    """Block `number` of the row of a product node, or -1."""
+    """Return block `number` of the row of a product node, or -1."""
     row = row_at(index, vertex, state)
     return find(index.table, row, number) if row >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cell_at(index, vertex, state, slot):
-    """The cell of a root, by its slot, in the row of a product node: its place in `Table.values`, or -1."""
+    """Return the cell of a root, by its slot, in the row of a product node: its place in `Table.values`, or -1."""
     block = block_at(index, vertex, state, slot >> 6)
     return block * LANES + (slot & (LANES - 1)) if block >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def lane_of(slot):
-    """The bit of a slot in the mask of its block."""
+    """Return the bit of a slot in the mask of its block."""
     return ONE << np.uint64(slot & (LANES - 1))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def slide_of(graph, link):
-    """The relative expiry slide of the edge of a link."""
+    """Return the relative expiry slide of the edge of a link."""
     return np.int64(graph.expiry[(link >> 1) & POINTER])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def node_of(table, row):
-    """The vertex and the state of a row."""
+    """Return the vertex and the state of a row."""
     return table.node[row] >> 16, table.node[row] & STATE_BITS
 
 
 @njit(cache=True, nogil=True)
 def make_row(index, vertex, state):
-    """A new empty row for a product node; minus a `NEED_` code where there is no room."""
+    """Return a new empty row for a product node; minus a `NEED_` code where there is no room."""
     table, fields = index.table, index.state
     if fields[FREE_ROWS] > 0:
         fields[FREE_ROWS] -= 1
@@ -135,13 +143,13 @@ def make_row(index, vertex, state):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def region_size(region_class):
-    """Blocks in a region of a class: 1, (1), 2, 3, 4, 6, 8, 12, …"""
+    """Return the number of blocks in a region of a class: 1, (1), 2, 3, 4, 6, 8, 12, …."""
     return ((2 + (region_class & 1)) << (region_class >> 1)) >> 1
 
 
 @njit(cache=True, nogil=True)
 def _region_class(blocks):
-    """The smallest class whose regions hold that many blocks."""
+    """Return the smallest class whose regions hold that many blocks."""
     region_class = np.int64(0)
     while region_size(region_class) < blocks:
         region_class += 2 if region_class == 0 else 1
@@ -150,7 +158,7 @@ def _region_class(blocks):
 
 @njit(cache=True, nogil=True)
 def take_region(index, region_class):
-    """The first block of an empty region, or -1 where there is none."""
+    """Return the first block of an empty region, or -1 where there is none."""
     table, fields = index.table, index.state
     size = region_size(region_class)
     block = np.int64(table.free_regions[region_class])
@@ -192,7 +200,7 @@ def _copy_block(index, source, target):
 
 @njit(cache=True, nogil=True)
 def _make_dense(index, row, numbers):
-    """Let the blocks of a row lie side by side, with room for block numbers below `numbers`; False without room."""
+    """Lay the blocks of a row side by side, with room for block numbers below `numbers`; return False without room."""
     table = index.table
     region_class = _region_class(numbers)
     region = take_region(index, region_class)
@@ -239,7 +247,7 @@ def make_sparse(index, row, kept):
 
 @njit(cache=True, nogil=True)
 def make_block(index, row, number):
-    """Give a row, which has none, an empty block `number`; the block, or minus a `NEED_` code."""
+    """Give a row without a block `number` an empty one; return the block, or minus a `NEED_` code."""
     table, fields, directory = index.table, index.state, index.table.directory
     numbers = (fields[SLOTS] + LANES - 1) >> 6
     length = np.int64(directory.length[row])
@@ -264,7 +272,7 @@ def make_block(index, row, number):
 
 @njit(cache=True, nogil=True)
 def root_slot(index, vertex):
-    """The slot of a root, given out now if it has none."""
+    """Return the slot of a root, given out now if it has none."""
     table, fields = index.table, index.state
     slot = np.int64(table.slot_of[vertex])
     if slot >= 0:
@@ -282,7 +290,7 @@ def root_slot(index, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def rank_of(index, slide):
-    """The bucket of an expiry slide."""
+    """Return the bucket of an expiry slide."""
     return min(np.int64(BUCKETS - 1), (slide - index.state[NOW]) >> index.settings[RANK_SHIFT])
 
 
@@ -300,7 +308,7 @@ def _unlink(queue, row):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def enqueue(queue, fields, row, rank):
-    """Let a row wait in bucket `rank`, or in its present one if that is higher."""
+    """Enqueue a row in bucket `rank`, or leave it in its present one if that is higher."""
     held = queue.rank[row]
     if held >= rank:
         return
@@ -334,7 +342,7 @@ def dequeue(queue, fields):
 
 @njit(cache=True, nogil=True)
 def held_by_no_other(index, vertex, state, number, lanes, lower, higher):
-    """Those of some lanes of an accepting state that no other accepting state of the vertex holds.
+    """Return those of some lanes of an accepting state that no other accepting state of the vertex holds.
 
     Of a lower state the cells above slide `lower` count, of a higher one those above `higher` (NEVER: none do). So a
     pair that several states hold is taken once, where `higher` lets the lowest have it.
@@ -373,3 +381,145 @@ def report_new(index, vertex, state, number, lanes):
         now = index.state[NOW]
         lanes = held_by_no_other(index, vertex, state, number, lanes, now, now)
     write_pairs(index, vertex, number, lanes)
+
+
+@njit(cache=True, nogil=True)
+def end_event(index, time, kind, order):
+    """Bind the rows since the last event to a time and an operation; there is room for one event."""
+    fields, output = index.state, index.output
+    rows = fields[OUT] - fields[EVENT_OUT]
+    if rows > 0:
+        event = fields[EVENTS]
+        output.event_time[event] = time
+        output.event_end[event] = fields[OUT]
+        output.event_kind[event] = kind
+        output.event_tuple[event] = order
+        fields[EVENTS] += 1
+        fields[EVENT_OUT] = fields[OUT]
+        fields[ADDED if kind > 0 else REMOVED] += rows
+
+
+# --- the walk over the edges into a product node: deletes, conflicts, witnesses and searches look back along it
+#
+#     edge = in_edges(index, vertex, state)
+#     while True:
+#         edge = next_in_edge(index, vertex, state, edge, now)
+#         if edge.link < 0:
+#             break
+#         ...
+#
+# gives, transition by transition, every edge that lasts beyond a slide, and the product node that it comes from. The record
+# is taken apart when the kernels are inlined: it costs nothing (`TUNING.md`). Needs the `into` lists.
+
+class InEdge(NamedTuple):
+    """An edge into a product node, and how far the walk over all of them has come."""
+
+    link: int  # source << 32 | edge << 1 | against; -1: there is no further one
+    source: int
+    source_state: int  # 0: the source is the root itself, which has no row
+    slide: int  # the relative expiry slide of the edge
+    transition: int  # place in `Program.enter_source`
+    next: int  # place of the next link of this transition
+    left: int  # links of this transition that are left
+    direction: int  # 1: in the order in which the edges came, -1: the latest first
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def in_edges(index, vertex, state, direction=1):
+    """Return a walk over the edges into a product node, before the first."""
+    before = np.int64(index.program.enter_first[state]) - 1
+    zero = np.int64(0)
+    return InEdge(np.int64(-1), zero, zero, zero, before, zero, zero, np.int64(direction))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def next_in_edge(index, vertex, state, edge, above):
+    """Return the next edge that lasts beyond slide `above`."""
+    program, graph = index.program, index.graph
+    transition, place, left, source_state = edge.transition, edge.next, edge.left, edge.source_state
+    while True:
+        while left > 0:
+            link = graph.into.entries[place]
+            place += edge.direction
+            left -= 1
+            slide = slide_of(graph, link)
+            if slide > above:
+                return InEdge(link, link >> 32, source_state, slide, transition, place, left, edge.direction)
+        transition += 1
+        if transition >= program.enter_first[state + 1]:
+            zero = np.int64(0)
+            return InEdge(np.int64(-1), zero, zero, zero, transition, zero, zero, edge.direction)
+        source_state = np.int64(program.enter_source[transition])
+        links = vertex * program.sizes[CLASSES] + program.enter_class[transition]
+        left = np.int64(graph.into.length[links])
+        place = graph.into.start[links] + (left - 1 if edge.direction < 0 else 0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def past_transition(edge):
+    """Return the walk behind the other edges of the present transition."""
+    return InEdge(
+        edge.link, edge.source, edge.source_state, edge.slide, edge.transition, edge.next, np.int64(0), edge.direction
+    )
+
+
+# --- what the index holds now: its live cells and its answers -----------------------------------------------
+
+@njit(cache=True, nogil=True)
+def count_live(index):
+    """Return (live cells, answers)."""
+    table, program, now = index.table, index.program, index.state[NOW]
+    cells = 0
+    answers = 0
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        counts = program.accepting[state] and table.is_target[vertex]
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            cells += population(lanes)
+            if counts:
+                answers += population(held_by_no_other(index, vertex, state, number, lanes, now, NEVER))
+    return cells, answers
+
+
+@njit(cache=True, nogil=True)
+def live_pairs(index):
+    """Return the current answers, source << 32 | target."""
+    table, program, now = index.table, index.program, index.state[NOW]
+    pairs = np.empty(count_live(index)[1], np.int64)
+    found = 0
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        if not program.accepting[state] or not table.is_target[vertex]:
+            continue
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            lanes = held_by_no_other(index, vertex, state, number, lanes, now, NEVER)
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
+                found += 1
+    return pairs
+
+
+@njit(cache=True, nogil=True)
+def count_cells(index, cells):
+    """Add the live cells of each root to its place in `cells` (int64 a vertex)."""
+    table, now = index.table, index.state[NOW]
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                cells[table.slot_vertex[slot]] += 1

@@ -4,14 +4,13 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import NOW, ROWS, SUPPORTS
-from rpq.paths.index.predecessors import in_edges, next_in_edge
-from rpq.paths.index.rows import cell_at, row_at
+from rpq.paths.index.rows import cell_at, in_edges, next_in_edge, row_at
 from rpq.paths.program import ACCEPTING, STATES
 
 
 @njit(cache=True, nogil=True)
 def walk_back(index, source, target, steps):
-    """Write the steps of a path from `source` to `target`, last first; their number, or -1 if it is no answer.
+    """Write the steps of a path from `source` to `target`, last first; return their number, or -1 for no answer.
 
     Starts at the accepting state that lives longest and follows supports, so that the path lasts as long as
     the answer does. A step is `edge << 1 | against`, and above its 32 bits the vertex before it. Needs the `into` lists.
@@ -38,7 +37,7 @@ def walk_back(index, source, target, steps):
 
 @njit(cache=True, nogil=True)
 def _follow_supports(index, source, slot, vertex, state, steps):
-    """The steps back to the root, each to the latest predecessor that supports the cell; -1 where a cell has none.
+    """Return the steps back to the root, each to the latest predecessor that supports the cell; -1 where a cell has none.
 
     A support is strictly larger, or as large with fewer hops: no node is met twice, so nothing need be remembered.
     Only a cell whose hop count is saturated may have none. O(length × degree), mostly less: the edge that a row
@@ -78,7 +77,7 @@ def _follow_supports(index, source, slot, vertex, state, steps):
 
 @njit(cache=True, nogil=True)
 def _search_back(index, source, slot, target, end_state, steps):
-    """The same by a depth-first search over the live cells of the root, better predecessors first.
+    """Return the same by a depth-first search over the live cells of the root, better predecessors first.
 
     It visits a product node once, and cannot fail, because a live cell has a path.
     """
@@ -137,7 +136,7 @@ def _search_back(index, source, slot, target, end_state, steps):
 
 @njit(cache=True, nogil=True)
 def erase_loops(target, steps, length):
-    """Leave out the cycles of a walk to `target`, as `walk_back` gives it, in place; the number of steps left.
+    """Remove the cycles of a walk to `target`, as `walk_back` gives it, in place; return the number of steps.
 
     What is left spells a word of the language if the pair is not in doubt (see `conflicts.py`).
     """

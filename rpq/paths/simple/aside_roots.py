@@ -13,16 +13,17 @@ it, and ends the note, all within the same tuple or boundary.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from rpq.paths.index import conflicts, layout
+from rpq.paths.index import conflicts, kernels, layout
 from rpq.paths.index.judging import JudgedIndex
+from rpq.paths.index.layout import Index, Table
 from rpq.paths.simple import certificates as store
 from rpq.paths.simple import judge
 from rpq.paths.simple.certificates import BLOCKED
-from rpq.paths.simple.event_rows import EventRows
 from rpq.paths.simple.known_paths import KnownPaths
-from rpq.paths.simple.root_masks import holds_root, mask_of, release, slot_of
 from rpq.queries.protocol import Overrun
 
 
@@ -50,7 +51,7 @@ class AsideRoots:
         self.sizes.update(meeting)
 
     def let_back(self, root: int) -> np.ndarray | None:
-        """Set a root aside no more; the pairs that the table answers for it. None if it was not."""
+        """Restore a root that is set aside; return the pairs that the table answers for it, None if it was not."""
         if self.sizes.pop(root, None) is None:
             return None
         table = self._index.index.table
@@ -59,7 +60,7 @@ class AsideRoots:
         return judge.pairs_of(self._index.view, mask)
 
     def let_clean_back(self, order: int, time: int | None = None) -> None:
-        """Let roots that are set aside and meet no conflict any more answer again, with an event of that order."""
+        """Restore roots that are set aside and meet no conflict any more, with an event of that order."""
         if not self.sizes:
             return
         table, view = self._index.index.table, self._index.view
@@ -78,12 +79,14 @@ class AsideRoots:
     # --- roots that the kernels found to be over the budget --------------------------------------------------
 
     def overdrawn(self) -> list[int]:
-        """Those of this tuple or boundary."""
+        """Return those of this tuple or boundary."""
         return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def leaving(self, *, inserted: bool) -> np.ndarray:
-        """The answers that they had before this tuple or boundary, but for those that the current event takes away and
-        those that the table has let expire."""
+        """Return the answers that they had before this tuple or boundary, which the current event has to remove.
+
+        Those that the event removes already and those that the table has let expire are left out.
+        """
         roots = self.overdrawn()
         if not roots:
             return np.zeros(0, np.int64)
@@ -105,7 +108,7 @@ class AsideRoots:
             self._rows.keep(~np.isin(self._rows.pairs() >> 32, roots))
 
     def note(self, place: int, time: int | None = None) -> None:
-        """Remember that they are set aside since a tuple of the chunk, now or at a boundary, and forget their paths."""
+        """Note that they are set aside since a tuple of the chunk, now or at a boundary, and forget their paths."""
         roots = self.overdrawn()
         if not roots:
             return
@@ -117,3 +120,87 @@ class AsideRoots:
         table = self._index.index.table
         table.blocked[:] &= ~mask_of(table, roots)
         self._known.fields[store.OVERDRAWN] = 0
+
+
+# --- the rows of the current event, from which a judge takes some away and to which it adds others ----------
+#
+# A kernel that reports answers leaves its event open: the rows are in the output of the index from EVENT_OUT to OUT. They
+# become an event, with a time and a kind, when it is ended.
+
+class EventRows:
+    """The rows of the current event of an index."""
+
+    def __init__(self, index: JudgedIndex) -> None:
+        self._index = index
+
+    def pairs(self) -> np.ndarray:
+        """Return the pairs, source << 32 | target, as a part of the output."""
+        index = self._index.index
+        return index.output.pairs[index.state[layout.EVENT_OUT] : index.state[layout.OUT]]
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Keep only these rows (boolean)."""
+        pairs, state = self.pairs(), self._index.state
+        rows = pairs[kept]
+        pairs[: len(rows)] = rows
+        state[layout.OUT] = state[layout.EVENT_OUT] + len(rows)
+
+    def append(self, pairs: np.ndarray) -> None:
+        """Add rows."""
+        state = self._index.state
+        while int(state[layout.OUT]) + len(pairs) > len(self._index.index.output.pairs):
+            self._index.provide(layout.NEED_OUTPUT)
+        start = int(state[layout.OUT])
+        self._index.index.output.pairs[start : start + len(pairs)] = pairs
+        state[layout.OUT] = start + len(pairs)
+
+    def end(self, kind: int, order: int, time: int | None = None) -> None:
+        """End the event, of a kind (1 added, -1 removed), now or at a boundary, with witnesses if these are wanted."""
+        index, state = self._index, self._index.state
+        if state[layout.EVENTS] + 2 > len(index.index.output.event_time):
+            index.provide(layout.NEED_OUTPUT)
+        if index.index.settings[layout.WITNESS] and kind > 0:
+            index.write_paths(int(state[layout.EVENT_OUT]))
+        kernels.end_event(index.view, int(state[layout.TIME]) if time is None else time, kind, order)
+
+
+# --- sets of roots as masks: a bit for each slot, in one uint64 a block number, as `Table.conflicted` -------
+
+def slot_of(table: Table, root: int) -> int:
+    """Return the slot of a root, or -1."""
+    return int(table.slot_of[root])
+
+
+def holds_root(table: Table, mask: np.ndarray, root: int) -> bool:
+    """Return whether a root has a slot and is in a mask."""
+    slot = slot_of(table, root)
+    return slot >= 0 and bool(int(mask[slot >> 6]) >> (slot & 63) & 1)
+
+
+def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
+    """Return those of some roots that have a slot."""
+    mask = np.zeros_like(table.conflicted)
+    for root in roots:
+        slot = slot_of(table, root)
+        if slot >= 0:
+            mask[slot >> 6] |= np.uint64(1 << (slot & 63))
+    return mask
+
+
+def roots_in(table: Table, mask: np.ndarray) -> set[int]:
+    """Return the roots that a mask holds. O(slots)."""
+    slots = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+    return set(table.slot_vertex[slots].tolist())
+
+
+def count(mask: np.ndarray) -> int:
+    """Return how many there are. O(slots)."""
+    return int(np.unpackbits(mask.view(np.uint8)).sum())
+
+
+def release(index: Index, roots: np.ndarray) -> None:
+    """Free the roots of a mask from conflicts."""
+    table = index.table
+    for mask in (table.conflicted, table.suspended, table.blocked):
+        mask &= ~roots
+    index.state[layout.CONFLICTED] = count(table.conflicted)

@@ -69,7 +69,7 @@ class Certificates(NamedTuple):
 
 
 def new_certificates(capacity: int, pool: int, vertices: int, edges: int) -> Certificates:
-    """An empty store with room for `capacity` entries."""
+    """Return an empty store with room for `capacity` entries."""
     none = np.full
     fields = np.zeros(FIELDS, np.int64)
     fields[CAPACITY] = capacity
@@ -101,7 +101,7 @@ def new_certificates(capacity: int, pool: int, vertices: int, edges: int) -> Cer
 
 
 def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certificates:
-    """The same entries, without what no longer counts, and with room for some more entries and steps."""
+    """Return the same entries, without what no longer counts, and with room for some more entries and steps."""
     entries = int((old.key >= 0).sum())
     steps = int(old.length[old.key >= 0].sum())
     capacity = max(16, 2 * (entries + room))
@@ -119,7 +119,7 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _probe(certificates, h, key):
-    """The place of a pair in the table; a negative one, for `put`, if it is not there."""
+    """Return the place of a pair in the table; a negative one, for `put`, if it is not there."""
     entries = certificates.fields[TABLE]
     place = first_candidate(certificates.table, entries, h)
     while place >= 0 and certificates.key[id_at(certificates.table, place)] != key:
@@ -129,21 +129,21 @@ def _probe(certificates, h, key):
 
 @njit(cache=True, nogil=True)
 def entry_of(certificates, key):
-    """The entry of a pair, or -1."""
+    """Return the entry of a pair, or -1."""
     place = _probe(certificates, mixed(np.uint64(key)), key)
     return id_at(certificates.table, place) if place >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def has_room(certificates, steps):
-    """Whether one more entry with a path of that many steps fits."""
+    """Return whether one more entry with a path of that many steps fits."""
     fields = certificates.fields
     return fields[USED] < fields[CAPACITY] and fields[TOP] + steps <= fields[POOL]
 
 
 @njit(cache=True, nogil=True)
 def enter(certificates, key):
-    """The entry of a pair, made (blocked) if there is none; there is room."""
+    """Return the entry of a pair, made (blocked) if there is none; there is room."""
     h = mixed(np.uint64(key))
     place = _probe(certificates, h, key)
     if place >= 0:
@@ -163,7 +163,7 @@ def enter(certificates, key):
 
 @njit(cache=True, nogil=True)
 def block(certificates, entry):
-    """Let an entry be blocked."""
+    """Mark an entry as blocked."""
     certificates.slide[entry] = BLOCKED
     certificates.length[entry] = 0
     if not certificates.listed[entry]:
@@ -175,7 +175,7 @@ def block(certificates, entry):
 
 @njit(cache=True, nogil=True)
 def certify(certificates, entry, path, length, slide):
-    """Let an entry be an answer until an absolute slide, with the first steps of `path`; there is room."""
+    """Mark an entry as an answer until an absolute slide, with the first steps of `path`; there is room."""
     fields = certificates.fields
     top = fields[TOP]
     certificates.slide[entry] = slide
@@ -200,7 +200,7 @@ def remove(certificates, entry):
 
 @njit(cache=True, nogil=True)
 def holds(certificates, place):
-    """Whether a step of the pool lies in the present path of its entry."""
+    """Return whether a step of the pool lies in the present path of its entry."""
     entry = certificates.owner[place]
     first = certificates.first[entry]
     return certificates.key[entry] >= 0 and first <= place and place < first + certificates.length[entry]

@@ -63,7 +63,7 @@ NEED_ROOM = 32
 
 @njit(cache=True, nogil=True)
 def _search(index, certificates, scratch, pair, budget):
-    """Look for a path for a pair and enter what was found: DONE or NEED_ROOM."""
+    """Search a path for a pair and enter what was found; return DONE or NEED_ROOM."""
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
     fields = certificates.fields
@@ -342,7 +342,7 @@ def replace_expired(index, certificates, scratch, capacity, budget):
 
 @njit(cache=True, nogil=True)
 def write_paths(index, certificates):
-    """A simple path for each row of the current event, from row NEXT_PATH on."""
+    """Return a simple path for each row of the current event, from row NEXT_PATH on."""
     state, output = index.state, index.output
     steps = np.empty(64, np.int64)
     while state[NEXT_PATH] < state[OUT]:
@@ -370,7 +370,7 @@ def write_paths(index, certificates):
 
 @njit(cache=True, nogil=True)
 def next_expiry(certificates, capacity):
-    """The earliest absolute slide at which a path expires."""
+    """Return the earliest absolute slide at which a path expires."""
     slide = np.int64(np.iinfo(np.int64).max)
     for entry in range(capacity):
         if certificates.slide[entry] != BLOCKED and certificates.key[entry] >= 0:
@@ -391,7 +391,7 @@ def forget_certain(index, certificates, capacity):
 
 @njit(cache=True, nogil=True)
 def answered(index, certificates, pairs):
-    """Which of some pairs with a walk have a simple path, and a root that is not suspended."""
+    """Return which of some pairs with a walk have a simple path, and a root that is not suspended."""
     table = index.table
     found = np.ones(len(pairs), np.bool_)
     for i in range(len(pairs)):
@@ -407,7 +407,7 @@ def answered(index, certificates, pairs):
 
 @njit(cache=True, nogil=True)
 def pairs_of(index, roots):
-    """The walk answers of the roots in `roots` (uint64 a block number), source << 32 | target."""
+    """Return the walk answers of the roots in `roots` (uint64 a block number), source << 32 | target."""
     program, table = index.program, index.table
     now = index.state[NOW]
     pairs = np.empty(256, np.int64)

@@ -31,7 +31,7 @@ class KnownPaths:
 
     @property
     def certificates(self) -> Certificates:
-        """What is known of the pairs in doubt; to replace some arrays is to replace the whole."""
+        """The certificates of the pairs in doubt; assigning them replaces all arrays."""
         return self._certificates
 
     @certificates.setter
@@ -46,7 +46,7 @@ class KnownPaths:
 
     @property
     def capacity(self) -> int:
-        """Entries that there is room for."""
+        """The number of entries that there is room for."""
         return len(self._certificates.key)
 
     @property
@@ -55,7 +55,7 @@ class KnownPaths:
         return sum(array.nbytes for array in (*self._certificates, *self._scratch))
 
     def make_room(self, vertices: int, edges: int) -> None:
-        """Let vertex and edge ids up to these numbers be used."""
+        """Make room for vertex and edge ids up to these numbers."""
         held = self._certificates
         if vertices > len(held.root_chain) or edges > len(held.edge_chain):
             self.certificates = rebuilt(held, vertices, edges, self._room)
@@ -64,7 +64,7 @@ class KnownPaths:
             self._scratch_view = view(self._scratch)
 
     def begin(self) -> None:
-        """Let what is judged from now on be another tuple, boundary or load, for which every root may spend its budget."""
+        """Begin another tuple, boundary or load, for which every root may spend its budget."""
         self.fields[store.STAMP] += 1
         self.fields[[store.NEXT, store.KEPT, store.STEP_OF]] = 0
         self.fields[store.STAGE] = store.ITS_ROWS
@@ -81,16 +81,16 @@ class KnownPaths:
                 self._index.provide(code)
 
     def run_over_all(self, kernel: Callable[..., int], *arguments: int) -> None:
-        """The same for a kernel that goes over all entries, and must be told how many there may be now."""
+        """Call a kernel as `run` does that goes over all entries, with how many there may be now."""
         self.run(lambda *given: kernel(*given[:3], self.capacity, *given[3:]), *arguments)
 
     def of_roots(self, roots: list[int]) -> np.ndarray:
-        """The entries of some roots (boolean)."""
+        """Return the entries of some roots (boolean)."""
         key = self._certificates.key
         return (key >= 0) & np.isin(key >> 32, roots)
 
     def forget(self, entries: np.ndarray) -> None:
-        """Know nothing any more of some pairs (boolean)."""
+        """Forget some pairs (boolean)."""
         held = self._certificates
         held.key[entries] = GONE
         held.slide[entries] = BLOCKED

@@ -23,8 +23,7 @@ import numpy as np
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.paths.index.layout import LOW_HALF, NOW
-from rpq.paths.index.predecessors import in_edges, next_in_edge
-from rpq.paths.index.rows import cell_at, slide_of
+from rpq.paths.index.rows import cell_at, in_edges, next_in_edge, slide_of
 from rpq.paths.program import ACCEPTING, CLASSES, STATES
 
 EVERY = np.uint64(2**64 - 1)
@@ -66,7 +65,7 @@ class Scratch(NamedTuple):
 
 
 def new_scratch(vertices: int, states: int) -> Scratch:
-    """Room for vertex ids below a number."""
+    """Return room for vertex ids below a number."""
     nodes = max(1, vertices * states)
 
     def room(count: int) -> np.ndarray:
@@ -95,14 +94,14 @@ def new_scratch(vertices: int, states: int) -> Scratch:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def value_at(index, vertex, state, slot):
-    """What a root's cell for a product node holds; 0 where there is none."""
+    """Return what a root's cell for a product node holds; 0 where there is none."""
     cell = cell_at(index, vertex, state, slot)
     return np.int64(index.table.values[cell]) if cell >= 0 else np.int64(0)
 
 
 @njit(cache=True, nogil=True)
 def best_value(index, slot, target):
-    """The relative slide up to which the root of a slot has a walk that answers (root, target)."""
+    """Return the relative slide up to which the root of a slot has a walk that answers (root, target)."""
     best = np.int64(0)
     for i in range(index.program.sizes[ACCEPTING]):
         best = max(best, value_at(index, target, np.int64(index.program.accepting_states[i]), slot))
@@ -119,7 +118,7 @@ def _next_state(program, state, transition_class):
 
 @njit(cache=True, nogil=True)
 def _join(index, scratch, depth, start, middle, target):
-    """Write the walk through a node that both sides reached behind the path, without cycles; FOUND or UNDECIDED."""
+    """Write the walk through a node that both sides reached behind the path, without cycles; return FOUND or UNDECIDED."""
     program = index.program
     states = program.sizes[STATES]
     length = np.int64(0)
@@ -304,13 +303,13 @@ def _extend(index, scratch, slot, target, floor, budget):
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def vertex_bit(vertex):
-    """The bit of a vertex in a word that stands for a set of them."""
+    """Return the bit of a vertex in a word that stands for a set of them."""
     return np.uint64(1) << ((np.uint64(vertex) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
 
 
 @njit(cache=True, nogil=True)
 def origins(scratch, states):
-    """After NONE: bits of the vertices from one of which an edge must go out that makes a path; all, if not known.
+    """Return, after NONE, bits of the vertices one of which has an edge that makes a path; all, if not known.
 
     Where the side of the root ran dry, it reached all that is reached without coming through the target: a path must leave
     that by a new edge. This holds until such an edge comes, since an edge that goes only makes the set smaller.
@@ -326,7 +325,7 @@ def origins(scratch, states):
 
 @njit(cache=True, nogil=True)
 def find_path(index, scratch, source, target, budget):
-    """Look for a simple path that answers (source, target): NONE, FOUND (in `scratch.path`) or OVER the budget."""
+    """Search a simple path that answers (source, target); return NONE, FOUND (in `scratch.path`) or OVER the budget."""
     slot = np.int64(index.table.slot_of[source])
     scratch.fields[LENGTH] = 0
     scratch.fields[DRIED] = 0

@@ -43,16 +43,15 @@ import numpy as np
 
 from rpq.paths.index import conflicts, kernels, layout
 from rpq.paths.index.check import doubted_cells
-from rpq.paths.index.judging import DoubtFigures, JudgedIndex
-from rpq.paths.program import ACCEPTING, CLASSES
+from rpq.paths.index.judging import DoubtFigures, Judge, JudgedIndex, NoDoubt
+from rpq.paths.program import ACCEPTING, CLASSES, Program
 from rpq.paths.simple import certificates as store
 from rpq.paths.simple import judge
-from rpq.paths.simple.aside_roots import AsideRoots
+from rpq.paths.simple.aside_roots import AsideRoots, EventRows, count, holds_root, mask_of, release, roots_in
 from rpq.paths.simple.certificates import BLOCKED
-from rpq.paths.simple.event_rows import EventRows
 from rpq.paths.simple.known_paths import KnownPaths
-from rpq.paths.simple.root_masks import count, holds_root, mask_of, release, roots_in
 from rpq.queries.protocol import Overrun
+from rpq.queries.query import Query
 from rpq.stream.chunk import Chunk
 
 _UNLIMITED = np.iinfo(np.int64).max
@@ -74,7 +73,7 @@ class SimpleJudge:
         self._cleaned = 0
 
     def serve(self, index: JudgedIndex) -> None:
-        """See `Judge`, as for all that follows."""
+        """Judge for this index from now on; see `Judge`, as for all methods below."""
         self._index = index
         self.known = KnownPaths(index, room=self._room)
         self._rows = EventRows(index)
@@ -86,13 +85,13 @@ class SimpleJudge:
         return self.known.nbytes
 
     def make_room(self, vertices: int, edges: int) -> None:
-        """Let certificates and searches use ids up to these numbers."""
+        """Make room for ids up to these numbers in certificates and searches."""
         self.known.make_room(vertices, edges)
 
     # --- where rows are judged -------------------------------------------------------------------------------
 
     def judge_tuple(self, chunk: Chunk, i: int) -> None:
-        """Let the rows of a tuple be those of simple paths."""
+        """Reduce the rows of a tuple to those of simple paths."""
         self.known.begin()
         if chunk.delete[i]:
             self._judge_delete(chunk, i)
@@ -130,7 +129,7 @@ class SimpleJudge:
         rows.end(-1, order)
 
     def judge_load(self, *, quiet: bool) -> None:
-        """Let the rows of a load be those of simple paths."""
+        """Reduce the rows of a load to those of simple paths."""
         self._aside.take_in_waiting()
         self.known.begin()
         # What was searched one tuple after the other and is now restored at once is no reason to set a root aside.
@@ -177,13 +176,13 @@ class SimpleJudge:
     # --- what holds now --------------------------------------------------------------------------------------
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
-        """Those of some pairs of the table that have a simple path, and a root that is not set aside."""
+        """Return those of some pairs of the table that have a simple path, and a root that is not set aside."""
         if not self._index.state[layout.CONFLICTED]:
             return walks
         return walks[judge.answered(self._index.view, self.known.view, walks)]
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
-        """The path by which a pair in doubt is certified."""
+        """Return the path by which a pair in doubt is certified."""
         entry = int(store.entry_of(self.known.view, source << 32 | target))
         if entry < 0:
             return None
@@ -191,7 +190,7 @@ class SimpleJudge:
         return held.step[held.first[entry] : held.first[entry] + held.length[entry]].copy()
 
     def figures(self) -> DoubtFigures:
-        """Counted by the kernels; O(pairs in doubt)."""
+        """Return what the kernels counted; O(pairs in doubt)."""
         fields, state = self.known.fields, self._index.state
         return DoubtFigures(
             conflicts=int(state[layout.CONFLICTS]),
@@ -206,7 +205,7 @@ class SimpleJudge:
         )
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
-        """Go on counting from here."""
+        """Set the counts to go on from."""
         self._index.state[layout.CONFLICTS] = conflicts
         self.known.fields[store.SEARCHES] = searches
 
@@ -214,15 +213,15 @@ class SimpleJudge:
 
     @property
     def aside(self) -> dict[int, int]:
-        """Those that are now, and the size at which each was."""
+        """The roots that are set aside now, and the size at which each was."""
         return dict(self._aside.sizes)
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Let those that meet a conflict be by the next load."""
+        """Make the next load set those aside that meet a conflict."""
         self._aside.waiting = roots
 
     def take_overruns(self) -> list[Overrun]:
-        """Those that were since this was last asked."""
+        """Return those that were since this was last asked."""
         taken, self._aside.overruns = self._aside.overruns, []
         return taken
 
@@ -255,7 +254,7 @@ class SimpleJudge:
         return int(state[layout.BASE] + state[layout.NOW])
 
     def _next_edge_expiry(self) -> int:
-        """The next slide at which an edge leaves the window: no conflict ends before. O(edges)."""
+        """Return the next slide at which an edge leaves the window: no conflict ends before. O(edges)."""
         expiry, state = self._index.index.graph.expiry, self._index.state
         later = expiry[(expiry > state[layout.NOW]) & (expiry <= self._index.index.settings[layout.CEILING])]
         return int(state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
@@ -309,3 +308,15 @@ class SimpleJudge:
         assert entries.keys() <= walks, "a pair without a walk has an entry"
         assert not [p for p in entries.keys() - in_doubt if entries[p] == BLOCKED], "a certain pair is blocked"
         assert all(slide == BLOCKED or slide > self._slide for slide in entries.values()), "a path has expired"
+
+
+def judge_for(query: Query, program: Program, *, room: int) -> Judge:
+    """Return a new judge, for one index; one that searches only where the automaton has states in conflict.
+
+    `room` is for how many more pairs in doubt at least there is room after each growth.
+    """
+    if query.paths == "walk":
+        return NoDoubt()
+    if not len(program.later_state):
+        return NoDoubt(walks_return=False)
+    return SimpleJudge(budget=query.simple_budget, room=room)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rpq.queries.pattern_text import Variable
+from rpq.queries.pattern import Variable
 from rpq.results.typed_columns import ColumnKind
 from rpq.sparql.algebra import (
     Aggregate,

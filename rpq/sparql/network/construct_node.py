@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from rpq.queries.pattern_text import Constant, Variable
+from rpq.queries.pattern import Constant, Variable
 from rpq.sparql.network.delta_bags import UNBOUND, DeltaBag, nothing, together
 from rpq.sparql.network.nodes import Node
 from rpq.sparql.network.term_ids import TermIds

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rpq.queries.pattern_text import Variable
+from rpq.queries.pattern import Variable
 from rpq.sparql.algebra import (
     Call,
     Conjunction,

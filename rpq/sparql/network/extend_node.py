@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rpq.queries.pattern_text import Constant, Variable
+from rpq.queries.pattern import Constant, Variable
 from rpq.sparql.algebra import Formula
 from rpq.sparql.algebra_text import formula_text
 from rpq.sparql.network.delta_bags import DeltaBag, nothing

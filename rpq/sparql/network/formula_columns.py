@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.queries.pattern_text import Constant, Variable
+from rpq.queries.pattern import Constant, Variable
 from rpq.sparql.algebra import Formula
 from rpq.sparql.formula_values import holds, judge, value_or_none
 from rpq.sparql.network.delta_bags import UNBOUND

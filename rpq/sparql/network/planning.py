@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from rpq.queries.pattern_text import Variable
+from rpq.queries.pattern import Variable
 from rpq.sparql.algebra import (
     Aggregate,
     Call,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
-from rpq.queries.pattern_text import Constant, Variable
+from rpq.queries.pattern import Constant, Variable
 from rpq.sparql.algebra import Call, Formula
 from rpq.sparql.terms import XSD
 

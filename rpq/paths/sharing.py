@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
+from rpq.automata import DFA
+from rpq.paths.direction import Way
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.program import Compiled
-from rpq.paths.which_way import Way
-from rpq.paths.words import words_of
 from rpq.queries.protocol import Resources
 from rpq.queries.query import Query
 from rpq.results.delta import Delta
 
 
 def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
-    """What the trees of a query are: those of queries with equal keys are the same. None: of this query alone."""
+    """Return what the trees of a query are: those of queries with equal keys are the same. None: of this query alone."""
     if resources.sharing == "never" or resources.witness or resources.is_late:
         return None
     if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
@@ -26,13 +26,13 @@ def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
 
 
 class Trees(Protocol):
-    """What knows whose rows are whose."""
+    """The protocol of trees whose rows are dealt out to several queries."""
 
-    def told(self, delta: PathDelta) -> list[tuple[int, Delta]]:
-        """What an index reports by query."""
+    def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
+        """Return what an index reports by query."""
 
     def sweep(self) -> None:
-        """Let go of trees that nobody reads."""
+        """Drop trees that nobody reads."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -52,15 +52,15 @@ class Sharer:
         return self._index.has_rows
 
     def deltas(self, *, before: int | None = None) -> list[tuple[int, Delta]]:
-        """The rows of the last call, or those `before` a tuple of it, behind the numbers of their queries."""
-        return self._trees.told(self._index.delta(before=before))
+        """Return the rows of the last call, or those `before` a tuple of it, behind the numbers of their queries."""
+        return self._trees.rows_by_query(self._index.delta(before=before))
 
     def advance(self, time: int) -> list[tuple[int, Delta]]:
         """Move the stream time without a tuple."""
-        return self._trees.told(self._index.advance(time))
+        return self._trees.rows_by_query(self._index.advance(time))
 
     def sweep(self) -> None:
-        """Let go of everything that has left the window, or that nobody reads."""
+        """Release everything that has left the window, or that nobody reads."""
         self._trees.sweep()
         self._index.sweep()
 
@@ -73,3 +73,13 @@ class Sharer:
         """Assert the invariants."""
         self._index._check()
         self._trees._check()
+
+
+def words_of(dfa: DFA) -> Hashable:
+    """Return the minimal automaton as a value: equal for expressions with the same non-empty words. O(its size).
+
+    Whether the start accepts says something only where a word leads back to it: the empty path is no answer.
+    """
+    columns = [(*symbol, *dfa.transitions[:, column].tolist()) for column, symbol in enumerate(dfa.symbols)]
+    begin = 0 if (dfa.transitions == 0).any() else 1
+    return tuple(sorted(columns, key=repr)), begin, tuple(dfa.accepting[begin:].tolist())

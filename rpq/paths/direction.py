@@ -33,7 +33,7 @@ class Way(NamedTuple):
 
 
 def way_of(query: Query) -> Way:
-    """From the targets if they are fewer than the sources and nothing speaks against it, else from the sources.
+    """Return the way from the targets where these are fewer and nothing speaks against it, else from the sources.
 
     What speaks against it is an automaton that is much larger in that direction: that of `(a|b){9}/a/(a|b)*` has 11 states,
     that of its reversal 1,024. With simple paths it is also any conflict, in either direction: roots are then what has a
@@ -54,7 +54,7 @@ def way_of(query: Query) -> Way:
 
 @lru_cache(maxsize=4096)
 def _reversed(expression: str) -> DFA | None:
-    """The automaton of the reversal, if there is one: thousands of queries may ask for that of one expression."""
+    """Return the automaton of the reversal, if there is one: thousands of queries may ask for that of one expression."""
     try:
         return compiled(str(reversal(parse(expression))))
     except (ExpressionError, SizeError):
