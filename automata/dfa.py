@@ -1,4 +1,8 @@
-"""The minimal deterministic automaton of a path expression, as a dense table."""
+"""Which states accept all that another accepts, and what that says about simple paths.
+
+[s] is the set of words that lead from state s to an accepting state, the *suffix language* of s. The arrays are those
+of a trim `DFA`: every state but that of an empty language accepts something.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,141 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rpq.automata.containment import shrinks_to_simple_paths, suffix_containment
-from rpq.automata.render import write_dot, write_text
+from rpq.automata.errors import terminal_cells
 from rpq.automata.symbols import Symbol
+
+
+def suffix_containment(transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the matrix, shape (states, states), that says [s] ⊇ [t] at (s, t).
+
+    A word of [t] that is not in [s] is found in the product of the automaton with itself: walking it from (s, t) ends
+    where only t accepts, or where only t has a next step (the automaton is trim, so that step leads to a word). These
+    pairs are the start, and every pair with a step into one that is found is found too. Each pair is found once and
+    its predecessors are looked at once for each symbol: O(states² · symbols) time and O(states²) memory.
+    """
+    states, columns = transitions.shape
+    steps = (transitions >= 0).astype(np.float32)  # floats, because only these multiply fast
+    only_t_steps = (1 - steps) @ steps.T > 0
+    found = only_t_steps | (~accepting[:, None] & accepting[None, :])
+    predecessors = [_Predecessors(transitions[:, column], states) for column in range(columns)]
+
+    s, t = np.nonzero(found)
+    while len(s):
+        earlier = [_cross(inverse, s, t) for inverse in predecessors]
+        codes = np.unique(np.concatenate([before_s * states + before_t for before_s, before_t in earlier]))
+        s, t = np.divmod(codes, states)
+        new = ~found[s, t]
+        s, t = s[new], t[new]
+        found[s, t] = True
+    return ~found
+
+
+def shrinks_to_simple_paths(
+    transitions: NDArray[np.int32], accepting: NDArray[np.bool_], contains: NDArray[np.bool_]
+) -> bool:
+    """Does every walk that is an answer shrink to a simple path that is one, on every graph?
+
+    It does if a cycle can always be left out: [s] ⊇ [t] for every s that a non-empty word reaches and every t that a
+    non-empty word reaches from s, and [s0] ∪ {ε} ⊇ [t] for every t. The ε is there because a walk that is back at its
+    first vertex in an accepting state is an answer (x, x), which simple paths never give. Steps against the direction
+    of edges change nothing: what shrinks is the walk. O(states³) for the reachable pairs, all of them small.
+    """
+    reaches = reached_by_steps(transitions)
+    if np.any(reaches[reaches[0]] & ~contains[reaches[0]]):
+        return False
+    # [s0] ∪ {ε} ⊇ [t] looks at one step by hand, since ε is no state's concern after it.
+    for t in range(len(transitions)):
+        for from_start, from_t in zip(transitions[0], transitions[t], strict=True):
+            if from_t >= 0 and (from_start < 0 or not contains[from_start, from_t]):
+                return False
+    return True
+
+
+class _Predecessors:
+    """For one symbol the states with a step into each state: `states[starts[t] : starts[t] + counts[t]]`."""
+
+    def __init__(self, next_state: NDArray[np.int32], states: int) -> None:
+        sources = np.flatnonzero(next_state >= 0)
+        targets = next_state[sources]
+        self.states = sources[np.argsort(targets, kind="stable")]
+        self.counts = np.bincount(targets, minlength=states)
+        self.starts = np.cumsum(self.counts) - self.counts
+
+
+def _cross(
+    inverse: _Predecessors, s: NDArray[np.int64], t: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every predecessor of s[i] with every predecessor of t[i], for every i."""
+    of_t = inverse.counts[t]
+    sizes = inverse.counts[s] * of_t
+    pair = np.repeat(np.arange(len(s)), sizes)
+    inside = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    before_s = inverse.states[inverse.starts[s[pair]] + inside // of_t[pair]]
+    before_t = inverse.states[inverse.starts[t[pair]] + inside % of_t[pair]]
+    return before_s, before_t
+
+
+def reached_by_steps(transitions: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Shape (states, states): does a non-empty word lead from s to t?"""
+    states = len(transitions)
+    reaches = np.zeros((states, states), dtype=np.bool_)
+    for s in range(states):
+        row = transitions[s]
+        reaches[s, row[row >= 0]] = True
+    for middle in range(states):  # Warshall 1962
+        reaches[reaches[:, middle]] |= reaches[middle]
+    return reaches
+
+
+_WIDEST_TABLE = 100
+
+
+def write_text(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> str:
+    """Write the table; where the labels are too long for a table, columns have numbers that a legend explains."""
+    names = [str(symbol) for symbol in symbols]
+    headers = names
+    if sum(terminal_cells(name) + 2 for name in names) > _WIDEST_TABLE:
+        headers = [f"#{column}" for column in range(len(names))]
+    rows = [["state ", *headers]]
+    for state, (row, accepts) in enumerate(zip(transitions, accepting, strict=True)):
+        mark = f"{'→' if state == 0 else ' '} {state} {'*' if accepts else ' '}"
+        rows.append([mark, *("·" if target < 0 else str(target) for target in row)])
+    widths = [max(map(terminal_cells, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [first + " " * (widths[0] - terminal_cells(first))]
+        cells += [" " * (width - terminal_cells(cell)) + cell for width, cell in zip(widths[1:], rest, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    if headers is not names:
+        lines += ["", *(f"{header} = {name}" for header, name in zip(headers, names, strict=True))]
+    return "\n".join(lines)
+
+
+def write_dot(
+    name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]
+) -> str:
+    """Write the drawing: an arrow into the start, double circles accept."""
+    lines = [
+        f"digraph {_quote(name)} {{",
+        "  rankdir=LR;",
+        "  node [shape=circle];",
+        '  start [shape=none, label=""];',
+    ]
+    lines += [f"  {state} [shape=doublecircle];" for state, accepts in enumerate(accepting) if accepts]
+    lines.append("  start -> 0;")
+    for state, row in enumerate(transitions):
+        labels: dict[int, list[str]] = {}
+        for column, target in enumerate(row):
+            if target >= 0:
+                labels.setdefault(int(target), []).append(str(symbols[column]))
+        lines += [f"  {state} -> {target} [label={_quote('|'.join(words))}];" for target, words in labels.items()]
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _quote(text: str) -> str:
+    """A DOT string: backslashes begin escapes there, and & begins an HTML entity."""
+    return '"' + text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,7 +317,7 @@ class DFA:
         """Do simple paths give the answers of walks, but for the pairs (x, x), on every graph?
 
         This is the containment property of the paper (Pacaci et al. 2020, section on simple paths), see
-        `rpq.automata.containment.shrinks_to_simple_paths`.
+        `rpq.automata.dfa.shrinks_to_simple_paths`.
 
         >>> from rpq.automata import compile
         >>> [compile(text).simple_equals_walk for text in ("a*", "(a|b|c)+", "a/b*")]

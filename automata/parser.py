@@ -11,7 +11,7 @@ The grammar is that of SPARQL 1.1 property paths (section 9.1, rules 88 to 96), 
     member        '^'? name
 
 As in SPARQL a step has one `^` and one quantifier at most; `(a*)+` and `^(^a)` need their parentheses. Blanks are free
-everywhere but inside a name. How names are written: `rpq.automata.names`.
+everywhere but inside a name. How names are written: `rpq.automata.symbols`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from rpq.automata.expressions import (
     Repetition,
     SizeError,
 )
-from rpq.automata.names import ESCAPES, bare_name_end, in_angle_brackets, starts_name, write_name
-from rpq.automata.symbols import Symbol
+from rpq.automata.symbols import ESCAPES, Symbol, bare_name_end, in_angle_brackets, starts_name, write_name
 
 _OPERAND = "a name, '(', '!' or '^'"
 _PRIMARY = "a name, '(' or '!'"

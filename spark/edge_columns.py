@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rpq.errors import InputError
 from rpq.readers.column_names import BOTH, DELETE, STREAM, TUPLE, ColumnNames
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError
 from rpq.spark.errors import PipelineError
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.values import BOOLEANS

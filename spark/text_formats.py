@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from rpq.readers import TextFormat, formats
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import EDGES
-from rpq.readers.known_formats import format_named
+from rpq.readers.fields import DEFAULT_UNIT
+from rpq.readers.format_registry import format_named
 from rpq.readers.source import Block, ByteSource
-from rpq.readers.text.detection import line_layout
-from rpq.readers.text.first_times import with_times
+from rpq.readers.text.detection import line_layout, with_times
 from rpq.readers.text.parsing import LineError, LineParser
 from rpq.readers.text.textfile import Detected, settle
-from rpq.readers.times import DEFAULT_UNIT
 from rpq.spark.errors import PipelineError
 from rpq.spark.splits import BLOCK_BYTES
 

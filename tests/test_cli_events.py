@@ -17,9 +17,8 @@ import pytest
 import rpq as library
 from rpq.cli import session
 from rpq.readers import open_reader
-from rpq.readers.batch import Batch
+from rpq.readers.batch import Batch, in_whole_events
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.event_batches import in_whole_events
 from rpq.stream.event_grouping import whole_events
 from tests.commands import Caller
 

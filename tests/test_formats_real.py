@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rpq.readers.edges import open_edges
-from rpq.readers.selecting import WithoutSelfLoops
+from rpq.readers.selection import WithoutSelfLoops
 from rpq.workloads.formats.gmark_edges import open_gmark
 from rpq.workloads.formats.ldbc_edges import open_ldbc
 from rpq.workloads.formats.stackoverflow_edges import open_stackoverflow

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import RdfReading, open_reader
-from rpq.readers.rdf import graph_times, rdf_columns, statements
-from rpq.readers.rdf.rdf_columns import kinds_of, lines_of
-from rpq.readers.rdf.rdf_terms import rdf_term, vertex_text
+from rpq.readers.rdf import canonical_lines, statements
+from rpq.readers.rdf import times as rdf_times
+from rpq.readers.rdf.canonical_lines import kinds_of, lines_of, rdf_term, vertex_text
 from rpq.sparql.terms import RDF, XSD, literal_text
 
 ox = pytest.importorskip("pyoxigraph")
@@ -213,7 +213,7 @@ def test_a_line_that_needs_no_parser_is_what_the_parser_makes_of_it(pieces, end)
     data = line.encode()
     kinds = kinds_of(lines_of(data), data, graphs=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rdf_columns, "FEW", 0)
+        patch.setattr(canonical_lines, "FEW", 0)
         by_arrow = kinds_of(lines_of(data), data, graphs=True)
     assert (kinds.canonical[0], kinds.of_graph[0]) == (by_arrow.canonical[0], by_arrow.of_graph[0])
     if kinds.canonical[0]:
@@ -473,7 +473,7 @@ def test_a_graph_without_a_time_is_an_error_at_its_line(tmp_path):
 
 
 def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_times, "MOST_WAITING", 10)
+    monkeypatch.setattr(rdf_times, "MOST_WAITING", 10)
     lines = [f"s{n} o g:{n}" for n in range(40)]
     stated = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' for n in range(40) if n != 7)
     path = written(tmp_path, "a.nq", "".join(quads(line) + (stated if n == 39 else "") for n, line in enumerate(lines)))
@@ -486,9 +486,9 @@ def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):
 
 
 def test_only_so_many_graphs_are_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_times, "MOST_GRAPHS", 10)
+    monkeypatch.setattr(rdf_times, "MOST_GRAPHS", 10)
     stream = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' + quads(f"s o g:{n}", f"s q g:{n}") for n in range(100))
-    times_of = graph_times.ByProperty(PROV, graph_times.TimeTerms())
+    times_of = rdf_times.ByProperty(PROV, rdf_times.TimeTerms())
     path = written(tmp_path, "a.nq", stream)
     assert times(path, time=PROV, batch_rows=3) == [n for n in range(100) for _ in range(2)]
     batch = pa.RecordBatch.from_pylist(

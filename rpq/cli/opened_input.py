@@ -17,8 +17,8 @@ from rpq.cli.settings import RunSettings
 from rpq.errors import InputError
 from rpq.queries.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
-from rpq.readers.event_batches import in_whole_events
-from rpq.readers.known_formats import format_named
+from rpq.readers.batch import in_whole_events
+from rpq.readers.format_registry import format_named
 
 
 @dataclass(frozen=True, kw_only=True)

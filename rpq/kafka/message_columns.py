@@ -14,9 +14,8 @@ from typing import Any
 
 from rpq.errors import InputError
 from rpq.readers.column_names import DELETE, ColumnNames, did_you_mean
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError, check_time, time_kind
 from rpq.readers.text.line_layout import check_delete, check_integer, check_op, check_text
-from rpq.readers.times import check_time, time_kind
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
 MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}

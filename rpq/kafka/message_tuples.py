@@ -18,15 +18,14 @@ from rpq.errors import InputError
 from rpq.kafka.message_columns import MessageColumns, check_beside, text_beside
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import DELETE, STREAM
-from rpq.readers.field_errors import FieldError
-from rpq.readers.merge import in_order
+from rpq.readers.fields import FieldError, time_kind
+from rpq.readers.inputs import in_order
 from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, Layout, is_ignored, split_line
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
-from rpq.readers.times import time_kind
 from rpq.readers.where import Where
 
 ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)

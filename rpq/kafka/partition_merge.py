@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.kafka.message_tuples import Bad
-from rpq.readers.merge import in_order
+from rpq.readers.inputs import in_order
 
 LEAST = np.iinfo(np.int64).min
 

@@ -16,7 +16,7 @@ from rpq.kafka.message_tuples import MessageReader
 from rpq.kafka.partition_merge import PartitionMerge, Place
 from rpq.kafka.run_events import tell, warn
 from rpq.readers.column_names import did_you_mean
-from rpq.readers.uncollected import uncollected
+from rpq.readers.gc_pause import uncollected
 
 ALERT = "SSL alert number"
 """What OpenSSL says where a broker does not take a certificate; to the client of Kafka it is a lost connection."""

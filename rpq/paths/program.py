@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq import automata
-from rpq.automata.containment import reached_by_steps, suffix_containment
+from rpq.automata.dfa import reached_by_steps, suffix_containment
 
 # Fields of `Program.sizes`.
 CLASSES = 0  # transition classes

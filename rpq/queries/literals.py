@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rpq.automata.names import ESCAPES
+from rpq.automata.symbols import ESCAPES
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)

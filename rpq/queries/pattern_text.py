@@ -18,8 +18,8 @@ from typing import NoReturn
 
 from rpq.automata.errors import ExpressionError
 from rpq.automata.expressions import Expression, Inverse, Label
-from rpq.automata.names import bare_name_end, starts_name, write_name
 from rpq.automata.parser import parse_name, parse_prefix
+from rpq.automata.symbols import bare_name_end, starts_name, write_name
 
 MOST_ATOMS = 32
 

@@ -1,7 +1,7 @@
 """Stream readers: from files, pipes and Parquet to batches of columns.
 
 `open_reader` is the way in.  What a format is, `rpq.readers.input_format` says; which ones there are, and how an installed
-package adds one, `rpq.readers.known_formats`.  `edges` and `jsonl` live here, the formats of data sets elsewhere.
+package adds one, `rpq.readers.format_registry`.  `edges` and `jsonl` live here, the formats of data sets elsewhere.
 
     bytes (inflating, source) → records (quotes) → fields (detection, layout, parsing, jsonlines, times) → columns
     (textfile, parquet) → those that are wanted (where, predicate) → one stream (merge, inputs) → a part of it (selecting)
@@ -15,12 +15,11 @@ from collections.abc import Iterable, Sequence
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.guessing import Hinted, hinted_opening
+from rpq.readers.format_registry import OWN, Hinted, format_named, formats, hinted_opening
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
-from rpq.readers.known_formats import OWN, format_named, formats
-from rpq.readers.rdf.rdf_input import RdfReading
-from rpq.readers.selecting import Filtered, Limited, Skipped, WithoutSelfLoops
+from rpq.readers.rdf.rdf_format import RdfReading
+from rpq.readers.selection import Filtered, Limited, Skipped, WithoutSelfLoops
 from rpq.readers.where import Where, WhereError, parse_where
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rpq.errors import InputError
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError
 from rpq.stream.values import EMPTY
 
 TUPLE = ("source", "target", "label", "timestamp", "op")

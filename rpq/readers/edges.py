@@ -13,27 +13,27 @@ blank nor a comment decides for its file:
   edges have one label that was given, the lines have none, and one field less.  This first line must be whole: it is
   the only one whose fields in quotes cannot go on in the next line.
 
-Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers, or times (`rpq.readers.times`): which of
+Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers, or times (`rpq.readers.fields`): which of
 them, the first one tells.  Parquet is recognised by its first and last four bytes, whatever the name; a folder is the
 Parquet files in it, one after the other, as `rpq.readers.parquet` says.
 
-Each input keeps the order of its lines; several are merged by the timestamps of their heads (`rpq.readers.merge`).
+Each input keeps the order of its lines; several are merged by the timestamps of their heads (`rpq.readers.inputs`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.in_stream import InStream
 from rpq.readers.input_format import Format, TextFormat
-from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, check_arguments
-from rpq.readers.merge import merge_by_heads
+from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, InStream, check_arguments, merge_by_heads
 from rpq.readers.parquet import ParquetInput, is_typed
-from rpq.readers.source import STANDARD_INPUT
+from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
 from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.textfile import TextFile
 from rpq.readers.where import Where
@@ -142,3 +142,34 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
     if known is None:
         return _Opened(name=text.name, input=text, vertex_type=None if detection.only_json else "text")
     return _Opened(name=text.name, input=text, vertex_type="integers" if known.json.integers else "text", times=known.times)
+
+
+class HeldText:
+    """Bytes in place of a file; `name` is what messages call it."""
+
+    def __init__(self, data: bytes, *, name: str) -> None:
+        self.name = name
+        self.position = len(data)
+        self.size: int | None = len(data)
+        self._data = data.removeprefix(BYTE_ORDER_MARK)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """All of it, whatever the size."""
+        if self._data:
+            yield Block(self._data, 1)
+
+
+def read_held(
+    data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: ColumnNames | None = None
+) -> tuple[list[pa.RecordBatch], list[str]]:
+    """Read all tuples of a text, JSON lines or lines of fields with or without a header, and what there is to warn of.
+
+    Times in text need a `time_unit`, as those of a pipe do.  Raises `InputError` at a bad line.
+
+    >>> batches, _ = read_held(b"x,y,a,1\\n", name="the body", only_json=False)
+    >>> [batch.to_pylist() for batch in batches]
+    [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
+    """
+    detection = Detection(columns=columns or ColumnNames(fixed=True), only_json=only_json, time_unit=time_unit)
+    text = TextFile(HeldText(data, name=name), detect=detection)
+    return list(text), text.warnings

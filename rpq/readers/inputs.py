@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.readers.batch import Batch
+from rpq.readers.batch import LABEL_TYPE, Batch
+from rpq.readers.column_names import EVENT, STREAM
 from rpq.readers.source import STANDARD_INPUT
 
 BATCH_ROWS = 1 << 17
@@ -135,3 +137,129 @@ def check_arguments(paths: Sequence[str], *, on_error: str, batch_rows: int) -> 
         raise ValueError(f"on_error is {on_error!r}; expected one of {', '.join(ON_ERROR)}")
     if batch_rows < 1:
         raise ValueError(f"batch_rows is {batch_rows}; expected at least 1")
+
+
+class InStream:
+    """An input whose tuples get the name of a stream; `InputError` where they have one of their own."""
+
+    def __init__(self, one: Input, stream: str) -> None:
+        self._input = one
+        self._stream = pa.array([stream], LABEL_TYPE.value_type)
+        self.name = one.name
+        self.time_unit = one.time_unit
+
+    @property
+    def rejected(self) -> int:
+        return self._input.rejected
+
+    @property
+    def rejections(self) -> list[str]:
+        return self._input.rejections
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._input.warnings
+
+    @property
+    def filtered(self) -> int:
+        return self._input.filtered
+
+    @property
+    def undecided(self) -> int:
+        return self._input.undecided
+
+    @property
+    def bytes_total(self) -> int | None:
+        return self._input.bytes_total
+
+    @property
+    def bytes_read(self) -> int:
+        return self._input.bytes_read
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._input:
+            if STREAM in batch.schema.names:
+                raise InputError(
+                    f"{self.name}: has a column {STREAM!r}, and all of it is said to be of the stream "
+                    f"{self._stream[0].as_py()!r}; give one of the two",
+                    file=self.name,
+                    column=STREAM,
+                )
+            names = pa.DictionaryArray.from_arrays(np.zeros(batch.num_rows, np.int32), self._stream)
+            yield batch.append_column(STREAM, names)
+
+
+class _Head:
+    """A stream and its rows that were not taken yet, with their running maxima."""
+
+    def __init__(self, stream: Iterable[pa.RecordBatch]) -> None:
+        self._stream = iter(stream)
+        self._highest = np.iinfo(np.int64).min
+        self.batch: pa.RecordBatch | None = None
+        self.keys = np.empty(0, np.int64)
+
+    def refill(self) -> None:
+        """Take the next batch that holds something; None at the end of the stream."""
+        self.batch = next((batch for batch in self._stream if batch.num_rows), None)
+        if self.batch is not None:
+            times = self.batch.column("timestamp").to_numpy()
+            self.keys = np.maximum(np.maximum.accumulate(times), self._highest)
+            self._highest = self.keys[-1]
+
+    def take(self, count: int) -> pa.RecordBatch:
+        assert self.batch is not None
+        taken, self.batch, self.keys = self.batch.slice(0, count), self.batch.slice(count), self.keys[count:]
+        return taken
+
+
+def merge_by_heads(streams: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all streams, merged by the timestamps of their heads, ties in the order of the streams.
+
+    A stream that raises does so when its next head is needed: all rows that come before were yielded.
+    """
+    if len(streams) == 1:  # whose rows stay as they are, types included
+        yield from streams[0]
+        return
+    heads = [_Head(stream) for stream in streams]
+    for head in heads:
+        head.refill()
+    while heads := [head for head in heads if head.batch is not None]:
+        # The stream whose next head is unknown first: behind its last row nothing is certain.
+        first = min(range(len(heads)), key=lambda place: heads[place].keys[-1])
+        bound = heads[first].keys[-1]
+        keys, parts = [], []
+        for place, head in enumerate(heads):
+            count = int(np.searchsorted(head.keys, bound, side="right" if place <= first else "left"))
+            if count:
+                keys.append(head.keys[:count])
+                parts.append(head.take(count))
+        yield parts[0] if len(parts) == 1 else in_order(parts, np.concatenate(keys))
+        heads[first].refill()
+
+
+def in_order(parts: Sequence[pa.RecordBatch], keys: np.ndarray) -> pa.RecordBatch:
+    """Put the rows of all parts, one after the other, in the order of their keys; equal keys keep their order."""
+    order = pa.array(np.argsort(keys, kind="stable"))
+    names = ["source", "target", "label", "timestamp"]
+    names += [name for name in ("delete", STREAM, EVENT) if any(name in part.schema.names for part in parts)]
+    return pa.RecordBatch.from_arrays([_concatenated(parts, name).take(order) for name in names], names)
+
+
+def _concatenated(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    arrays = [_column(part, name) for part in parts]
+    if name in ("label", STREAM, EVENT) and len({array.type for array in arrays}) > 1:
+        arrays = [array if array.type == LABEL_TYPE else array.dictionary_encode() for array in arrays]
+    kinds = sorted({str(array.type) for array in arrays})
+    if len(kinds) > 1:
+        raise InputError(
+            f"column '{name}' is {kinds[0]} in one input and {kinds[1]} in another; they must agree", column=name
+        )
+    return pa.concat_arrays(arrays)
+
+
+def _column(part: pa.RecordBatch, name: str) -> pa.Array:
+    if name == "delete" and name not in part.schema.names:
+        return pa.array(np.zeros(part.num_rows, np.bool_))
+    if name in (STREAM, EVENT) and name not in part.schema.names:
+        return pa.nulls(part.num_rows, LABEL_TYPE)
+    return part.column(name)

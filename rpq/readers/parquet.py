@@ -22,7 +22,7 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers.column_names import DELETE, EVENT, ColumnNames
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
 from rpq.readers.text.line_layout import FURTHER, no_operation

@@ -11,9 +11,9 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.field_errors import FieldError
-from rpq.readers.held_text import read_held
-from rpq.readers.merge import in_order
+from rpq.readers.edges import read_held
+from rpq.readers.fields import FieldError
+from rpq.readers.inputs import in_order
 from rpq.stream.columns import check_stream, given_columns
 from rpq.stream.plain_columns import plain_column
 

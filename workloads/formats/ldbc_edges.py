@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from rpq.readers import Format, TextFormat
 from rpq.readers.edges import detect
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.text.textfile import Detected, TextFile
 from rpq.workloads.formats.ldbc_events import EventParser

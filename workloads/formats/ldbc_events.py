@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers.field_errors import FieldError, shown
+from rpq.readers.fields import FieldError, shown
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import check_integer, split_line
 from rpq.readers.text.parsing import Rows, column_of, data_lines, read_exactly

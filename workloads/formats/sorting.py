@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers.inputs import BATCH_ROWS, Input, one_after_the_other
-from rpq.readers.merge import in_order, merge_by_heads
+from rpq.readers.inputs import BATCH_ROWS, Input, in_order, merge_by_heads, one_after_the_other
 
 RUN_ROWS = 1 << 22
 """Rows that are sorted in memory at once, some hundred megabytes; more go to disk as sorted runs."""

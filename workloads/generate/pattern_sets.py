@@ -17,7 +17,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from rpq.automata.names import write_name
+from rpq.automata.symbols import write_name
 
 Edge = tuple[str, str, str]
 """Source, label, target."""

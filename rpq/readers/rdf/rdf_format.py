@@ -1,27 +1,179 @@
-"""The format `rdf`: N-Triples, N-Quads, Turtle, TriG, JSON-LD and RDF/XML, parsed by pyoxigraph.
-
-The name of a file tells its syntax (`rpq.readers.rdf.rdf_syntax`), and what is compressed is recognised as elsewhere.
-Where times are positions, inputs are read one after the other and numbered through; else they are merged by the
-timestamps of their heads.
-"""
+"""An input of RDF: statements with times become tuples, bad ones stop the reading or are counted."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.readers.in_stream import InStream
+from rpq.readers.column_names import EVENT, STREAM
 from rpq.readers.input_format import Format
-from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, check_arguments, one_after_the_other
-from rpq.readers.merge import merge_by_heads
-from rpq.readers.rdf.graph_times import ByProperty
-from rpq.readers.rdf.rdf_input import GRAPH_NAME, POSITION, RdfInput, RdfReading
-from rpq.readers.rdf.rdf_syntax import pyoxigraph, syntax_named, syntax_of
-from rpq.readers.rdf.time_terms import Kind, TimeTerms, unit_of
-from rpq.readers.rdf.triple_times import ByGraphName, ByGraphPosition, ByPosition, TripleTimes
+from rpq.readers.inputs import (
+    BATCH_ROWS,
+    REJECTIONS_TOLD,
+    Input,
+    InputsReader,
+    InStream,
+    check_arguments,
+    merge_by_heads,
+    one_after_the_other,
+)
+from rpq.readers.rdf.blank_nodes import BlankNodes
+from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_named, syntax_of
+from rpq.readers.rdf.statements import SCHEMA, Bad, Statements
+from rpq.readers.rdf.times import (
+    ByGraphName,
+    ByGraphPosition,
+    ByPosition,
+    ByProperty,
+    Kind,
+    TimeTerms,
+    Told,
+    TripleTimes,
+    Untimed,
+    unit_of,
+)
 from rpq.readers.source import STANDARD_INPUT, ByteSource
+
+DELETE = "urn:rpq:delete"
+"""What stands in a graph of this name, or of one that goes on with a colon, is deleted."""
+
+POSITION, GRAPH_POSITION, GRAPH_NAME = "position", "graph-position", "graph-name"
+WAYS = (POSITION, GRAPH_POSITION, GRAPH_NAME)
+"""What may say the time of a triple, beside the IRI of a property."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RdfReading:
+    """How RDF is read: its `syntax`, what says the `time` of a triple, what else the name of its `graph` means.
+
+    `syntax` is one of nt, nq, ttl, trig, jsonld, rdf; where it is None, the names of files tell it. `time` is "position"
+    (the n-th triple has the time n), "graph-position" (those of the n-th graph have), "graph-name" (the name of the graph
+    ends in the time), or the IRI of a property that says when a graph is. `graph` is "stream" or "event", the column that
+    names the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
+
+    Raises `InputError` for an unknown syntax, and where `time` is none of these.
+
+    >>> RdfReading(time="http://www.w3.org/ns/prov#generatedAtTime", graph="event").syntax is None
+    True
+    """
+
+    syntax: str | None = None
+    time: str = POSITION
+    graph: Literal["stream", "event"] | None = None
+    scope: str = "f"
+
+    def __post_init__(self) -> None:
+        if self.syntax is not None and self.syntax not in SYNTAX_NAMES:
+            raise InputError(f"unknown syntax of RDF {self.syntax!r}: expected one of {', '.join(SYNTAX_NAMES)}")
+        if self.time not in WAYS and ":" not in self.time:
+            raise InputError(
+                f"what says the time of a triple is {self.time!r}: expected {', '.join(WAYS)}, or the IRI of a property"
+            )
+        if self.graph not in (None, STREAM, EVENT):
+            raise InputError(f"the name of a graph means {self.graph!r}: expected {STREAM} or {EVENT}")
+
+    @property
+    def has_graph_times(self) -> bool:
+        """Whether times are said in the input, so that they have a kind and a unit of its own.
+
+        >>> RdfReading().has_graph_times, RdfReading(time="graph-name").has_graph_times
+        (False, True)
+        """
+        return self.time not in (POSITION, GRAPH_POSITION)
+
+
+class RdfInput:
+    """The tuples of one input of RDF, in the order of its triples.
+
+    With `on_error="stop"` what is wrong raises `InputError` after the tuples before it were yielded; with `"skip"` it is
+    counted in `rejected`. An input that cannot be read on behind it raises in either case.
+    """
+
+    def __init__(
+        self,
+        source: ByteSource,
+        *,
+        syntax: RdfSyntax,
+        reading: RdfReading,
+        times: TripleTimes,
+        scope: str,
+        on_error: str,
+        batch_rows: int,
+        time_unit: str | None,
+    ) -> None:
+        self._source = source
+        self._syntax = syntax
+        self._reading = reading
+        self._times = times
+        self._stop = on_error == "stop"
+        self._statements = Statements(
+            source, syntax, batch_rows=batch_rows, literal_graphs=reading.time == GRAPH_NAME
+        )
+        self._blanks = BlankNodes(
+            scope, are_drawn=not syntax.by_lines, local=syntax.local, labels=self._statements.labels
+        )
+        self.name = source.name
+        self.bytes_total = source.size
+        self.time_unit = time_unit
+        self.rejected = 0
+        self.rejections: list[str] = []
+        self.warnings: list[str] = []
+        self.filtered = 0
+        self.undecided = 0
+
+    @property
+    def bytes_read(self) -> int:
+        return self._source.position
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for read in self._statements:
+            if isinstance(read, Bad):
+                self._reject(read.message, read.line, ends=read.ends)
+            else:
+                columns = self._blanks.named(read.columns[:-1])
+                named = pa.RecordBatch.from_arrays([*columns, read.column("number")], schema=SCHEMA)
+                yield from self._told(self._times.of(named))
+        yield from self._told(self._times.rest())
+
+    def _told(self, told: Iterator[Told]) -> Iterator[pa.RecordBatch]:
+        for one in told:
+            if isinstance(one, Untimed):
+                self._reject(one.message, self._line_of(one.number), number=one.number)
+                continue
+            statements = one.statements
+            columns = {
+                "source": statements.column("subject"),
+                "target": statements.column("object"),
+                "label": statements.column("predicate").dictionary_encode(),
+                "timestamp": pa.array(one.timestamps, pa.int64()),
+            }
+            delete = pc.fill_null(pc.match_substring_regex(statements.column("graph"), f"^{DELETE}(?::|$)"), False)
+            if delete.true_count:
+                columns["delete"] = delete
+            if self._reading.graph is not None:
+                columns[self._reading.graph] = one.graph.dictionary_encode()
+            yield pa.RecordBatch.from_pydict(columns)
+
+    def _line_of(self, number: int) -> int | None:
+        """The line of a statement; of many that are left out only the first are looked for."""
+        return self._statements.line_of(number) if len(self.rejections) < REJECTIONS_TOLD else None
+
+    def _reject(self, message: str, line: int | None, *, ends: bool = False, number: int | None = None) -> None:
+        place = f"{self.name}:{line}" if line is not None else self.name
+        if line is None and number is not None:
+            place += f": triple {number + 1:,}"
+        if self._stop or ends:
+            raise InputError(f"{place}: {message}", file=self.name, line=line)
+        self.rejected += 1
+        if len(self.rejections) < REJECTIONS_TOLD:
+            self.rejections.append(f"{place}: {message}")
+
 
 LOOKED_AT = 1_000
 """Triples at the beginning of a file that are looked at for its first time."""

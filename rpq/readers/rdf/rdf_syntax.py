@@ -9,7 +9,7 @@ from typing import Any
 
 from rpq.errors import InputError, install_command
 from rpq.readers.column_names import did_you_mean
-from rpq.readers.inflating import COMPRESSIONS
+from rpq.readers.source import COMPRESSIONS
 
 
 @dataclass(frozen=True, kw_only=True)

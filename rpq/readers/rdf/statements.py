@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers.field_errors import shown
+from rpq.readers.fields import shown
+from rpq.readers.gc_pause import uncollected
 from rpq.readers.rdf.blank_nodes import LabelsSeen
-from rpq.readers.rdf.rdf_columns import NAMES, columns_of, kinds_of, lines_of, split_any, texts_of
+from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_any, texts_of
 from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_of, pyoxigraph, reason
 from rpq.readers.source import Block, ByteSource
-from rpq.readers.uncollected import uncollected
 
 BLOCK_BYTES = 1 << 22
 """Bytes of lines that are looked at together at most."""

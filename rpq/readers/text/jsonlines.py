@@ -1,6 +1,6 @@
 """JSON lines: one object a line, the columns of a tuple by name.
 
-Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.times`): the first
+Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.fields`): the first
 object decides for its file.  Labels are text.  `op` may be missing or null, which is `+`; so may `delete`, which is true or
 false, or text that says so, `stream`, and `event`, which is read where it is asked for, as text or an integer.  Other keys
 are not read, unless a condition names them; then a key may be missing, and its values may be of any kind.
@@ -25,12 +25,11 @@ from pyarrow import json as arrow_json
 
 from rpq.arrays.flat_objects import Key, read_flat_objects
 from rpq.readers.column_names import BOTH, DELETE, EVENT, STREAM, ColumnNames, did_you_mean
-from rpq.readers.field_errors import FieldError, shown
-from rpq.readers.loose import EXACT, texts_of
+from rpq.readers.fields import FieldError, check_time, shown, time_kind, times_of
+from rpq.readers.predicate import EXACT, texts_of
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
-from rpq.readers.times import check_time, time_kind, times_of
 from rpq.stream.values import boolean_of_text, booleans_of_text
 
 _LOOSE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}

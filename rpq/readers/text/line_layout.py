@@ -10,7 +10,7 @@ code for every block that is not plain.  The rules:
   ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that a vertex
   may be called `#tag`).
 * Names are the text between the separators, UTF-8, not empty, nothing else is changed.  Integers are decimal, with an
-  optional sign; blanks around them are dropped, as they are around `+` and `-`, around times (`rpq.readers.times`) and
+  optional sign; blanks around them are dropped, as they are around `+` and `-`, around times (`rpq.readers.fields`) and
   around `true`, `false`, `1` and `0`, which `delete` holds, in letters of either case.
 """
 
@@ -21,8 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from rpq.readers.field_errors import FieldError, shown
-from rpq.readers.times import check_time, time_kind
+from rpq.readers.fields import FieldError, check_time, shown, time_kind
 from rpq.stream.values import EMPTY, boolean_of_text
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}

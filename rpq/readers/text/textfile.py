@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
 from rpq.readers.predicate import Predicate
 from rpq.readers.source import Block, ByteSource

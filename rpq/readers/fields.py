@@ -1,9 +1,4 @@
-"""Times as text, after ISO 8601, to integers in the unit of a stream.
-
-`2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.25`, and behind a time of day a zone: `Z`, `+02`, `+0200` or
-`+02:00`.  A time with a zone is **aware** of where it stands; one without, **naive**, is taken for UTC.  The two do not
-go together in one file: the same text would be two times.  Digits below the unit are cut off, towards the past.
-"""
+"""What is wrong with a line of text, and how a message shows a value."""
 
 from __future__ import annotations
 
@@ -13,8 +8,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.readers.field_errors import FieldError, shown
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS
+
+
+class FieldError(Exception):
+    """What is wrong with a line: `message`, and the `column` (None where it is the line as a whole)."""
+
+    def __init__(self, message: str, column: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.column = column
+
+
+def shown(value: str | bytes) -> str:
+    """A value as a message shows it: quoted, and cut where it is long."""
+    if len(value) <= 60:
+        return repr(value)
+    return repr(value[:57]) + "..."
+
 
 TimeKind = Literal["naive", "aware"]
 

@@ -1,0 +1,293 @@
+"""Terms that say a time: integers and xsd:dateTime, as literals or at the end of an IRI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.readers.fields import DEFAULT_UNIT, FieldError, TimeKind, check_time, shown, time_kind, times_of
+from rpq.sparql.terms import is_blank, is_literal, read_literal
+
+_AT_THE_END = re.compile(r"(?:^|[/#:=])([+-]?\d{1,20}|\d{4}-\d\d-\d\d(?:[T ][^/#]*)?)$")
+_INTEGER = re.compile(r"[+-]?\d{1,20}")
+_EXPECTED = 'expected an integer or a time such as "2024-05-01T12:00:00Z"^^xsd:dateTime'
+
+Kind = Literal["integers", "naive", "aware"]
+
+
+class TimeTerms:
+    """Makes timestamps of the terms of one input, all integers or all times, with a zone or without, as the first of them.
+
+    `unit` is what times become; without one they are an error that asks for it. `kind` is None until a term came.
+    """
+
+    def __init__(self, *, unit: str | None = None, kind: Kind | None = None) -> None:
+        self.unit = unit
+        self.kind: Kind | None = kind
+
+    def times(self, terms: list[str]) -> list[int | FieldError]:
+        """The timestamp that each term says, or what is wrong with it."""
+        found: list[int | FieldError] = []
+        texts: dict[int, str] = {}
+        for term in terms:
+            try:
+                text = said_by(term)
+                number = self._integer(text) if self._kind_of(text) == "integers" else None
+            except FieldError as error:
+                found.append(error)
+                continue
+            if number is None:
+                texts[len(found)] = text
+            found.append(number or 0)
+        if texts:
+            for place, time in zip(texts, self._moments(list(texts.values())), strict=True):
+                found[place] = time
+        return found
+
+    def _kind_of(self, text: str) -> Kind:
+        """The kind of the input's times, which the first of them tells."""
+        if self.kind is None:
+            self.kind = "integers" if _INTEGER.fullmatch(text) else time_kind(text)
+            if self.kind is None:
+                raise FieldError(f"{shown(text)} is no time; {_EXPECTED}")
+        return self.kind
+
+    def _integer(self, text: str) -> int:
+        if not _INTEGER.fullmatch(text):
+            raise FieldError(f"{shown(text)} is no integer, but the times before are integers")
+        number = int(text)
+        if not -(2**63) <= number < 2**63:
+            raise FieldError(f"{text} does not fit 64 bits")
+        return number
+
+    def _moments(self, texts: list[str]) -> list[int | FieldError]:
+        if self.unit is None:
+            raise FieldError("the times of this input are dates; --time-unit (time_unit=) says what they become")
+        kind: TimeKind = "aware" if self.kind == "aware" else "naive"
+        times = times_of(pa.array(texts), kind=kind, unit=self.unit) if all(map(str.isascii, texts)) else None
+        if times is not None:
+            return list(np.asarray(times).tolist())
+        found: list[int | FieldError] = []
+        for text in texts:
+            try:
+                found.append(check_time(text, "timestamp", kind=kind, unit=self.unit))
+            except FieldError as error:
+                found.append(error)
+        return found
+
+
+def said_by(term: str) -> str:
+    """The text of the time that a term says: of a literal what it is, of an IRI its end. Raises `FieldError`.
+
+    >>> said_by('"5"^^<http://www.w3.org/2001/XMLSchema#integer>'), said_by("urn:rpq:insert:5"), said_by("http://t/2024-05-01")
+    ('5', '5', '2024-05-01')
+    """
+    if is_literal(term):
+        literal = read_literal(term)
+        if literal is not None:
+            return literal.text.strip()
+    elif not is_blank(term):
+        found = _AT_THE_END.search(unquote(term))
+        if found is not None:
+            return found[1]
+    raise FieldError(f"{shown(term)} says no time; {_EXPECTED}, or an IRI that ends in one")
+
+
+def unit_of(kind: Kind | None, unit: str | None) -> str | None:
+    """The unit of an input whose times are of this kind, None where they are plain numbers, or where it is not known."""
+    return unit if kind is None else None if kind == "integers" else unit or DEFAULT_UNIT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """Statements that have a time; `graph` names the graph that each belongs to, null for the default one."""
+
+    statements: pa.RecordBatch
+    timestamps: np.ndarray
+    graph: pa.Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untimed:
+    """A statement without a time, by its number, and why."""
+
+    number: int
+    message: str
+
+
+Told: TypeAlias = Timed | Untimed
+
+
+class TripleTimes(Protocol):
+    """Gives the statements of an input their times; `rest` gives those that wait for theirs when the input ends."""
+
+    def of(self, statements: pa.RecordBatch) -> Iterator[Told]: ...
+
+    def rest(self) -> Iterator[Told]: ...
+
+
+class ByPosition:
+    """The n-th triple has the time n; of several inputs, which are read one after the other, all count."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def of(self, statements: pa.RecordBatch) -> Iterator[Told]:
+        times = np.arange(1, statements.num_rows + 1) + self._count
+        self._count += statements.num_rows
+        yield Timed(statements=statements, timestamps=times, graph=statements.column("graph"))
+
+    def rest(self) -> Iterator[Told]:
+        yield from ()
+
+
+class ByGraphPosition:
+    """The triples of the n-th graph have the time n: those of one graph that come one after the other."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: str | None = None
+
+    def of(self, statements: pa.RecordBatch) -> Iterator[Told]:
+        graph = pc.fill_null(statements.column("graph"), "")  # no name is empty
+        encoded = graph.dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        begins = np.append(True, codes[1:] != codes[:-1])
+        begins[0] = graph[0].as_py() != self._last
+        times = np.cumsum(begins) + self._count
+        self._count, self._last = int(times[-1]), graph[-1].as_py()
+        yield Timed(statements=statements, timestamps=times, graph=statements.column("graph"))
+
+    def rest(self) -> Iterator[Told]:
+        """Begin a graph anew: what another input calls by the same name is another one."""
+        self._last = None
+        yield from ()
+
+
+class ByGraphName:
+    """The name of its graph is the time of a triple."""
+
+    def __init__(self, terms: TimeTerms) -> None:
+        self._terms = terms
+
+    def of(self, statements: pa.RecordBatch) -> Iterator[Told]:
+        encoded = statements.column("graph").dictionary_encode()
+        said = self._terms.times(encoded.dictionary.to_pylist())
+        codes = pc.fill_null(encoded.indices, len(said)).to_numpy()
+        problems = [*(str(one) if isinstance(one, FieldError) else None for one in said), _NO_GRAPH]
+        times = np.array([*(0 if isinstance(one, FieldError) else one for one in said), 0], np.int64)[codes]
+        is_bad = np.array([problem is not None for problem in problems])[codes]
+        untimed = {row: str(problems[codes[row]]) for row in np.flatnonzero(is_bad).tolist()}
+        yield from with_untimed(statements, times, statements.column("graph"), untimed)
+
+    def rest(self) -> Iterator[Told]:
+        yield from ()
+
+
+_NO_GRAPH = "is in the default graph, and the time is the name of the graph"
+
+
+def with_untimed(
+    statements: pa.RecordBatch, times: np.ndarray, graph: pa.Array, problems: dict[int, str]
+) -> Iterator[Told]:
+    """Statements with their times, and between them those that have none, by their rows."""
+    start = 0
+    numbers = statements.column("number")
+    for row, message in [*sorted(problems.items()), (statements.num_rows, "")]:
+        if start < row:
+            length = row - start
+            yield Timed(
+                statements=statements.slice(start, length), timestamps=times[start:row], graph=graph.slice(start, length)
+            )
+        if row < statements.num_rows:
+            yield Untimed(number=numbers[int(row)].as_py(), message=message)
+        start = row + 1
+
+
+MOST_WAITING = 100_000
+MOST_GRAPHS = 100_000
+
+
+class ByProperty:
+    """A property of its graph says the time of a triple."""
+
+    def __init__(self, iri: str, terms: TimeTerms) -> None:
+        self._property = iri
+        self._terms = terms
+        self._waiting: list[pa.RecordBatch] = []
+        self._known: dict[str, int] = {}
+        self._known_before: dict[str, int] = {}
+
+    def of(self, statements: pa.RecordBatch) -> Iterator[Told]:
+        while statements.num_rows:
+            about = self._about(statements)
+            problem = self._learn(statements, np.flatnonzero(about))
+            end = statements.num_rows if problem is None else problem[0]
+            edges = statements.slice(0, end).filter(pa.array(~about[:end]))
+            if edges.num_rows:
+                self._waiting.append(edges)
+            yield from self._released(at_end=False)
+            if problem is not None:
+                yield Untimed(number=statements.column("number")[end].as_py(), message=problem[1])
+            statements = statements.slice(end + 1)
+
+    def rest(self) -> Iterator[Told]:
+        yield from self._released(at_end=True)
+
+    def _about(self, statements: pa.RecordBatch) -> np.ndarray:
+        """Which statements say the time of their own graph, or of any from the default graph."""
+        is_property = pc.equal(statements.column("predicate"), self._property)
+        is_own = pc.fill_null(pc.equal(statements.column("graph"), statements.column("subject")), True)
+        return np.asarray(pc.and_(is_property, is_own))
+
+    def _learn(self, statements: pa.RecordBatch, rows: np.ndarray) -> tuple[int, str] | None:
+        """Learn the times that statements in these rows say, up to one with which something is wrong: its row, and what."""
+        times = statements.take(pa.array(rows))
+        said = self._terms.times(times.column("object").to_pylist())
+        for row, graph, time in zip(rows.tolist(), times.column("subject").to_pylist(), said, strict=True):
+            if isinstance(time, FieldError):
+                return row, f"the time of the graph {shown(graph)}: {time}"
+            before = self._time_of(graph)
+            if before is not None and before != time:
+                return row, f"the graph {shown(graph)} has the time {before} already, and now {time}"
+            if len(self._known) >= MOST_GRAPHS:
+                self._known_before, self._known = self._known, {}
+            self._known[graph] = time
+        return None
+
+    def _time_of(self, graph: str) -> int | None:
+        time = self._known.get(graph)
+        return self._known_before.get(graph) if time is None else time
+
+    def _released(self, *, at_end: bool) -> Iterator[Told]:
+        """What has a time, as far as nothing before it waits."""
+        if not self._waiting:
+            return
+        waiting = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()[0]
+        graph = pc.coalesce(waiting.column("graph"), waiting.column("subject"))
+        encoded = graph.dictionary_encode()
+        known = [self._time_of(name) for name in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.to_numpy()
+        has_time = np.array([time is not None for time in known])[codes]
+        times = np.array([time or 0 for time in known], np.int64)[codes]
+        if at_end:
+            end = judged = len(codes)
+        else:
+            end = len(codes) if has_time.all() else int(np.argmin(has_time))
+            judged = end
+            if len(codes) - end > MOST_WAITING:  # the first waits for too long, and whatever else does in its half
+                end = judged = end + (len(codes) - end) // 2
+        problems = {row: self._missing(graph[row].as_py(), at_end) for row in np.flatnonzero(~has_time[:judged]).tolist()}
+        self._waiting = [waiting.slice(end)] if end < len(codes) else []
+        yield from with_untimed(waiting.slice(0, end), times[:end], graph.slice(0, end), problems)
+
+    def _missing(self, graph: str, at_end: bool) -> str:
+        where = "in the input" if at_end else f"before it, nor among the {MOST_WAITING:,} triples behind it"
+        return f"the graph {shown(graph)} has no time: there is no triple {shown(graph)} {shown(self._property)} {where}"
