@@ -1,8 +1,23 @@
-"""From the tree of an expression to a non-deterministic automaton: Thompson's construction.
+"""The compilation of a path expression to its minimal DFA: Thompson's construction, subset construction, minimisation.
 
-Every operator becomes two new states, a start and an end, around the automata of its operands (Thompson 1968, *Regular
-expression search algorithm*). Two things are ours: an inverse is pushed down to the labels while the tree is walked
-(`^(a/b)` is `^b/^a`), and a negated set becomes one edge for each symbol of the alphabet that it lets through.
+**Thompson's construction** (`thompson`) turns the tree of an expression into a non-deterministic automaton. Every operator
+becomes two new states, a start and an end, around the automata of its operands (Thompson 1968, *Regular expression search
+algorithm*). Two things are added here: an inverse is pushed down to the labels while the tree is walked (`^(a/b)` is
+`^b/^a`), and a negated set becomes one edge for each symbol of the alphabet that it accepts.
+
+**The subset construction** (`determinize`) makes the automaton deterministic. A state of the result is the set of NFA states
+that a word can lead to (Rabin and Scott 1959, *Finite automata and their decision problems*). NFA states without steps of
+their own distinguish nothing and are left out of the sets, except for the final one.
+
+**Minimisation** (`minimize`) is Hopcroft's partition refinement, after which the states that accept nothing are removed.
+J. E. Hopcroft 1971, *An n log n algorithm for minimizing states in a finite automaton*; the names are those of T. Knuutila
+2001, *Re-describing an algorithm by Hopcroft*, which is the paper to read beside this module.
+
+A partition of the states is *stable* with respect to a splitter (a block B and a symbol a) if no block has both states
+that a leads into B and states that it does not. Starting from the accepting and the other states, blocks are split until
+the partition is stable with respect to every splitter; then its blocks are the states of the minimal automaton. When a
+block is split, only the smaller half has to wait as a splitter (stability under the whole and under one half gives
+stability under the other), so a state takes part in at most log n splitters for each symbol.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which states accept all that another accepts, and what that says about simple paths.
+"""Deterministic automata: the `DFA` that queries run, containment between its states, and its text and Graphviz forms.
 
-[s] is the set of words that lead from state s to an accepting state, the *suffix language* of s. The arrays are those
-of a trim `DFA`: every state but that of an empty language accepts something.
+[s] is the set of words that lead from state s to an accepting state, the *suffix language* of s. The arrays of
+`suffix_containment` and `shrinks_to_simple_paths` are those of a trim `DFA`: every state accepts some word, except the
+single state of an empty language.
 """
 
 from __future__ import annotations
@@ -123,9 +124,7 @@ def write_text(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], acce
     return "\n".join(lines)
 
 
-def write_dot(
-    name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]
-) -> str:
+def write_dot(name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> str:
     """Write the drawing: an arrow into the start, double circles accept."""
     lines = [
         f"digraph {_quote(name)} {{",

@@ -1,6 +1,7 @@
-r"""How a label is written in an expression.
+r"""The alphabet of an automaton, and how a label is written in an expression.
 
-A label is any text. Three notations name it, and `x`, `<x>` and `"x"` name the same one:
+A `Symbol` is a step along an edge with some label, or against its direction. A label is any text. Three notations name
+it, and `x`, `<x>` and `"x"` name the same one:
 
 - **bare**: starts with a letter or digit of any script, `_` or `:`; goes on with these, `-`, `.` and combining
   marks; does not end with `.`. So `a2q`, `foaf:knows`, `rdf-type`, `v1.2`, `名前` and `26` are bare names: `-` and `.`

@@ -1,7 +1,7 @@
-"""The non-empty words of an expression, as an expression again.
+"""Expressions derived from an expression: the same paths without the empty one, and the same paths from their other end.
 
-The empty path is never an answer, so a path that is put together from two answers is one of the *non-empty* words of
-the first expression and then of the second: `?x a* ?m . ?m b* ?y` joins the pairs of `a+/b+`, not those of `a*/b*`.
+The empty path is never an answer, so a path that is composed of two answers is one of the *non-empty* words of the first
+expression followed by one of the second: `?x a* ?m . ?m b* ?y` joins the pairs of `a+/b+`, not those of `a*/b*`.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ import pytest
 
 from rpq.readers.edges import open_edges
 from rpq.readers.selection import WithoutSelfLoops
-from rpq.workloads.formats.gmark_edges import open_gmark
-from rpq.workloads.formats.ldbc_edges import open_ldbc
-from rpq.workloads.formats.stackoverflow_edges import open_stackoverflow
-from rpq.workloads.formats.yago_facts import open_yago
+from rpq.workloads.formats.edge_lists import open_gmark, open_stackoverflow, open_yago
+from rpq.workloads.formats.ldbc import open_ldbc
 from tests.real import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpq.workloads.formats.sorting import sorted_by_time
+from rpq.workloads.formats.ordering import sorted_by_time
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,9 +10,7 @@ import pytest
 
 import rpq
 from rpq.workloads import named_queries
-from rpq.workloads.baselines.confined import Confined, TimeIsUpError
-from rpq.workloads.baselines.product_search import ProductSearch
-from rpq.workloads.baselines.window_edges import WindowEdges
+from rpq.workloads.baselines.reevaluation import Confined, ProductSearch, TimeIsUpError, WindowEdges
 
 
 def random_edges(seed: int, count: int = 25) -> list[tuple[str, str, str]]:
@@ -43,7 +41,7 @@ def test_the_search_finds_the_engines_answers(expression):
 @pytest.mark.parametrize("name", named_queries.TEMPLATES)
 def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
     pytest.importorskip("pyoxigraph")
-    from rpq.workloads.baselines.sparql import SparqlStore
+    from rpq.workloads.baselines.reevaluation import SparqlStore
 
     for seed in range(3):
         edges = random_edges(seed, 12)
@@ -62,7 +60,7 @@ def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
 
 def test_names_survive_the_store():
     pytest.importorskip("pyoxigraph")
-    from rpq.workloads.baselines.sparql import SparqlStore
+    from rpq.workloads.baselines.reevaluation import SparqlStore
 
     store = SparqlStore("a/b*", ("is a", "<7>"))
     edges = [("x y", "is a", 'z"<é>'), ('z"<é>', "<7>", "w%20")]

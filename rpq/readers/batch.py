@@ -1,4 +1,4 @@
-"""What a reader hands over: batches of columns, in the order of the stream."""
+"""The output of a reader: batches of columns, in the order of the stream, with no event divided between two batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What is wrong with a line of text, and how a message shows a value."""
+"""Values of fields: the error of a line, how a message shows a value, and times as text, after ISO 8601.
+
+`2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.25`, and behind a time of day a zone: `Z`, `+02`, `+0200` or
+`+02:00`.  A time with a zone is **aware**; one without, **naive**, is taken for UTC.  One file cannot have both: the same
+text would be two times.  Times become integers in the unit of the stream; digits below the unit are cut off, towards the
+past.
+"""
 
 from __future__ import annotations
 

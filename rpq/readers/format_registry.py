@@ -1,7 +1,8 @@
-"""The formats by their names: those of this package, and those that installed packages bring along.
+"""The formats by their names, and hints at the format of an input that was opened in another one.
 
-An entry point of the group `rpq.formats` has the name of its format and leads to a `Format`, or to a function that opens
-inputs, `(paths, *, on_error, batch_rows) -> Reader`.
+Formats are those of this package, and those that installed packages add: an entry point of the group `rpq.formats` has
+the name of its format and refers to a `Format`, or to a function that opens inputs,
+`(paths, *, on_error, batch_rows) -> Reader`.
 """
 
 from __future__ import annotations

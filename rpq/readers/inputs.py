@@ -1,4 +1,17 @@
-"""From several inputs to one stream: what an input is, and the reader that puts inputs together."""
+"""From several inputs to one stream: what an input is, the reader that combines inputs, and the merge by their heads.
+
+The rule of `merge_by_heads` is that of a merge of files held in hand: of the lines on top, the one with the smallest
+timestamp goes next, of equal ones that of the first stream.  Streams need not be sorted: a line that is late within its own
+stream comes right after the line before it, because once the larger timestamp was taken, the smaller one precedes all other
+heads.
+
+So the position of a line is decided by the largest timestamp *up to* it in its stream.  That running maximum never
+falls, and ordering all lines by (running maximum, stream, line) is the merge by heads: a line is on top only after
+all before it were taken, and it is taken when no other head is smaller, which is when all lines with a smaller
+running maximum are gone.  Hence no loop over lines: one batch of every stream is in memory, all rows below the smallest
+last running maximum can be passed on, and they are ordered by one stable sort.  Each round uses up a batch, so the cost is
+O(rows · log streams) and the memory one batch for each stream.
+"""
 
 from __future__ import annotations
 

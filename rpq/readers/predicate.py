@@ -1,7 +1,17 @@
-"""Columns whose values have no type of their own: the further columns of text files and of JSON lines.
+"""Conditions over batches of columns: what the values mean, and which rows are kept.
 
-A value is text, and may be read as a number (`12`, `-0.5`, `1e3`) or as true or false; an empty one is null.  Each is
-judged for itself, never by what else is in its column: so it does not matter how the input is cut into batches.
+* A column has a type, or its values are **untyped** (`UntypedColumn`), as are the further columns of text files and of JSON
+  lines: such a value is text, and may be read as a number (`12`, `-0.5`, `1e3`) or as true or false; an empty one is null.
+  It is read as what it is compared with; two untyped values are compared as numbers where both are numbers, else as text.
+* Types that do not go together are an error before anything is read, not a condition that never holds.
+* A result that cannot be determined is null: a comparison with null, text that is not a number, a division by zero.  As in
+  SQL, `and`, `or` and `not` pass null on unless the other side decides.  Rows for which the condition is null are left out,
+  and counted.
+* The result for a row depends on that row alone, never on other values of its column.  So it does not matter how the input
+  is cut into batches.
+* A delete is kept whatever the condition says about it: it mostly lacks the columns that the condition names, and without
+  it a deleted edge would stay.  Only a condition that names no other columns than those which every tuple has
+  (`tuple_kinds`) applies to deletes, too.
 """
 
 from __future__ import annotations

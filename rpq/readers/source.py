@@ -1,6 +1,10 @@
-"""Inflating what is compressed: gzip, bzip2, xz and zstd, recognised by the first bytes.
+"""Bytes in blocks of whole lines, from a file, a pipe or standard input, decompressed if need be.
 
-Whatever precedes the place where a file is cut off or damaged is handed over before the error.
+Whatever the source is, a block ends at the end of a line, so that blocks can be parsed one by one, and has the number of
+its first line, so that an error can be located.  Memory: a block and a line.
+
+Compressed input (gzip, bzip2, xz, zstd) is recognised by its first bytes.  Everything before the place where a file is
+cut off or damaged is passed on before the error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What every experiment has in common: its settings, its records, and the way from them to a table and to files."""
+"""What every experiment has in common: settings, records, columns, the table, and the files NAME.json and NAME.png."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,37 @@ from rpq.workloads.bench.streams import Stream, open_streams
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
+
+FIGURES = Path(__file__).resolve().parents[1] / "figures.json"
+
+
+def default_directory() -> Path:
+    """`workloads/results` of a checkout; of an installed package, `results` where one stands."""
+    package = Path(__file__).resolve().parents[1]
+    return package / "results" if (package.parent / "pyproject.toml").exists() else Path("results")
+
+
+def write_result(directory: Path, name: str, result: dict[str, Any]) -> Path:
+    """Write a result as JSON, replaced as a whole; the path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}.json"
+    text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
+    return path
+
+
+def read_result(directory: Path, name: str) -> dict[str, Any]:
+    """A result that was written before; `FileNotFoundError` if there is none."""
+    result: dict[str, Any] = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+    return result
+
+
+def figures_of_others(name: str) -> dict[str, Any]:
+    """What others need, and the rows that are right, each with its source."""
+    known: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return known[name]
+
 
 Record = dict[str, Any]
 Say = Callable[[str], None]
@@ -104,7 +136,6 @@ class Experiment:
     def run(self, settings: Settings, say: Say) -> dict[str, Any]:
         """Measure, write NAME.json and NAME.png, and return what the JSON holds."""
         from rpq.workloads.bench.machine import describe_machine
-        from rpq.workloads.bench.result_files import write_result
 
         machine = describe_machine()
         outcome = self.measure(settings, say)
@@ -167,9 +198,7 @@ def rounded(value: Any) -> Any:
 
 def streams_of(settings: Settings, names: list[str], say: Say) -> Iterator[Stream]:
     """The streams of data sets under the settings."""
-    return open_streams(
-        names, data=settings.data, scale=settings.scale, seed=settings.seed, edges=settings.edges, say=say
-    )
+    return open_streams(names, data=settings.data, scale=settings.scale, seed=settings.seed, edges=settings.edges, say=say)
 
 
 def queries_of(
@@ -181,4 +210,3 @@ def queries_of(
     for name in only or available:
         if name in wanted and name in available:
             yield name, rpq.Query(named_queries.named_query(name, stream.queries), window=window or stream.window)
-

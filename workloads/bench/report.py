@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rpq.workloads.bench.experiment import Column, Experiment
-from rpq.workloads.bench.result_files import read_result
+from rpq.workloads.bench.experiment import Column, Experiment, read_result
 
 _BLOCK = re.compile(r"(<!-- bench (?P<name>\w+)(?P<options>[^>]*?) -->)(?P<body>.*?)(<!-- /bench -->)", re.DOTALL)
 _PLACES = {"machine": "machine", "fact": "facts", "setting": "settings"}

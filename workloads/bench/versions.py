@@ -27,10 +27,9 @@ import pyarrow as pa
 
 from rpq.workloads import named_queries
 from rpq.workloads.bench import measure
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
-from rpq.workloads.bench.result_files import figures_of_others
-from rpq.workloads.bench.sparql_streams import QUESTIONS
-from rpq.workloads.bench.speed import stream_of
+from rpq.workloads.bench.comparisons.path_speed import stream_of
+from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.streams import BATCH_ROWS, Stream, StreamError
 from rpq.workloads.generate.pattern_sets import query_set
 

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK, blocks, named
-from rpq.workloads.generate.clock import DAY, times
-from rpq.workloads.generate.draws import power_law, uniform
+from rpq.workloads.generate.sampling import BLOCK, DAY, blocks, named, power_law, times, uniform
 
 LABELS = ("a2q", "c2a", "c2q")
 SHARES = (0.212, 0.386, 0.402)

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import blocks, named
-from rpq.workloads.generate.clock import times
-from rpq.workloads.generate.draws import power_law, uniform
+from rpq.workloads.generate.sampling import blocks, named, power_law, times, uniform
 
 EVENTS = {
     "person": 0.0004,

@@ -1,4 +1,4 @@
-r"""Terms of RDF as vertices' texts, and texts as terms: `rdf_term` and `vertex_text`.
+r"""Terms of RDF as vertices' texts and the other way round, and canonical lines of N-Quads as columns.
 
 ==============================  =====================================  =======================================
 a text                          is the term                            as N-Triples write it
@@ -9,9 +9,14 @@ a text                          is the term                            as N-Trip
 `bob`, anything else            an IRI made of it                      `<urn:rpq:text:bob>`
 ==============================  =====================================  =======================================
 
-What an IRI made of a text cannot hold is percent-encoded in it, in UTF-8, so `J. Doe` is `<urn:rpq:text:J.%20Doe>`. Reading
-undoes this: each text comes back as it was, and no two texts are one term.
-No name is empty, so `<urn:rpq:text:>` is an IRI as any other.
+Characters that an IRI cannot have are percent-encoded in it, in UTF-8, so `J. Doe` is `<urn:rpq:text:J.%20Doe>`. Reading
+undoes this: each text comes back as it was, and no two texts are one term. No name is empty, so `<urn:rpq:text:>` is an IRI
+like any other.
+
+A line is canonical if it is what a writer of canonical N-Quads makes of its statement: one blank between the terms and
+before the full stop, no escape where none is needed, no datatype of xsd:string, languages in lower case. `STATEMENT` and
+`STATEMENT_OF_GRAPH` match a subset of these lines and nothing else: what they match needs no parser, only a few operations
+of Arrow over many lines at once.
 """
 
 from __future__ import annotations

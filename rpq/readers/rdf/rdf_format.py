@@ -1,4 +1,9 @@
-"""An input of RDF: statements with times become tuples, bad ones stop the reading or are counted."""
+"""The format `rdf`: N-Triples, N-Quads, Turtle, TriG, JSON-LD and RDF/XML, parsed by pyoxigraph.
+
+The name of a file gives its syntax (`rpq.readers.rdf.rdf_syntax`); compression is recognised as in other formats. Statements
+with times become tuples; bad ones stop the reading or are counted. Where times are positions, inputs are read one after the
+other and numbered consecutively; otherwise they are merged by the timestamps of their heads.
+"""
 
 from __future__ import annotations
 
@@ -112,12 +117,8 @@ class RdfInput:
         self._reading = reading
         self._times = times
         self._stop = on_error == "stop"
-        self._statements = Statements(
-            source, syntax, batch_rows=batch_rows, literal_graphs=reading.time == GRAPH_NAME
-        )
-        self._blanks = BlankNodes(
-            scope, are_drawn=not syntax.by_lines, local=syntax.local, labels=self._statements.labels
-        )
+        self._statements = Statements(source, syntax, batch_rows=batch_rows, literal_graphs=reading.time == GRAPH_NAME)
+        self._blanks = BlankNodes(scope, are_drawn=not syntax.by_lines, local=syntax.local, labels=self._statements.labels)
         self.name = source.name
         self.bytes_total = source.size
         self.time_unit = time_unit

@@ -1,4 +1,13 @@
-"""Terms that say a time: integers and xsd:dateTime, as literals or at the end of an IRI."""
+"""The time of a triple: its position, the name of its graph, or a property of its graph.
+
+Times are integers and xsd:dateTime, as literals or at the end of an IRI (`TimeTerms`).
+
+A property of a graph is a triple `<graph> prov:generatedAtTime "2024-05-01T12:00:00Z"^^xsd:dateTime`. It stands in the
+default graph or in the graph that it is about, before the other triples of the graph, among them or behind them; it is not
+an edge itself. Any other triple of the default graph belongs to the graph that is its subject. Triples wait until the time
+of their graph is known, and later triples wait with them, so that the order stays; at most `MOST_WAITING` do. Of the names
+of graphs at least the last `MOST_GRAPHS` are remembered.
+"""
 
 from __future__ import annotations
 
@@ -194,9 +203,7 @@ class ByGraphName:
 _NO_GRAPH = "is in the default graph, and the time is the name of the graph"
 
 
-def with_untimed(
-    statements: pa.RecordBatch, times: np.ndarray, graph: pa.Array, problems: dict[int, str]
-) -> Iterator[Told]:
+def with_untimed(statements: pa.RecordBatch, times: np.ndarray, graph: pa.Array, problems: dict[int, str]) -> Iterator[Told]:
     """Statements with their times, and between them those that have none, by their rows."""
     start = 0
     numbers = statements.column("number")

@@ -1,4 +1,7 @@
-"""Whether the timestamps of lines are integers or times: the first one that is either of them decides for its file."""
+"""Detection of how a file is to be read, from its first data lines: header, separator, JSON, integers or times.
+
+`rpq.readers.edges` documents the rules.
+"""
 
 from __future__ import annotations
 

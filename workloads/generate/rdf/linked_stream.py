@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK
-from rpq.workloads.generate.draws import power_law, uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, Triple, cut
-from rpq.workloads.generate.rdf.term_columns import numbered, plain
+from rpq.workloads.generate.rdf.terms import EventTriples, Triple, cut, numbered, plain
+from rpq.workloads.generate.sampling import BLOCK, power_law, uniform
 
 SIB, SIOC = "http://www.ins.cwi.nl/sib/vocabulary/", "http://rdfs.org/sioc/ns#"
 FOAF = "http://xmlns.com/foaf/0.1/"

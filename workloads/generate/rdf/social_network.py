@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK
-from rpq.workloads.generate.draws import power_law, uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, cut
-from rpq.workloads.generate.rdf.term_columns import RDF_TYPE, chosen, integers, moments, numbered, plain
+from rpq.workloads.generate.rdf.terms import RDF_TYPE, EventTriples, chosen, cut, integers, moments, numbered, plain
+from rpq.workloads.generate.sampling import BLOCK, power_law, uniform
 
 VOCABULARY = "http://www.ldbc.eu/ldbc_socialnet/1.0/vocabulary/"
 DATA = "http://www.ldbc.eu/ldbc_socialnet/1.0/data/"

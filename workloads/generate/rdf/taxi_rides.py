@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.draws import power_law, uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, cut
 from rpq.workloads.generate.rdf.taxi_trips import DATA, START, VOCABULARY
-from rpq.workloads.generate.rdf.term_columns import decimals, integers, moments, numbered
+from rpq.workloads.generate.rdf.terms import EventTriples, cut, decimals, integers, moments, numbered
+from rpq.workloads.generate.sampling import power_law, uniform
 
 STREAMS = f"{DATA}streams/"
 _SECONDS_A_BLOCK = 6_000

@@ -7,11 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK, blocks
-from rpq.workloads.generate.clock import times
-from rpq.workloads.generate.draws import power_law, uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, cut
-from rpq.workloads.generate.rdf.term_columns import RDF_TYPE, chosen, decimals, integers, moments, numbered, plain
+from rpq.workloads.generate.rdf.terms import (
+    RDF_TYPE,
+    EventTriples,
+    chosen,
+    cut,
+    decimals,
+    integers,
+    moments,
+    numbered,
+    plain,
+)
+from rpq.workloads.generate.sampling import BLOCK, blocks, power_law, times, uniform
 
 VOCABULARY = "http://example.org/taxi#"
 DATA = "http://example.org/taxi/"

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK
-from rpq.workloads.generate.draws import uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, cut
-from rpq.workloads.generate.rdf.term_columns import RDF_TYPE, chosen, decimals, moments, numbered
+from rpq.workloads.generate.rdf.terms import RDF_TYPE, EventTriples, chosen, cut, decimals, moments, numbered
+from rpq.workloads.generate.sampling import BLOCK, uniform
 
 OWL, WEATHER = (f"http://knoesis.wright.edu/ssw/ont/{name}.owl#" for name in ("sensor-observation", "weather"))
 GEO, TIME = "http://www.w3.org/2003/01/geo/wgs84_pos#", "http://www.w3.org/2006/time#"
