@@ -244,7 +244,7 @@ def minimize(table: Table) -> Table:
     representative: dict[int, int] = {}
     for state, block in enumerate(block_of):
         representative.setdefault(block, state)
-    alive = _accepting_something(table)
+    alive = _live_states(table)
 
     number = {block_of[0]: 0}
     order = [block_of[0]]
@@ -306,7 +306,7 @@ def equivalent_blocks(table: Table) -> list[int]:
     return block_of
 
 
-def _accepting_something(table: Table) -> set[int]:
+def _live_states(table: Table) -> set[int]:
     """The states from which some word is accepted. O(k n)."""
     predecessors: list[set[int]] = [set() for _ in table.next_state]
     for state, row in enumerate(table.next_state):

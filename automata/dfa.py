@@ -53,7 +53,7 @@ def shrinks_to_simple_paths(
     first vertex in an accepting state is an answer (x, x), which simple paths never give. Steps against the direction
     of edges change nothing: what shrinks is the walk. O(states³) for the reachable pairs, all of them small.
     """
-    reaches = reached_by_steps(transitions)
+    reaches = reachability(transitions)
     if np.any(reaches[reaches[0]] & ~contains[reaches[0]]):
         return False
     # [s0] ∪ {ε} ⊇ [t] looks at one step by hand, since ε is no state's concern after it.
@@ -88,7 +88,7 @@ def _cross(
     return before_s, before_t
 
 
-def reached_by_steps(transitions: NDArray[np.int32]) -> NDArray[np.bool_]:
+def reachability(transitions: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Shape (states, states): does a non-empty word lead from s to t?"""
     states = len(transitions)
     reaches = np.zeros((states, states), dtype=np.bool_)

@@ -64,13 +64,13 @@ def nonempty(expression: Expression) -> Expression | None:
         case Alternation(parts):
             return _any_of([nonempty(part) for part in parts])
         case Concatenation(parts):  # every part has the empty word; the first that does not spell it is one of them
-            return _any_of([_followed(nonempty(part), parts[place + 1 :]) for place, part in enumerate(parts)])
+            return _any_of([_concatenate(nonempty(part), parts[place + 1 :]) for place, part in enumerate(parts)])
         case Repetition(inner, _, maximum):
-            return _repeated(inner, maximum)
+            return _repeat(inner, maximum)
     raise TypeError(f"{expression!r} is not a path expression")
 
 
-def _repeated(inner: Expression, maximum: int | None) -> Expression | None:
+def _repeat(inner: Expression, maximum: int | None) -> Expression | None:
     """At least one non-empty word of `inner`, at most `maximum`."""
     once = None if maximum == 0 else nonempty(inner)
     if once is None or maximum == 1:
@@ -91,7 +91,7 @@ def _any_of(parts: list[Expression | None]) -> Expression | None:
     return Alternation(tuple(found))
 
 
-def _followed(first: Expression | None, rest: tuple[Expression, ...]) -> Expression | None:
+def _concatenate(first: Expression | None, rest: tuple[Expression, ...]) -> Expression | None:
     return first if first is None or not rest else Concatenation((first, *rest))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rpq.readers.edges import open_edges
-from rpq.readers.selection import WithoutSelfLoops
+from rpq.readers.selection import SelfLoopFilter
 from rpq.workloads.formats.edge_lists import open_gmark, open_stackoverflow, open_yago
 from rpq.workloads.formats.ldbc import open_ldbc
 from tests.real import DATA
@@ -45,7 +45,7 @@ def test_mathoverflow():
     labels, counts = np.unique(every["label"], return_counts=True)
     assert dict(zip(labels, counts, strict=True)) == {"a2q": 107_581, "c2a": 195_330, "c2q": 203_639}
     assert len(set(every["source"]) | set(every["target"])) == 24_818
-    proper = columns(WithoutSelfLoops(open_stackoverflow(paths)))
+    proper = columns(SelfLoopFilter(open_stackoverflow(paths)))
     assert len(proper["source"]) == 390_441
     assert is_sorted(every["timestamp"])
 

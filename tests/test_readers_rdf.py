@@ -213,7 +213,7 @@ def test_a_line_that_needs_no_parser_is_what_the_parser_makes_of_it(pieces, end)
     data = line.encode()
     kinds = kinds_of(lines_of(data), data, graphs=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical_lines, "FEW", 0)
+        patch.setattr(canonical_lines, "ARROW_MINIMUM_LINES", 0)
         by_arrow = kinds_of(lines_of(data), data, graphs=True)
     assert (kinds.canonical[0], kinds.of_graph[0]) == (by_arrow.canonical[0], by_arrow.of_graph[0])
     if kinds.canonical[0]:
@@ -341,11 +341,11 @@ def test_of_turtle_no_node_is_remembered_behind_its_statement(tmp_path):
 
     path = written(tmp_path, "a.ttl", "@prefix : <http://e/> .\n" + ":a :p [ :q [] ] .\n" * 2000)
     blanks = BlankNodes("f1", are_drawn=True, local=True)
-    from rpq.readers.rdf.rdf_syntax import syntax_named
+    from rpq.readers.rdf.rdf_syntax import syntax_by_name
     from rpq.readers.source import ByteSource
 
     names = set()
-    for batch in statements.Statements(ByteSource(path), syntax_named("ttl"), batch_rows=50):
+    for batch in statements.Statements(ByteSource(path), syntax_by_name("ttl"), batch_rows=50):
         columns = blanks.named(batch.columns[:-1])
         names |= {text for text in (*columns[0].to_pylist(), *columns[2].to_pylist()) if text.startswith("_:")}
         assert len(blanks._numbers) <= 3
@@ -488,7 +488,7 @@ def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):
 def test_only_so_many_graphs_are_remembered(tmp_path, monkeypatch):
     monkeypatch.setattr(rdf_times, "MOST_GRAPHS", 10)
     stream = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' + quads(f"s o g:{n}", f"s q g:{n}") for n in range(100))
-    times_of = rdf_times.ByProperty(PROV, rdf_times.TimeTerms())
+    times_of = rdf_times.GraphPropertyTimes(PROV, rdf_times.TimeTerms())
     path = written(tmp_path, "a.nq", stream)
     assert times(path, time=PROV, batch_rows=3) == [n for n in range(100) for _ in range(2)]
     batch = pa.RecordBatch.from_pylist(

@@ -10,7 +10,7 @@ import pytest
 
 import rpq
 from rpq.workloads import named_queries
-from rpq.workloads.baselines.reevaluation import Confined, ProductSearch, TimeIsUpError, WindowEdges
+from rpq.workloads.baselines.reevaluation import BaselineProcess, ProductSearch, TimeIsUpError, WindowEdges
 
 
 def random_edges(seed: int, count: int = 25) -> list[tuple[str, str, str]]:
@@ -86,11 +86,11 @@ def test_the_window_is_the_engines():
 
 @pytest.mark.ci
 def test_a_baseline_is_ended_when_its_time_is_up():
-    with Confined(partial(ProductSearch, "a/b*")) as search:
+    with BaselineProcess(partial(ProductSearch, "a/b*")) as search:
         search.change([("x", "a", "y")], [])
         assert search.evaluate([("y", "b", "z")], [], seconds=60) > 0
         assert search.pairs(seconds=60) == {("x", "y"), ("x", "z")}
-    with Confined(partial(ProductSearch, "a/b*")) as search:
+    with BaselineProcess(partial(ProductSearch, "a/b*")) as search:
         started = time.perf_counter()
         with pytest.raises(TimeIsUpError, match=r"not done in 0\.001 s"):
             search.evaluate([], [], seconds=0.001)

@@ -56,7 +56,7 @@ slide = "6h"
 VERBS = {"a2q": "answered", "c2a": "replied", "c2q": "commented"}
 """Labels of the stream as people say them: a reply is a comment on an answer, from who wrote it to who had answered."""
 
-GIVEN = (
+FIRST_NAMES = (
     "Ada Aiko Alma Amir Anna Arjun Asha Bao Bela Bruno Carla Chidi Clara Dana Dario Edda Elif Emil Esra Farid Finn Gita "
     "Greta Hana Hugo Ida Ines Ivan Jana Jin Juan Kaya Kofi Lara Leo Lena Lina Luca Maja Mara Mei Milo Mina Nadia Nia Noor "
     "Olga Omar Otto Pia Priya Rafa Rosa Sami Sara Tariq Tess Uma Vera Yuki"
@@ -66,10 +66,10 @@ INITIALS = "ABCDEFGHIJKLMNOPRSTUVWXYZ"
 SPEED = 21_600
 """A quarter of a day of the stream a second: its 120 days take eight minutes, and an answer of 36 hours six seconds."""
 
-KEPT = "10d"
+RETENTION = "10d"
 """So far back queries see that are written on the page."""
 
-STARTED_SECONDS = 300.0
+START_SECONDS = 300.0
 """So long at most until the server answers: kernels may have to be compiled."""
 
 
@@ -89,7 +89,7 @@ def show_page(stream: pa.Table, *, port: int) -> int:
         if _shows_windows():
             threading.Thread(target=_open_once_it_answers, args=(port,), daemon=True).start()
         asked = [
-            "--queries", queries, "--input", tuples, "--playback-speed", str(SPEED), "--time-unit", "s", "--keep", KEPT,
+            "--queries", queries, "--input", tuples, "--playback-speed", str(SPEED), "--time-unit", "s", "--keep", RETENTION,
             "--port", str(port),
         ]  # fmt: skip
         try:
@@ -118,10 +118,10 @@ def person(number: int) -> str:
     >>> person(0), person(1), person(60)
     ('Ada A.', 'Aiko B.', 'Ada B.')
     """
-    turn, given = divmod(number, len(GIVEN))
+    turn, given = divmod(number, len(FIRST_NAMES))
     more, turn = divmod(turn, len(INITIALS))
     initial = INITIALS[(turn + given) % len(INITIALS)]
-    return f"{GIVEN[given]} {initial}." if more == 0 else f"{GIVEN[given]} {initial}. {more + 1}"
+    return f"{FIRST_NAMES[given]} {initial}." if more == 0 else f"{FIRST_NAMES[given]} {initial}. {more + 1}"
 
 
 def _free_port() -> int:
@@ -141,7 +141,7 @@ def _shows_windows() -> bool:
 
 def _open_once_it_answers(port: int) -> None:
     """Let the browser of the system show the page as soon as the server answers."""
-    end = time.monotonic() + STARTED_SECONDS
+    end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -19,7 +19,7 @@ from rpq.kafka.message_columns import MessageColumns, check_beside, text_beside
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import DELETE, STREAM
 from rpq.readers.fields import FieldError, time_kind
-from rpq.readers.inputs import in_order
+from rpq.readers.inputs import order_rows
 from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
@@ -261,7 +261,7 @@ class MessageReader:
         if not batches:
             return Tuples(None, np.empty(0, np.int64), bad, filtered, undecided)
         numbers = np.concatenate(of_rows)
-        columns = batches[0] if len(batches) == 1 else in_order(batches, np.arange(len(numbers)))
+        columns = batches[0] if len(batches) == 1 else order_rows(batches, np.arange(len(numbers)))
         return Tuples(columns, numbers, bad, filtered, undecided)
 
     def _wanted(

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.format_registry import OWN, Hinted, format_named, formats, hinted_opening
+from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, format_by_name, formats, hint_on_error
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
 from rpq.readers.rdf.rdf_format import RdfReading
-from rpq.readers.selection import Filtered, Limited, Skipped, WithoutSelfLoops
+from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
 from rpq.readers.where import Where, WhereError, parse_where
 
 __all__ = [
@@ -83,20 +83,22 @@ def open_reader(
     described = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf}
 
     def open_as(format: str, paths: list[str], on_error: str, **options: object) -> Reader:
-        one = format_named(format)
+        one = format_by_name(format)
         taken = {name: value for name, value in options.items() if name in one.options}
         return one.open(paths, on_error=on_error, batch_rows=batch_rows, **taken)
 
-    takes = format_named(format).options
+    takes = format_by_name(format).options
     if columns and "columns" not in takes:
         raise InputError(
-            f"the format {format} has columns of its own; names of columns, or a label, go with {_those_with('columns')}"
+            f"the format {format} has columns of its own; names of columns, or a label, go with {_formats_with('columns')}"
         )
     if rdf is not None and "rdf" not in takes:
         raise InputError(f"the format {format} is not read as RDF; syntax, time and graphs of RDF go with the format rdf")
     if streams is not None and any(name is not None for name in streams):
         if "streams" not in takes:
-            raise InputError(f"the format {format} knows no streams; the names of streams go with {_those_with('streams')}")
+            raise InputError(
+                f"the format {format} knows no streams; the names of streams go with {_formats_with('streams')}"
+            )
         if len(streams) != len(names):
             raise InputError(f"there are {len(names)} inputs and the streams of {len(streams)}")
     else:
@@ -105,19 +107,19 @@ def open_reader(
     def open_one(format: str, path: str, on_error: str) -> Reader:
         return open_as(format, [path], on_error, **described)
 
-    with hinted_opening(format=format, formats=formats(), open_as=open_one):
+    with hint_on_error(format=format, formats=formats(), open_as=open_one):
         opened = open_as(format, names, on_error, where=where, streams=streams, **described)
-    reader: Reader = Hinted(opened, format=format, paths=names, formats=formats(), open_as=open_one)
+    reader: Reader = FormatHintReader(opened, format=format, paths=names, formats=formats(), open_as=open_one)
     if where is not None and "where" not in takes:
-        reader = Filtered(reader, where, time_unit=time_unit)
+        reader = FilterReader(reader, where, time_unit=time_unit)
     if limit is not None:
-        reader = Limited(reader, limit)
+        reader = LimitReader(reader, limit)
     if drop_self_loops:
-        reader = WithoutSelfLoops(reader)
-    return Skipped(reader, skip) if skip else reader
+        reader = SelfLoopFilter(reader)
+    return SkipReader(reader, skip) if skip else reader
 
 
-def _those_with(option: str) -> str:
+def _formats_with(option: str) -> str:
     """The own formats that take an option, in words."""
-    *first, last = (name for name, format in OWN.items() if option in format.options)
+    *first, last = (name for name, format in BUILTIN_FORMATS.items() if option in format.options)
     return f"{', '.join(first)} and {last}" if first else last

@@ -91,14 +91,14 @@ class Reader(Protocol):
         """Read the stream; raises `InputError` at a bad line, after everything before it was handed over."""
 
 
-def in_whole_events(batches: Iterator[Batch]) -> Iterator[Batch]:
+def align_to_events(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The same tuples, an event in one batch; the last event of a batch waits for what comes behind it.
 
     An error of the reader ends the stream in front of the event that it stands in. O(tuples).
 
     >>> def batch(events):
     ...     return Batch(columns=pa.RecordBatch.from_pydict({"event": events}), bytes_read=len(events))
-    >>> [one.columns["event"].to_pylist() for one in in_whole_events(iter([batch(["g"]), batch(["g", "h"])]))]
+    >>> [one.columns["event"].to_pylist() for one in align_to_events(iter([batch(["g"]), batch(["g", "h"])]))]
     [['g', 'g'], ['h']]
     """
     bytes_read = 0

@@ -14,7 +14,7 @@ from rpq.errors import InputError
 from rpq.readers.fields import FieldError
 from rpq.stream.values import EMPTY
 
-TUPLE = ("source", "target", "label", "timestamp", "op")
+TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op may be missing."""
 
 DELETE = "delete"
@@ -26,12 +26,12 @@ STREAM = "stream"
 EVENT = "event"
 """A further column that a reader may give tuples: the event that they belong to, or nothing."""
 
-NAMED = (*TUPLE, DELETE, STREAM)
+NAMED_COLUMNS = (*TUPLE_COLUMNS, DELETE, STREAM)
 
-BOTH = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
+OP_AND_DELETE = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
 """What is wrong with tuples that have both op and delete."""
 
-_OF_DEBEZIUM = {
+_DEBEZIUM_COLUMNS = {
     "__deleted": "--columns delete=__deleted takes these edges back, and so does the name delete",
     "__op": "let its connector rewrite them (delete.tombstone.handling.mode=rewrite), and say --columns delete=__deleted",
 }
@@ -39,7 +39,7 @@ _OF_DEBEZIUM = {
 
 _OPTIONAL = ("op", DELETE, STREAM)
 
-_USUAL = {
+_COMMON_NAMES = {
     "timestamp": "timestamp ts time datetime date when epoch created at t",
     "source": "source src from subject user sender payer buyer customer caller follower start head u s",
     "target": "target dst dest destination to object item receiver recipient payee product callee followee end tail v o",
@@ -82,7 +82,7 @@ class ColumnNames:
         """
         if label == "":
             raise InputError(f"the label {EMPTY}")
-        known = (*NAMED, EVENT) if has_events else NAMED
+        known = (*NAMED_COLUMNS, EVENT) if has_events else NAMED_COLUMNS
         renamed: dict[str, str] = {}
         for pair in next(csv.reader([text])) if text else ():
             column, equals, name = pair.partition("=")
@@ -120,7 +120,7 @@ class ColumnNames:
         ('source', 'target', 'timestamp', 'op')
         """
         left_out = {*(("label",) if self.constant_label is not None else ()), *(("timestamp",) if not self.timed else ())}
-        return tuple(column for column in TUPLE if column not in left_out and not self._is_replaced(column))
+        return tuple(column for column in TUPLE_COLUMNS if column not in left_out and not self._is_replaced(column))
 
     def _is_replaced(self, column: str) -> bool:
         """Whether an optional column is not read: its name was given for another one, or of op and delete the other was."""
@@ -170,7 +170,7 @@ class ColumnNames:
                 places[column] = among.index(name)
         self.refuse_missing(names, there=places)
         if "op" in places and DELETE in places:
-            raise FieldError(BOTH, DELETE)
+            raise FieldError(OP_AND_DELETE, DELETE)
         return places
 
     def refuse_missing(self, names: Sequence[str], *, there: Mapping[str, int] | Sequence[str]) -> None:
@@ -203,7 +203,7 @@ class ColumnNames:
         [True, True, False, False]
         """
         is_plain = all(text and not text[0].isdigit() for text in texts) and len(set(texts)) == len(texts)
-        return is_plain and len(_likely(texts, tuple(_USUAL))) >= 2
+        return is_plain and len(_guess_columns(texts, tuple(_COMMON_NAMES))) >= 2
 
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
         """What to do where columns are missing: which names they may have instead, as far as that can be guessed."""
@@ -216,19 +216,22 @@ class ColumnNames:
             if column in missing and (near := difflib.get_close_matches(name, free, n=1))
         }
         free = [name for name in free if name not in found.values()]
-        found |= _likely(free, [column for column in missing if column not in found])
+        found |= _guess_columns(free, [column for column in missing if column not in found])
         free = [name for name in free if name not in found.values()]
         ends = [column for column in ("source", "target") if column in missing and column not in found]
         if len(ends) == len(free):
             found |= dict(zip(ends, free, strict=True))
         if self.fixed:
-            return _renaming(found, missing)
+            return _rename_hint(found, missing)
         options = []
         with_label = "label" in missing and "label" not in found and "label" not in dict(self.renamed)
         named = [column for column in missing if column != "label" or not with_label]
         if named:
             pairs = {**renamed, **{column: found.get(column, "NAME") for column in named}}
-            options = ["--columns", _written({column: pairs[column] for column in (*NAMED, EVENT) if column in pairs})]
+            options = [
+                "--columns",
+                _columns_option({column: pairs[column] for column in (*NAMED_COLUMNS, EVENT) if column in pairs}),
+            ]
         return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
 
     def deletes_not_read(self, names: Sequence[str]) -> list[str]:
@@ -244,22 +247,22 @@ class ColumnNames:
         found = {name.lower(): name for name in names if name not in renamed.values()}
         if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
             return []
-        for column, remedy in _OF_DEBEZIUM.items():
+        for column, remedy in _DEBEZIUM_COLUMNS.items():
             if column in found:
                 return [f"column {found[column]!r} looks like the deletes of Debezium, which are read as inserts; {remedy}"]
         return []
 
 
-def _likely(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
     """The names that columns of a tuple seem to have among others.
 
-    >>> _likely(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
+    >>> _guess_columns(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
     {'timestamp': 'created_at', 'source': 'userId', 'target': 'to_account'}
     """
     words = {name: [word.lower() for word in _WORD.findall(name)] for name in names}
     found: dict[str, str] = {}
-    for column in (one for one in _USUAL if one in columns):
-        usual = _USUAL[column].split()
+    for column in (one for one in _COMMON_NAMES if one in columns):
+        usual = _COMMON_NAMES[column].split()
         ranked = [
             ("".join(own) != word, usual.index(word), name)  # a whole name before one of several words
             for name, own in words.items()
@@ -271,10 +274,10 @@ def _likely(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _written(pairs: Mapping[str, str]) -> str:
+def _columns_option(pairs: Mapping[str, str]) -> str:
     """Pairs as `--columns` takes them in a shell.
 
-    >>> print(_written({"source": "user", "label": "a, b"}))
+    >>> print(_columns_option({"source": "user", "label": "a, b"}))
     'source=user,"label=a, b"'
     """
     text = io.StringIO()
@@ -282,7 +285,7 @@ def _written(pairs: Mapping[str, str]) -> str:
     return shlex.quote(text.getvalue())
 
 
-def _renaming(found: Mapping[str, str], missing: Sequence[str]) -> str:
+def _rename_hint(found: Mapping[str, str], missing: Sequence[str]) -> str:
     """What to do with an input whose columns must have the names of a tuple's."""
     renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
     added = " and ".join(column for column in missing if column not in found)

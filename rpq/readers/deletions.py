@@ -160,7 +160,7 @@ class Deletions:
     def _numbers(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The coin of each insert and the number that draws its edge, both of 53 bits; ranks count from 1."""
         counters = (np.uint64(self._inserts) + ranks.astype(np.uint64)) * np.uint64(2)
-        return _mixed(self._seed, counters), _mixed(self._seed, counters + np.uint64(1))
+        return _splitmix(self._seed, counters), _splitmix(self._seed, counters + np.uint64(1))
 
     def _remove(self, entry: list[Any]) -> None:
         """Take an edge out of the window, closing the gap with the window's last one."""
@@ -181,7 +181,7 @@ class Deletions:
         return min(self._leaving, default=_NEVER)
 
 
-def _mixed(seed: int, counters: np.ndarray) -> np.ndarray:
+def _splitmix(seed: int, counters: np.ndarray) -> np.ndarray:
     """A 53-bit number for each counter, as if by chance (splitmix64; Steele, Lea, Flood 2014)."""
     values = counters * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

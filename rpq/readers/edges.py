@@ -31,7 +31,7 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.input_format import Format, TextFormat
-from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, InStream, check_arguments, merge_by_heads
+from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInput, check_arguments, merge_by_heads
 from rpq.readers.parquet import ParquetInput, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
 from rpq.readers.text.detection import Detection, detect
@@ -81,7 +81,7 @@ def open_edges(
             column="timestamp",
         )
     named = zip(opened, streams or [None] * len(opened), strict=True)
-    inputs = [one.input if stream is None else InStream(one.input, stream) for one, stream in named]
+    inputs = [one.input if stream is None else SingleStreamInput(one.input, stream) for one, stream in named]
     return InputsReader(inputs, combine=merge_by_heads, batch_rows=batch_rows)
 
 
@@ -113,7 +113,7 @@ JSON_LINES = Format(name="jsonl", open=open_json_lines)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Opened:
+class _OpenInput:
     """An input, and what is known of it before it is read: None where it could not be looked at."""
 
     name: str
@@ -122,12 +122,12 @@ class _Opened:
     times: str | None = None
 
 
-def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) -> _Opened:
+def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) -> _OpenInput:
     if path != STANDARD_INPUT and not detection.only_json and (os.path.isdir(path) or is_typed(path)):
         parquet = ParquetInput(
             path, on_error=on_error, batch_rows=batch_rows, columns=detection.columns, where=detection.where
         )
-        return _Opened(name=path, input=parquet, vertex_type=parquet.vertex_type)
+        return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if path != STANDARD_INPUT and os.path.isfile(path):
         detection = detection.looking_at(path, stop=on_error == "stop")
     known = detection.known
@@ -140,11 +140,13 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
         label=detection.columns.constant_label,
     )
     if known is None:
-        return _Opened(name=text.name, input=text, vertex_type=None if detection.only_json else "text")
-    return _Opened(name=text.name, input=text, vertex_type="integers" if known.json.integers else "text", times=known.times)
+        return _OpenInput(name=text.name, input=text, vertex_type=None if detection.only_json else "text")
+    return _OpenInput(
+        name=text.name, input=text, vertex_type="integers" if known.json.integers else "text", times=known.times
+    )
 
 
-class HeldText:
+class InMemorySource:
     """Bytes in place of a file; `name` is what messages call it."""
 
     def __init__(self, data: bytes, *, name: str) -> None:
@@ -159,17 +161,17 @@ class HeldText:
             yield Block(self._data, 1)
 
 
-def read_held(
+def read_tuples(
     data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: ColumnNames | None = None
 ) -> tuple[list[pa.RecordBatch], list[str]]:
     """Read all tuples of a text, JSON lines or lines of fields with or without a header, and what there is to warn of.
 
     Times in text need a `time_unit`, as those of a pipe do.  Raises `InputError` at a bad line.
 
-    >>> batches, _ = read_held(b"x,y,a,1\\n", name="the body", only_json=False)
+    >>> batches, _ = read_tuples(b"x,y,a,1\\n", name="the body", only_json=False)
     >>> [batch.to_pylist() for batch in batches]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
     detection = Detection(columns=columns or ColumnNames(fixed=True), only_json=only_json, time_unit=time_unit)
-    text = TextFile(HeldText(data, name=name), detect=detection)
+    text = TextFile(InMemorySource(data, name=name), detect=detection)
     return list(text), text.warnings

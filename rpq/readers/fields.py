@@ -26,7 +26,7 @@ class FieldError(Exception):
         self.column = column
 
 
-def shown(value: str | bytes) -> str:
+def quote_value(value: str | bytes) -> str:
     """A value as a message shows it: quoted, and cut where it is long."""
     if len(value) <= 60:
         return repr(value)
@@ -41,7 +41,7 @@ DEFAULT_UNIT = "us"
 _EXAMPLES = {"naive": "2024-05-01T12:00:00", "aware": "2024-05-01T12:00:00Z"}
 
 _DAY = NANOSECONDS["s"] * 86_400
-_ROUNDED_OR_OF_A_ZONE = 2
+_DAY_TOLERANCE = 2
 """Days by which a time may seem to miss the one that its text begins with; one that wrapped misses it by centuries."""
 
 
@@ -70,7 +70,7 @@ def times_of(texts: pa.Array, *, kind: TimeKind, unit: str) -> pa.Array | None:
         except pa.ArrowInvalid:
             continue
         numbers = times.cast(pa.int64())
-        if parsed == "ns" and not _are_of_their_days(numbers, texts):
+        if parsed == "ns" and not _match_dates(numbers, texts):
             continue
         if parsed == unit:
             return numbers
@@ -79,12 +79,12 @@ def times_of(texts: pa.Array, *, kind: TimeKind, unit: str) -> pa.Array | None:
     return None
 
 
-def _are_of_their_days(nanoseconds: pa.Array, texts: pa.Array) -> bool:
+def _match_dates(nanoseconds: pa.Array, texts: pa.Array) -> bool:
     """Whether times lie on the days that their texts begin with: Arrow before 22 lets nanoseconds of distant years wrap."""
     days = pc.divide(nanoseconds, _DAY)
     told = pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).cast(pa.int32())
     furthest = pc.max(pc.abs(pc.subtract(days, told))).as_py()
-    return furthest is None or furthest <= _ROUNDED_OR_OF_A_ZONE
+    return furthest is None or furthest <= _DAY_TOLERANCE
 
 
 def check_time(text: str, column: str, *, kind: TimeKind, unit: str) -> int:
@@ -97,10 +97,10 @@ def check_time(text: str, column: str, *, kind: TimeKind, unit: str) -> int:
         raise FieldError("is empty; expected a time", column)
     found = time_kind(stripped)
     if found is None:
-        raise FieldError(f"{shown(text)} is not a time; expected one such as {_EXAMPLES[kind]}", column)
+        raise FieldError(f"{quote_value(text)} is not a time; expected one such as {_EXAMPLES[kind]}", column)
     if found == kind:
-        raise FieldError(f"{shown(text)} does not fit 64 bits in the unit {unit}", column)
+        raise FieldError(f"{quote_value(text)} does not fit 64 bits in the unit {unit}", column)
     has, others = ("a", "have none") if found == "aware" else ("no", "have one")
     raise FieldError(
-        f"{shown(text)} has {has} zone, but the times before {others}; in one file all or none have a zone", column
+        f"{quote_value(text)} has {has} zone, but the times before {others}; in one file all or none have a zone", column
     )

@@ -20,12 +20,12 @@ from rpq.readers.column_names import did_you_mean
 from rpq.readers.edges import EDGES, JSON_LINES
 from rpq.readers.input_format import Format
 from rpq.readers.rdf.rdf_format import RDF
-from rpq.readers.selection import Wrapper
+from rpq.readers.selection import ReaderWrapper
 from rpq.readers.source import COMPRESSIONS, ByteSource
 
 GROUP = "rpq.formats"
 
-OWN = {format.name: format for format in (EDGES, JSON_LINES, RDF)}
+BUILTIN_FORMATS = {format.name: format for format in (EDGES, JSON_LINES, RDF)}
 """Known without an installed package."""
 
 
@@ -35,13 +35,13 @@ def formats() -> list[str]:
     >>> formats()[:2]
     ['edges', 'gmark']
     """
-    return sorted({*OWN, *entry_points(group=GROUP).names})
+    return sorted({*BUILTIN_FORMATS, *entry_points(group=GROUP).names})
 
 
-def format_named(name: str) -> Format:
+def format_by_name(name: str) -> Format:
     """The format of that name; imports what brings it along.  Raises `InputError` for an unknown one."""
-    if name in OWN:
-        return OWN[name]
+    if name in BUILTIN_FORMATS:
+        return BUILTIN_FORMATS[name]
     for point in entry_points(group=GROUP, name=name):
         found: Format | Callable[..., Reader] = point.load()
         return found if isinstance(found, Format) else Format(name=name, open=found)
@@ -56,7 +56,7 @@ Open = Callable[[str, str, str], Reader]
 """Opens a file in a format, with what to do at an error."""
 
 
-class Hinted(Wrapper):
+class FormatHintReader(ReaderWrapper):
     """A reader that, where it gets nothing but errors out of its input, says in which format the input could be."""
 
     def __init__(self, reader: Reader, *, format: str, paths: Iterable[str], formats: Iterable[str], open_as: Open) -> None:
@@ -81,7 +81,7 @@ class Hinted(Wrapper):
             hint = self._hint_at(error.file) if not count else None
             if hint is None or error.line is None:
                 raise
-            raise _hinted(error, hint) from error
+            raise _with_hint(error, hint) from error
         if not count and self._reader.rejected:
             hints = {path: self._hint_at(path) for path in self._paths}
             self._hint = next((f"{path}: {hint}" for path, hint in hints.items() if hint), None)
@@ -91,7 +91,7 @@ class Hinted(Wrapper):
 
 
 @contextmanager
-def hinted_opening(*, format: str, formats: Iterable[str], open_as: Open) -> Iterator[None]:
+def hint_on_error(*, format: str, formats: Iterable[str], open_as: Open) -> Iterator[None]:
     """Say in which format an input could be, where opening it ends with an error about its first lines."""
     try:
         yield
@@ -99,22 +99,22 @@ def hinted_opening(*, format: str, formats: Iterable[str], open_as: Open) -> Ite
         hint = _hint_at(error.file, format, formats, open_as) if error.line is not None else None
         if hint is None:
             raise
-        raise _hinted(error, hint) from error
+        raise _with_hint(error, hint) from error
 
 
 def _hint_at(path: str | None, format: str, formats: Iterable[str], open_as: Open) -> str | None:
-    fitting = _fitting(path, format, formats, open_as) if path is not None else []
+    fitting = _matching_formats(path, format, formats, open_as) if path is not None else []
     if not fitting:
         return None
     return f"the first lines are not of the format {format}, but could be of {' or '.join(fitting)}"
 
 
-def _hinted(error: InputError, hint: str) -> InputError:
+def _with_hint(error: InputError, hint: str) -> InputError:
     message = f"{error.message}; {hint}"
     return InputError(message, file=error.file, line=error.line, column=error.column, row=error.row)
 
 
-def _fitting(path: str, format: str, formats: Iterable[str], open_as: Open) -> list[str]:
+def _matching_formats(path: str, format: str, formats: Iterable[str], open_as: Open) -> list[str]:
     """The formats that read the first lines of a file without an error, none if the one asked for reads any of them."""
     if not os.path.isfile(path):
         return []

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """A block in which the garbage collector rests; objects without circles are freed all the same.
 
-    >>> with uncollected():
+    >>> with gc_paused():
     ...     gc.isenabled()
     False
     """

@@ -31,7 +31,7 @@ BATCH_ROWS = 1 << 17
 
 ON_ERROR = ("stop", "skip")
 
-REJECTIONS_TOLD = 10
+REJECTION_MESSAGES = 10
 """The first bad lines of an input have their messages kept, all are counted."""
 
 
@@ -88,7 +88,7 @@ class InputsReader(Generic[One]):
         if len(units) > 1:
             (unit, name), (other_unit, other_name) = list(units.items())[:2]
             raise InputError(
-                f"{other_name}: timestamps are {_described(other_unit)}, but {_described(unit)} in {name}; "
+                f"{other_name}: timestamps are {_describe_unit(other_unit)}, but {_describe_unit(unit)} in {name}; "
                 "inputs that are read together must agree",
                 file=other_name,
                 column="timestamp",
@@ -101,7 +101,7 @@ class InputsReader(Generic[One]):
 
     @property
     def rejections(self) -> list[str]:
-        return [message for one in self._inputs for message in one.rejections][:REJECTIONS_TOLD]
+        return [message for one in self._inputs for message in one.rejections][:REJECTION_MESSAGES]
 
     @property
     def warnings(self) -> list[str]:
@@ -130,11 +130,11 @@ class InputsReader(Generic[One]):
                 yield Batch(columns=batch.slice(start, self._batch_rows), bytes_read=self.bytes_read)
 
 
-def _described(unit: str | None) -> str:
+def _describe_unit(unit: str | None) -> str:
     return "numbers without a unit" if unit is None else f"in {unit}"
 
 
-def one_after_the_other(inputs: Sequence[Input]) -> Iterator[pa.RecordBatch]:
+def concatenate_inputs(inputs: Sequence[Input]) -> Iterator[pa.RecordBatch]:
     """Combine inputs by reading the first to its end, then the second, and so on."""
     for one in inputs:
         yield from one
@@ -152,7 +152,7 @@ def check_arguments(paths: Sequence[str], *, on_error: str, batch_rows: int) -> 
         raise ValueError(f"batch_rows is {batch_rows}; expected at least 1")
 
 
-class InStream:
+class SingleStreamInput:
     """An input whose tuples get the name of a stream; `InputError` where they have one of their own."""
 
     def __init__(self, one: Input, stream: str) -> None:
@@ -246,19 +246,19 @@ def merge_by_heads(streams: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.R
             if count:
                 keys.append(head.keys[:count])
                 parts.append(head.take(count))
-        yield parts[0] if len(parts) == 1 else in_order(parts, np.concatenate(keys))
+        yield parts[0] if len(parts) == 1 else order_rows(parts, np.concatenate(keys))
         heads[first].refill()
 
 
-def in_order(parts: Sequence[pa.RecordBatch], keys: np.ndarray) -> pa.RecordBatch:
+def order_rows(parts: Sequence[pa.RecordBatch], keys: np.ndarray) -> pa.RecordBatch:
     """Put the rows of all parts, one after the other, in the order of their keys; equal keys keep their order."""
     order = pa.array(np.argsort(keys, kind="stable"))
     names = ["source", "target", "label", "timestamp"]
     names += [name for name in ("delete", STREAM, EVENT) if any(name in part.schema.names for part in parts)]
-    return pa.RecordBatch.from_arrays([_concatenated(parts, name).take(order) for name in names], names)
+    return pa.RecordBatch.from_arrays([_concatenate(parts, name).take(order) for name in names], names)
 
 
-def _concatenated(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+def _concatenate(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
     arrays = [_column(part, name) for part in parts]
     if name in ("label", STREAM, EVENT) and len({array.type for array in arrays}) > 1:
         arrays = [array if array.type == LABEL_TYPE else array.dictionary_encode() for array in arrays]

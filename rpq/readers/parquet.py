@@ -23,7 +23,7 @@ from pyarrow import parquet as pq
 from rpq.errors import InputError
 from rpq.readers.column_names import DELETE, EVENT, ColumnNames
 from rpq.readers.fields import FieldError
-from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
+from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
 from rpq.readers.text.line_layout import FURTHER, no_operation
 from rpq.readers.where import Where
@@ -104,7 +104,7 @@ class ParquetInput:
         self.bytes_total = sum(os.path.getsize(file) for file in self._files)
         self._bytes_read = 0.0
         schemas = {file: _schema(file) for file in self._files}
-        kinds = {file: _checked_schema(file, schema, self._columns) for file, schema in schemas.items()}
+        kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
         self.vertex_type, self.time_unit = kinds[self._files[0]]
         for file, kind in kinds.items():
             if kind != kinds[self._files[0]]:
@@ -145,7 +145,7 @@ class ParquetInput:
                 yield from self._checked(tuples, path, row, predicate, known)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, error) from error
+            raise _read_error(path, error) from error
 
     def _predicate(self, schema: pa.Schema) -> Predicate | None:
         """The condition, bound to the columns of a file: an input's own names go before those of a tuple's columns."""
@@ -171,7 +171,7 @@ class ParquetInput:
         """Convert a batch, take out its bad rows and those not to keep; it begins with row number `row` of the file."""
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
         for name in batch.schema.names:
-            columns[name], wrong = _converted(batch.column(name), name)
+            columns[name], wrong = _convert(batch.column(name), name)
             bad |= wrong
         if self._columns.constant_label is not None:
             indices = pa.array(np.zeros(batch.num_rows, np.int32))
@@ -184,7 +184,7 @@ class ParquetInput:
                 chosen[end:] = False
             else:
                 self.rejected += int(np.count_nonzero(bad))
-                for place in np.flatnonzero(bad)[: REJECTIONS_TOLD - len(self.rejections)]:
+                for place in np.flatnonzero(bad)[: REJECTION_MESSAGES - len(self.rejections)]:
                     self.rejections.append(str(_row_error(batch, path, row, int(place), self._columns)))
         if predicate is not None:
             deletes = columns.get("op", columns.get(DELETE))
@@ -213,14 +213,14 @@ def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> 
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
         return
     metadata = pq.read_metadata(path)
-    repetitive = _repetitive(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
+    repetitive = _dictionary_columns(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
     with pq.ParquetFile(path, read_dictionary=repetitive, metadata=metadata) as file:
         for batch in file.iter_batches(rows, columns=wanted):
             yield batch, bytes_a_row * batch.num_rows
 
 
-def _repetitive(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
+def _dictionary_columns(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
     """The columns to read as dictionaries: those of `few` values, and vertices where that is twice as fast and not five
     times slower.
 
@@ -257,10 +257,10 @@ def _schema(path: str) -> pa.Schema:
                 return file.schema
         return pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
+        raise _read_error(path, error) from error
 
 
-def _unreadable(path: str, error: Exception) -> InputError:
+def _read_error(path: str, error: Exception) -> InputError:
     """What is wrong with a file, in place of what Arrow finds at its end."""
     magic = ARROW_MAGIC if _begins_with(path, ARROW_MAGIC) else MAGIC
     reason = str(error).partition("\n")[0]
@@ -276,7 +276,7 @@ def _unreadable(path: str, error: Exception) -> InputError:
     return InputError(f"{path}: cannot be read as {_kind(path)}: {reason}", file=path)
 
 
-def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[str, str | None]:
+def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[str, str | None]:
     """Return the kind of the vertices and the unit of the timestamps, or raise `InputError`."""
     try:
         places = columns.places(schema.names)
@@ -327,7 +327,7 @@ def _is_text(type_: pa.DataType) -> bool:
     return type_ in (TEXT, TEXTS)
 
 
-def _converted(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
+def _convert(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
     """The column in the type of the batches, and which rows are bad; a bad row's value is arbitrary."""
     if name == "timestamp":
         return _integers(column)

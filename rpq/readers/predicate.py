@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.readers.column_names import DELETE, STREAM, did_you_mean
-from rpq.readers.fields import FieldError, check_time, shown, time_kind
+from rpq.readers.fields import FieldError, check_time, quote_value, time_kind
 from rpq.readers.where import Arithmetic, Call, Comparison, In, IsNull, Literal, Logical, Name, Node, Not, Where
 from rpq.stream.plain_columns import plain_type
 
@@ -39,7 +39,7 @@ EXACT = 2.0**53
 """Below, a float tells integers apart."""
 
 
-class LooseColumn:
+class UntypedColumn:
     """Values as an array of text, or of int64, float64 or bool where a format knows them to be that."""
 
     def __init__(self, values: pa.Array) -> None:
@@ -133,7 +133,7 @@ def _floats(texts: pa.Array) -> pa.Array:
 
 Columns: TypeAlias = Mapping[str, pa.Array]
 Value: TypeAlias = Any
-"""An Arrow array, an Arrow scalar, or a `LooseColumn`."""
+"""An Arrow array, an Arrow scalar, or a `UntypedColumn`."""
 
 _COMPARE = {
     "==": pc.equal,
@@ -188,7 +188,7 @@ def tuple_kinds(*, vertex: str = "text", unit: str | None = None, has_stream: bo
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _Expression:
     kind: str
     run: Callable[[Columns], Value]
     unit: str | None = None
@@ -219,7 +219,7 @@ class Predicate:
             verdict = pc.or_kleene(verdict, columns[DELETE])
         return verdict.fill_null(False).to_numpy(zero_copy_only=False), verdict.null_count
 
-    def _bind(self, node: Node) -> _Bound:
+    def _bind(self, node: Node) -> _Expression:
         match node:
             case Literal(value):
                 return _literal(value)
@@ -228,26 +228,28 @@ class Predicate:
             case Logical(word, parts):
                 join = pc.and_kleene if word == "and" else pc.or_kleene
                 runs = [self._condition(part).run for part in parts]
-                return _Bound("boolean", lambda columns: functools.reduce(join, (run(columns) for run in runs)))
+                return _Expression("boolean", lambda columns: functools.reduce(join, (run(columns) for run in runs)))
             case Not(inner):
                 run = self._condition(inner).run
-                return _Bound("boolean", lambda columns: pc.invert(run(columns)))
+                return _Expression("boolean", lambda columns: pc.invert(run(columns)))
             case Comparison(sign, left, right, column=column):
                 return self._compared(sign, self._bind(left), self._bind(right), column)
             case In(inner, values, column=column):
                 bound = self._bind(inner)
                 found = [self._compared("==", bound, self._bind(value), column).run for value in values]
-                return _Bound("boolean", lambda columns: functools.reduce(pc.or_kleene, (run(columns) for run in found)))
+                return _Expression(
+                    "boolean", lambda columns: functools.reduce(pc.or_kleene, (run(columns) for run in found))
+                )
             case IsNull(inner):
                 some = self._bind(inner).run
-                return _Bound("boolean", lambda columns: _is_null(some(columns)))
+                return _Expression("boolean", lambda columns: _is_null(some(columns)))
             case Arithmetic(sign, left, right, column=column):
-                return self._calculated(sign, self._bind(left), self._bind(right), column)
+                return self._calculate(sign, self._bind(left), self._bind(right), column)
             case Call(function, arguments, column=column):
                 return self._called(function, [self._bind(argument) for argument in arguments], column)
         raise AssertionError(node)
 
-    def _name(self, name: str, column: int) -> _Bound:
+    def _name(self, name: str, column: int) -> _Expression:
         known = self._columns.get(name)
         if known is None:
             listed = ", ".join(self._columns)
@@ -258,23 +260,25 @@ class Predicate:
             raise self._where.error(f"column {name!r} holds {known.kind}, which no condition can be about", column)
         key = known.key
         if known.kind == "loose":
-            return _Bound("loose", lambda columns: LooseColumn(columns[key]))
+            return _Expression("loose", lambda columns: UntypedColumn(columns[key]))
         if known.kind == "op":
-            return _Bound("text", lambda columns: pc.if_else(columns[key], "-", "+") if key in columns else pa.scalar("+"))
+            return _Expression(
+                "text", lambda columns: pc.if_else(columns[key], "-", "+") if key in columns else pa.scalar("+")
+            )
         if known.kind == DELETE:
-            return _Bound("boolean", lambda columns: columns[key] if key in columns else pa.scalar(False))
-        return _Bound(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
+            return _Expression("boolean", lambda columns: columns[key] if key in columns else pa.scalar(False))
+        return _Expression(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
 
-    def _condition(self, node: Node) -> _Bound:
+    def _condition(self, node: Node) -> _Expression:
         """What holds or not."""
         bound = self._bind(node)
         if bound.kind == "loose":
-            return _Bound("boolean", lambda columns: bound.run(columns).booleans())
+            return _Expression("boolean", lambda columns: bound.run(columns).booleans())
         if bound.kind != "boolean":
             raise self._where.error(f"is {_KINDS[bound.kind]}; expected a condition such as amount > 10", node.column)
         return bound
 
-    def _compared(self, sign: str, left: _Bound, right: _Bound, column: int) -> _Bound:
+    def _compared(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         left, right = self._as_time(left, right, column), self._as_time(right, left, column)
         compare = _COMPARE[sign]
         kinds = {"number" if one.kind == "time" else one.kind for one in (left, right)}
@@ -282,9 +286,9 @@ class Predicate:
 
             def run(columns: Columns) -> Value:
                 one, other = left.run(columns), right.run(columns)
-                return pc.coalesce(_compared_numbers(compare, one, other), compare(one.texts(), other.texts()))
+                return pc.coalesce(_compare_numbers(compare, one, other), compare(one.texts(), other.texts()))
 
-            return _Bound("boolean", run)
+            return _Expression("boolean", run)
         typed = kinds - {"loose"}
         if len(typed) > 1:
             hint = "; number(…) and text(…) make one of the other" if typed == {"number", "text"} else ""
@@ -293,41 +297,43 @@ class Predicate:
             raise self._where.error(f"a time in {left.unit} is compared with one in {right.unit}", column)
         kind = typed.pop()
         if kind == "number":
-            return _Bound("boolean", lambda columns: _compared_numbers(compare, left.run(columns), right.run(columns)))
+            return _Expression("boolean", lambda columns: _compare_numbers(compare, left.run(columns), right.run(columns)))
         cast = _texts if kind == "text" else _booleans
-        return _Bound("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
+        return _Expression("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
 
-    def _as_time(self, one: _Bound, other: _Bound, column: int) -> _Bound:
+    def _as_time(self, one: _Expression, other: _Expression, column: int) -> _Expression:
         """A text that is compared with a time, as a time."""
         if other.kind != "time" or not isinstance(one.literal, str):
             return one
         kind = time_kind(one.literal)
         if kind is None or other.unit is None:
             reason = "is not a time" if kind is None else "is a time, but the times of this input are plain numbers"
-            raise self._where.error(f"{shown(one.literal)} {reason}", column)
+            raise self._where.error(f"{quote_value(one.literal)} {reason}", column)
         try:
             return _literal(check_time(one.literal, "", kind=kind, unit=other.unit))
         except FieldError as error:
             raise self._where.error(error.message, column) from error
 
-    def _calculated(self, sign: str, left: _Bound, right: _Bound, column: int) -> _Bound:
+    def _calculate(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         for one in (left, right):
             if one.kind not in ("number", "time", "loose"):
                 raise self._where.error(f"{_KINDS[one.kind]} is no number to calculate with", column)
-        return _Bound("number", lambda columns: _calculated(sign, _number(left.run(columns)), _number(right.run(columns))))
+        return _Expression(
+            "number", lambda columns: _calculate(sign, _number(left.run(columns)), _number(right.run(columns)))
+        )
 
-    def _called(self, function: str, arguments: list[_Bound], column: int) -> _Bound:
+    def _called(self, function: str, arguments: list[_Expression], column: int) -> _Expression:
         first = arguments[0]
         if function in ("number", "abs"):
             if function == "abs" and first.kind not in ("number", "loose"):
                 raise self._where.error(f"abs of {_KINDS[first.kind]}; expected a number", column)
             if function == "abs":
-                return _Bound("number", lambda columns: pc.abs(_number(first.run(columns))))
+                return _Expression("number", lambda columns: pc.abs(_number(first.run(columns))))
             if first.kind in ("number", "time"):
                 return first
-            return _Bound("number", lambda columns: _converted(first.run(columns), _number))
+            return _Expression("number", lambda columns: _convert(first.run(columns), _number))
         if function == "text":
-            return _Bound("text", lambda columns: _converted(first.run(columns), LooseColumn.texts))
+            return _Expression("text", lambda columns: _convert(first.run(columns), UntypedColumn.texts))
         if first.kind not in ("text", "loose"):
             raise self._where.error(
                 f"{function} of {_KINDS[first.kind]}; expected text, such as text(…) makes of it", column
@@ -342,7 +348,7 @@ class Predicate:
         except pa.ArrowInvalid as error:
             raise self._where.error(f"{options[0]!r} is no regular expression: {error}", column) from error
         kind = {"lower": "text", "upper": "text", "length": "number"}.get(function, "boolean")
-        return _Bound(kind, lambda columns: call(_texts(first.run(columns)), *options))
+        return _Expression(kind, lambda columns: call(_texts(first.run(columns)), *options))
 
 
 def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
@@ -363,10 +369,10 @@ def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
     return str(given), None
 
 
-def _literal(value: int | float | str | bool) -> _Bound:
+def _literal(value: int | float | str | bool) -> _Expression:
     kind = "boolean" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
     scalar = pa.scalar(value)
-    return _Bound(kind, lambda columns: scalar, literal=value)
+    return _Expression(kind, lambda columns: scalar, literal=value)
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -385,19 +391,19 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _converted(value: Value, convert: Callable[[LooseColumn], pa.Array]) -> Value:
+def _convert(value: Value, convert: Callable[[UntypedColumn], pa.Array]) -> Value:
     """Values of any type, read as text files would have them: true is `true`, text is what it says."""
     if isinstance(value, pa.Scalar):
-        return convert(LooseColumn(pa.array([value.as_py()], value.type)))[0]
-    return convert(value if isinstance(value, LooseColumn) else LooseColumn(value))
+        return convert(UntypedColumn(pa.array([value.as_py()], value.type)))[0]
+    return convert(value if isinstance(value, UntypedColumn) else UntypedColumn(value))
 
 
 def _texts(value: Value) -> Value:
-    return value.texts() if isinstance(value, LooseColumn) else value
+    return value.texts() if isinstance(value, UntypedColumn) else value
 
 
 def _booleans(value: Value) -> Value:
-    return value.booleans() if isinstance(value, LooseColumn) else value
+    return value.booleans() if isinstance(value, UntypedColumn) else value
 
 
 def _is_null(value: Value) -> Value:
@@ -406,12 +412,12 @@ def _is_null(value: Value) -> Value:
 
 
 def _numbers(value: Value) -> tuple[Value, ...]:
-    return value.numbers() if isinstance(value, LooseColumn) else (value,)
+    return value.numbers() if isinstance(value, UntypedColumn) else (value,)
 
 
 def _number(value: Value) -> Value:
     """As one array; loose numbers are floats, whatever is among them."""
-    if not isinstance(value, LooseColumn):
+    if not isinstance(value, UntypedColumn):
         return value
     parts = [_float(part) for part in value.numbers()]
     return parts[0] if len(parts) == 1 else pc.coalesce(*parts)
@@ -421,25 +427,25 @@ def _float(value: Value) -> Value:
     return pc.cast(value, pa.float64(), safe=False)
 
 
-def _alike(one: Value, other: Value) -> tuple[Value, Value]:
+def _common_type(one: Value, other: Value) -> tuple[Value, Value]:
     """Two numbers, both integers or both floats; Arrow would refuse large integers."""
     return (one, other) if one.type == other.type else (_float(one), _float(other))
 
 
-def _compared_numbers(compare: Callable[..., Value], left: Value, right: Value) -> Value:
-    found = [compare(*_alike(one, other)) for one in _numbers(left) for other in _numbers(right)]
+def _compare_numbers(compare: Callable[..., Value], left: Value, right: Value) -> Value:
+    found = [compare(*_common_type(one, other)) for one in _numbers(left) for other in _numbers(right)]
     return found[0] if len(found) == 1 else pc.coalesce(*found)
 
 
-def _calculated(sign: str, left: Value, right: Value) -> Value:
-    left, right = _alike(left, right)
+def _calculate(sign: str, left: Value, right: Value) -> Value:
+    left, right = _common_type(left, right)
     if sign in _EXACT:
         checked, exact = _EXACT[sign]
         try:
             return checked(left, right)
         except pa.ArrowInvalid:  # integers of more than 64 bits: null, whatever stands in the other rows
             size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
-            rows = zip(_listed(left, size), _listed(right, size), strict=True)
+            rows = zip(_values(left, size), _values(right, size), strict=True)
             values = [None if one is None or other is None else exact(one, other) for one, other in rows]
             return pa.array([one if one is None or -(2**63) <= one < 2**63 else None for one in values], pa.int64())
     if sign == "/":
@@ -454,5 +460,5 @@ def _calculated(sign: str, left: Value, right: Value) -> Value:
     return pc.if_else(wrong, pc.add(rest, divisor), rest)
 
 
-def _listed(value: Value, size: int) -> list[Any]:
+def _values(value: Value, size: int) -> list[Any]:
     return [value.as_py()] * size if isinstance(value, pa.Scalar) else value.to_pylist()

@@ -13,7 +13,7 @@ from rpq.readers.predicate import Predicate, tuple_kinds
 from rpq.readers.where import Where
 
 
-class Wrapper:
+class ReaderWrapper:
     """A reader over another one; the figures are those of the other one."""
 
     def __init__(self, reader: Reader) -> None:
@@ -52,7 +52,7 @@ class Wrapper:
         return self._reader.bytes_read
 
 
-class Limited(Wrapper):
+class LimitReader(ReaderWrapper):
     """The first `limit` tuples of a reader; no more is read than they need."""
 
     def __init__(self, reader: Reader, limit: int) -> None:
@@ -73,7 +73,7 @@ class Limited(Wrapper):
             yield batch
 
 
-class Skipped(Wrapper):
+class SkipReader(ReaderWrapper):
     """What is left of a reader after its first `count` tuples."""
 
     def __init__(self, reader: Reader, count: int) -> None:
@@ -92,7 +92,7 @@ class Skipped(Wrapper):
             left = 0
 
 
-class WithoutSelfLoops(Wrapper):
+class SelfLoopFilter(ReaderWrapper):
     """The tuples of a reader whose source is not their target."""
 
     def __iter__(self) -> Iterator[Batch]:
@@ -103,7 +103,7 @@ class WithoutSelfLoops(Wrapper):
                 yield _with(batch, kept)
 
 
-class Filtered(Wrapper):
+class FilterReader(ReaderWrapper):
     """The tuples of a reader for which a condition holds that is about the columns of a tuple alone.
 
     Raises `WhereError` where it names any other column.

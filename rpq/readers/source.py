@@ -30,11 +30,11 @@ _NEVER = b"\xff"
 """A byte that UTF-8 does not have: where it stands in a buffer, nothing was written."""
 
 
-class Damaged(Exception):
+class DamagedError(Exception):
     """Compressed bytes that cannot be inflated: the message says why."""
 
 
-class Truncated(Damaged):
+class TruncatedError(DamagedError):
     """Compressed bytes that end too early."""
 
 
@@ -58,7 +58,7 @@ class Compression:
     """A way of compressing: what messages call it, how files begin and end their name, and how they are inflated.
 
     `inflate` takes the chunks of a file and a number of bytes, and yields at most so many at a time; it raises
-    `Damaged`.
+    `DamagedError`.
     """
 
     name: str
@@ -76,7 +76,7 @@ def compression_of(begin: bytes) -> Compression | None:
     return next((one for one in COMPRESSIONS if begin.startswith(one.magic)), None)
 
 
-def compression_named(path: str) -> Compression | None:
+def compression_by_suffix(path: str) -> Compression | None:
     """The compression that the name of a file speaks of."""
     return next((one for one in COMPRESSIONS if path.endswith(one.suffix)), None)
 
@@ -101,9 +101,9 @@ def _inflate_gzip(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
             if text := decoder.flush():
                 yield text
             if not decoder.eof:
-                raise Truncated
+                raise TruncatedError
     except zlib.error as error:
-        raise Damaged(str(error)) from error
+        raise DamagedError(str(error)) from error
 
 
 def _inflate_members(
@@ -125,9 +125,9 @@ def _inflate_members(
                 between = decoder.eof
                 chunk = decoder.unused_data if between else b""
         if not between:
-            raise Truncated
+            raise TruncatedError
     except damaged as error:
-        raise Damaged(str(error)) from error
+        raise DamagedError(str(error)) from error
 
 
 def _inflate_bzip2(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
@@ -173,7 +173,7 @@ def _inflate_zstd(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
                     yield text
                 if source.error is not None:
                     raise source.error from error
-                raise (Truncated() if "Truncated" in str(error) else Damaged(str(error))) from error
+                raise (TruncatedError() if "Truncated" in str(error) else DamagedError(str(error))) from error
             if source.error is not None:
                 raise source.error
             if not count:
@@ -263,7 +263,7 @@ class ByteSource:
             if not _may_be_compressed(first):
                 break
         compression = compression_of(first)
-        named = compression_named(self.path)
+        named = compression_by_suffix(self.path)
         if named is not None and compression is not named:
             found = f", but {compression.name}" if compression is not None else ""
             raise InputError(f"{self.name}: is not a {named.name} file, as its name says{found}", file=self.name)
@@ -289,9 +289,9 @@ class ByteSource:
         what = f"{self.name}: the {compression.name} file is"
         try:
             yield from compression.inflate(chunks, size)
-        except Truncated as error:
+        except TruncatedError as error:
             raise InputError(f"{what} truncated: it ends too early", file=self.name) from error
-        except Damaged as error:
+        except DamagedError as error:
             raise InputError(f"{what} damaged: {error}", file=self.name) from error
 
     def _unreadable(self, error: OSError) -> InputError:

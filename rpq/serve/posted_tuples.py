@@ -11,9 +11,9 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.edges import read_held
+from rpq.readers.edges import read_tuples
 from rpq.readers.fields import FieldError
-from rpq.readers.inputs import in_order
+from rpq.readers.inputs import order_rows
 from rpq.stream.columns import check_stream, given_columns
 from rpq.stream.plain_columns import plain_column
 
@@ -47,7 +47,7 @@ def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str |
         columns, warnings = _of_arrow(body)
     else:
         only_json = type_ in JSON_LINES
-        batches, warnings = read_held(body, name=NAME, only_json=only_json, time_unit=time_unit)
+        batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit)
         columns = joined(batches)
     if columns is None or stream is None:
         return Posted(columns, warnings)
@@ -62,7 +62,7 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
     held = [batch for batch in batches if batch.num_rows]
     if len(held) < 2:
         return held[0] if held else None
-    return in_order(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
+    return order_rows(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
 
 
 def can_be_joined(first: pa.Schema, second: pa.Schema) -> bool:

@@ -26,7 +26,7 @@ Row = tuple[str, ...]
 
 
 @dataclass
-class _Asked:
+class _RegisteredQuery:
     """A pattern that is indexed."""
 
     atoms: tuple[Atom, ...]
@@ -58,7 +58,7 @@ class InvertedIndex:
     def __init__(self, *, incremental: bool, caching: bool) -> None:
         self._incremental = incremental
         self._caching = caching
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _RegisteredQuery] = {}
         self._readers: dict[View, list[str]] = {}  # the inverted index
         self._views: dict[View, list[tuple[str, str]]] = {}
         self._tables: dict[View, _Tables] = {}
@@ -69,7 +69,7 @@ class InvertedIndex:
         different = tuple(dict.fromkeys(atoms))
         terms = dict.fromkeys(term for source, _, target in different for term in (source, target))
         variables = tuple(term for term in terms if _is_variable(term))
-        self._asked[name] = _Asked(different, variables, covering_paths(different))
+        self._asked[name] = _RegisteredQuery(different, variables, covering_paths(different))
         for view in dict.fromkeys(map(_view_of, different)):
             self._readers.setdefault(view, []).append(name)
             self._views.setdefault(view, [])
@@ -95,7 +95,7 @@ class InvertedIndex:
                 found[name] = rows
         return found
 
-    def _solutions(self, asked: _Asked, edge: Edge) -> set[Row]:
+    def _solutions(self, asked: _RegisteredQuery, edge: Edge) -> set[Row]:
         """The solutions of a pattern that use an edge."""
         if not self._incremental:
             results = []
@@ -105,7 +105,7 @@ class InvertedIndex:
                     return set()
             return {
                 tuple(binding[name] for name in asked.variables)
-                for binding in _joined(results)
+                for binding in _join_rows(results)
                 if any(_image(atom, binding) == edge for atom in asked.atoms)
             }
         found: set[Row] = set()
@@ -122,7 +122,7 @@ class InvertedIndex:
                         if other not in whole:
                             whole[other] = self._join(others, self._whole(others[0]), 0)
                         results.append(whole[other])
-                found |= {tuple(binding[name] for name in asked.variables) for binding in _joined(results)}
+                found |= {tuple(binding[name] for name in asked.variables) for binding in _join_rows(results)}
         return found
 
     def _whole(self, atom: Atom) -> list[Binding]:
@@ -214,7 +214,7 @@ def _image(atom: Atom, binding: Binding) -> Edge:
     return binding.get(atom[0], atom[0]), atom[1], binding.get(atom[2], atom[2])
 
 
-def _joined(results: list[list[Binding]]) -> list[Binding]:
+def _join_rows(results: list[list[Binding]]) -> list[Binding]:
     """Rows of several paths, joined by the variables that they have in common."""
     rows, *others = sorted(results, key=len)
     while others:

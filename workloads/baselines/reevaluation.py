@@ -1,13 +1,13 @@
 """Baselines that evaluate the query anew over the window, and the process in which they can be stopped.
 
-For each tuple (`Confined`): a search of the product graph from every vertex, over arrays in numba (`ProductSearch`), the
-batch algorithm of Mendelzon and Wood (1995), O(vertices × edges × states) an evaluation, with nothing kept; and pyoxigraph
+For each tuple: a search of the product graph from every vertex, over arrays in numba (`ProductSearch`), the batch algorithm
+of Mendelzon and Wood (1995), O(vertices × edges × states) for each evaluation, which keeps nothing; and pyoxigraph
 (`SparqlStore`), an in-memory SPARQL store with property paths. The window's edges are triples; for each tuple the store
 adds what came, removes what expired, and evaluates `SELECT DISTINCT ?x ?y WHERE { ?x path ?y }` over all of it.
 
-An evaluation of a path inside a store cannot be interrupted, and on dense graphs it can take hours. `Confined` therefore
-runs a baseline in a process of its own, which can be killed when its time is up. The process is this module run as a
-program; it reads pickled requests from its input and writes pickled answers to its output.
+An evaluation of a path inside a store cannot be interrupted, and on dense graphs it can take hours. Such baselines therefore
+run in a process of their own (`BaselineProcess`), which can be killed when its time is up. The process is this module run as
+a program; it reads pickled requests from its input and writes pickled answers to its output.
 
 At every slide: `by_pyoxigraph` over a store that follows the window, and `by_duckdb` in SQL. The tuples are inserts in order
 of time, no edge twice within a window. Both raise `ImportError` where their package is missing.
@@ -99,7 +99,7 @@ class TimeIsUpError(Exception):
     """A baseline did not answer in time and was ended."""
 
 
-class Confined:
+class BaselineProcess:
     """A baseline made by `make` (a function that can be pickled, such as a partial of a class) in its own process."""
 
     def __init__(self, make: Callable[[], Baseline]) -> None:
@@ -108,7 +108,7 @@ class Confined:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._send(make)
 
-    def __enter__(self) -> Confined:
+    def __enter__(self) -> BaselineProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
@@ -312,7 +312,7 @@ _LITERAL = re.compile(r'"(?P<text>[^"\\]*)"(?:\^\^<(?P<type>[^>]*)>)?')
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluated:
+class Evaluation:
     """CPU seconds of each evaluation, with what the window lost and got before it, and the rows that the last one had."""
 
     seconds: list[float]
@@ -321,7 +321,7 @@ class Evaluated:
     """The time up to which the last one had read."""
 
 
-def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluated:
+def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluation:
     """From the slide at the time `first` on, until the seconds are used up; at least once."""
     import pyoxigraph
 
@@ -355,11 +355,11 @@ def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int,
         taken.append(time.process_time() - started)
         low, high = before, after
         if sum(taken) > seconds or moment + window.slide > times[-1]:
-            return Evaluated(seconds=taken, rows=rows, moment=moment)
+            return Evaluation(seconds=taken, rows=rows, moment=moment)
         moment += window.slide
 
 
-def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluated:
+def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluation:
     """The same in SQL over `tuples`, the content of the window; one thread."""
     import duckdb
 
@@ -378,7 +378,7 @@ def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seco
             ).fetchnumpy()
             taken.append(time.process_time() - started)
             if sum(taken) > seconds or moment + window.slide > times[-1]:
-                return Evaluated(seconds=taken, rows=len(next(iter(found.values()))), moment=moment)
+                return Evaluation(seconds=taken, rows=len(next(iter(found.values()))), moment=moment)
             moment += window.slide
 
 

@@ -79,12 +79,12 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
     """
     from rpq.files.destinations import WriteError, replacing
     from rpq.workloads.bench.experiment import default_directory
-    from rpq.workloads.bench.report import ReportError, filled
+    from rpq.workloads.bench.report import ReportError, fill_report
 
     for file in files or (Path("README.md"),):
         try:
             text = file.read_text(encoding="utf-8")
-            made = filled(text, results=results or default_directory(), file=file, load=load)
+            made = fill_report(text, results=results or default_directory(), file=file, load=load)
         except (ReportError, OSError) as error:
             raise click.ClickException(str(error)) from error
         if check and made != text:

@@ -149,7 +149,7 @@ class Experiment:
             "streams": [dict(stream) for stream in outcome.streams],
             "facts": outcome.facts,
             "checks": outcome.checks,
-            "records": [{key: rounded(value) for key, value in record.items()} for record in outcome.records],
+            "records": [{key: round_figure(value) for key, value in record.items()} for record in outcome.records],
         }
         say(f"wrote {write_result(settings.output, self.name, result)}")
         if self.plot is not None:
@@ -187,10 +187,10 @@ class Experiment:
         return [column for column in self.columns if any(record.get(column.key) is not None for record in records)]
 
 
-def rounded(value: Any) -> Any:
+def round_figure(value: Any) -> Any:
     """A number with six significant digits, which is more than a clock can tell; anything else as it is.
 
-    >>> rounded(0.123456789), rounded(7)
+    >>> round_figure(0.123456789), round_figure(7)
     (0.123457, 7)
     """
     return float(f"{value:.6g}") if isinstance(value, float) else value

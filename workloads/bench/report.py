@@ -28,7 +28,7 @@ class ReportError(Exception):
     """A marker that cannot be filled."""
 
 
-def filled(text: str, *, results: Path, file: Path, load: Callable[[str], Experiment]) -> str:
+def fill_report(text: str, *, results: Path, file: Path, load: Callable[[str], Experiment]) -> str:
     """The text with everything between markers made anew. Raises `ReportError`."""
 
     def replace(match: re.Match[str]) -> str:
@@ -68,14 +68,14 @@ def markdown_table(columns: list[Column], records: list[Mapping[str, Any]]) -> s
 def _section(
     experiment: Experiment, result: Mapping[str, Any], options: Mapping[str, str], *, results: Path, file: Path
 ) -> str:
-    records = _chosen(result, options, file)
+    records = _choose_records(result, options, file)
     wanted = options.get("columns")
     columns = experiment.present_columns(records)
     if wanted:
         columns = [_column(experiment, key) for key in wanted.split(",")]
     parts = [markdown_table(columns, records)]
     if not wanted:
-        parts += [f"{result['how']}", measured_on(result)]
+        parts += [f"{result['how']}", describe_measurement(result)]
     picture = results / f"{experiment.name}.png"
     if picture.exists() and not wanted:
         parts.append(f"![{experiment.title}]({os.path.relpath(picture, file.parent).replace(os.sep, '/')})")
@@ -86,7 +86,7 @@ def _window_of(stream: Mapping[str, Any]) -> str:
     return f", window {stream['window']:,}, slide {stream['slide']:,}" if "window" in stream else ""
 
 
-def measured_on(result: Mapping[str, Any]) -> str:
+def describe_measurement(result: Mapping[str, Any]) -> str:
     """Where, when, with what and on what an experiment was run, in a line or two."""
     machine, settings = result["machine"], result["settings"]
     streams = "; ".join(
@@ -105,7 +105,7 @@ def _value(experiment: Experiment, result: Mapping[str, Any], options: Mapping[s
     if place in _PLACES:
         found = result[_PLACES[place]].get(key)
     else:
-        values = [record[key] for record in _chosen(result, options, file) if record.get(key) is not None]
+        values = [record[key] for record in _choose_records(result, options, file) if record.get(key) is not None]
         if not values or (len(values) > 1 and place not in ("min", "max")):
             raise ReportError(f"{file}: {options['value']} of {experiment.name}: {len(values)} records, expected one")
         found = min(values) if place == "min" else max(values) if place == "max" else values[0]
@@ -120,7 +120,7 @@ def _column(experiment: Experiment, key: str) -> Column:
     return next((column for column in experiment.columns if column.key == key), Column(key=key, heading=key))
 
 
-def _chosen(result: Mapping[str, Any], options: Mapping[str, str], file: Path) -> list[Mapping[str, Any]]:
+def _choose_records(result: Mapping[str, Any], options: Mapping[str, str], file: Path) -> list[Mapping[str, Any]]:
     """The records that have the values of `where=key:value,key:value`."""
     wanted = [pair.split(":", 1) for pair in filter(None, options.get("where", "").split(","))]
     records = [record for record in result["records"] if all(str(record.get(key)) == value for key, value in wanted)]

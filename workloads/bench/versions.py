@@ -47,7 +47,7 @@ _CALLS = 4_000
 _WORKER = Path(__file__).with_name("version_worker.py")
 _TURNS = "versions.turns.jsonl"
 
-Found = dict[str, Any]
+Result = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class Version:
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.about = self._answer()
 
-    def run(self, task: Mapping[str, Any]) -> Found:
+    def run(self, task: Mapping[str, Any]) -> Result:
         """Run a task. Return what it found. Raises `StreamError` where this version cannot run it."""
         if "arguments" in task:
             return self._start(task["arguments"])
@@ -140,22 +140,22 @@ class Version:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, task: Mapping[str, Any]) -> Found:
+    def _run(self, task: Mapping[str, Any]) -> Result:
         assert self._process.stdin is not None
         print(json.dumps(task), file=self._process.stdin, flush=True)
         return self._answer()
 
-    def _answer(self) -> Found:
+    def _answer(self) -> Result:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise StreamError(f"{self._python} ended; its message is above")
-        found: Found = json.loads(line)
+        found: Result = json.loads(line)
         if "error" in found:
             raise StreamError(f"{self._python}: {found['error']}")
         return found
 
-    def _start(self, arguments: Sequence[str]) -> Found:
+    def _start(self, arguments: Sequence[str]) -> Result:
         """Run a command to its end. Return the CPU seconds of the process."""
         before = _seconds_of_children()
         done = subprocess.run([self._python, *arguments], capture_output=True, text=True, check=False)
@@ -216,7 +216,7 @@ class Inputs:
         return str(path)
 
 
-def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Found]]]:
+def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Result]]]:
     """Yield what is measured, each with what makes the rest of its task from the streams."""
     for dataset, figures in _TABLES.items():
         for known in figures_of_others(figures)["queries"]:
@@ -264,10 +264,10 @@ def _of_stream(
     text: str | None = None,
     tables: bool = False,
     options: Mapping[str, Any] | None = None,
-) -> tuple[Measurement, Callable[[Inputs], Found]]:
+) -> tuple[Measurement, Callable[[Inputs], Result]]:
     """A query, named or as text, over a whole stream."""
 
-    def rest(inputs: Inputs) -> Found:
+    def rest(inputs: Inputs) -> Result:
         asked = inputs.stream(stream)
         wanted = text or named_queries.named_query(str(query), asked.queries).replace(" ", "")
         return {"texts": [wanted], "stream": inputs.file(stream), "window": [asked.window.size, asked.window.slide]}
@@ -276,10 +276,10 @@ def _of_stream(
     return Measurement(name=name, task=task, figures={"seconds": (name, "s")}), rest
 
 
-def _behind_window(rest: Callable[[Inputs], Found]) -> Callable[[Inputs], Found]:
+def _behind_window(rest: Callable[[Inputs], Result]) -> Callable[[Inputs], Result]:
     """Single tuples from the middle of a stream on, in a window that is full by then."""
 
-    def made(inputs: Inputs) -> Found:
+    def made(inputs: Inputs) -> Result:
         stream = inputs.stream("stackoverflow")
         first = len(stream) // 2
         times = stream.table["timestamp"].to_numpy()
@@ -289,8 +289,8 @@ def _behind_window(rest: Callable[[Inputs], Found]) -> Callable[[Inputs], Found]
     return made
 
 
-def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Found]:
-    def made(inputs: Inputs) -> Found:
+def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Result]:
+    def made(inputs: Inputs) -> Result:
         options = ["--input", inputs.one_tuple(), "--window", "10", "--slide", "1", "--quiet"] if is_run else []
         return {"arguments": [*arguments, *options]}
 
@@ -306,10 +306,10 @@ class Turns:
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self._path = path
-        self._found: dict[str, list[tuple[Found, Found]]] = {}
+        self._found: dict[str, list[tuple[Result, Result]]] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         # A torn last line is what a run that was killed leaves.
-        records = [record for record in map(_parsed, lines) if record is not None]
+        records = [record for record in map(_parse_turn, lines) if record is not None]
         self.is_new = not records or records[0] != dict(identity)
         if self.is_new:
             path.write_text(json.dumps(identity) + "\n", encoding="utf-8")
@@ -317,20 +317,20 @@ class Turns:
             for record in records[1:]:
                 self._found.setdefault(record["name"], []).append((record["this"], record["other"]))
 
-    def of(self, name: str) -> list[tuple[Found, Found]]:
+    def of(self, name: str) -> list[tuple[Result, Result]]:
         """Return the turns of a measurement: what this version found, and the other."""
         return self._found.setdefault(name, [])
 
-    def add(self, name: str, this: Found, other: Found) -> None:
+    def add(self, name: str, this: Result, other: Result) -> None:
         """Add a turn, and put it on disk."""
         self.of(name).append((this, other))
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"name": name, "this": this, "other": other}) + "\n")
 
 
-def _parsed(line: str) -> Found | None:
+def _parse_turn(line: str) -> Result | None:
     try:
-        found: Found = json.loads(line)
+        found: Result = json.loads(line)
     except ValueError:
         return None
     return found
@@ -352,7 +352,7 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
         }
         turns = Turns(settings.output / _TURNS, identity)
         say("begun anew" if turns.is_new else "going on behind the turns of an earlier run")
-        known = dict(_measured(settings, say, versions, inputs, turns))
+        known = dict(_measure_one(settings, say, versions, inputs, turns))
         described = [stream.describe() for stream in inputs.used.values()]
     records = [record for found in known.values() for record in found]
     if not records:
@@ -372,7 +372,7 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
     )
 
 
-def _measured(
+def _measure_one(
     settings: Settings, say: Say, versions: Sequence[Version], inputs: Inputs, turns: Turns
 ) -> Iterator[tuple[str, list[Record]]]:
     """Yield the name and the records of each measurement, those of an earlier run too."""
@@ -403,7 +403,7 @@ def _take_turns(name: str, task: Mapping[str, Any], versions: Sequence[Version],
         turns.add(name, found[0], found[1])
 
 
-def _record(figure: str, unit: str, key: str, turns: Sequence[tuple[Found, Found]]) -> Record:
+def _record(figure: str, unit: str, key: str, turns: Sequence[tuple[Result, Result]]) -> Record:
     verdict = Verdict.of([this[key] / max(other[key], 1e-9) for this, other in turns])
     return {
         "figure": figure,

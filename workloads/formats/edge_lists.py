@@ -23,8 +23,8 @@ from rpq.readers import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.source import STANDARD_INPUT
 from rpq.readers.text.line_layout import Layout
-from rpq.readers.text.textfile import TextFile, always
-from rpq.workloads.formats.ordering import numbered, sorted_files
+from rpq.readers.text.textfile import TextFile, fixed_layout
+from rpq.workloads.formats.ordering import number_lines, sort_files
 
 STACKOVERFLOW_LAYOUT = Layout(separator=" ", fields=("source", "target", "timestamp"))
 
@@ -47,38 +47,38 @@ def label_of(path: str) -> str:
     return label
 
 
-STACKOVERFLOW_TEXT = TextFormat(detect=always(STACKOVERFLOW_LAYOUT), label=label_of, time_unit="s")
+STACKOVERFLOW_TEXT = TextFormat(detect=fixed_layout(STACKOVERFLOW_LAYOUT), label=label_of, time_unit="s")
 
 
 def open_stackoverflow(
     paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS
 ) -> InputsReader[TextFile]:
     """Open Stack Exchange files, each with the label that its name tells, as one stream in time order."""
-    return STACKOVERFLOW_TEXT.open(paths, combine=sorted_files, on_error=on_error, batch_rows=batch_rows)
+    return STACKOVERFLOW_TEXT.open(paths, combine=sort_files, on_error=on_error, batch_rows=batch_rows)
 
 
 STACKOVERFLOW = Format(name="stackoverflow", open=open_stackoverflow, text=STACKOVERFLOW_TEXT)
 
 
 YAGO_LAYOUT = Layout(separator="\t", fields=("", "source", "label", "target", ""), optional=1, brackets=True)
-YAGO_TEXT = TextFormat(detect=always(YAGO_LAYOUT), by_position=True)
+YAGO_TEXT = TextFormat(detect=fixed_layout(YAGO_LAYOUT), by_position=True)
 
 
 def open_yago(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[TextFile]:
     """Open YAGO facts, in the order of their lines."""
-    return YAGO_TEXT.open(paths, combine=numbered, on_error=on_error, batch_rows=batch_rows)
+    return YAGO_TEXT.open(paths, combine=number_lines, on_error=on_error, batch_rows=batch_rows)
 
 
 YAGO = Format(name="yago", open=open_yago, text=YAGO_TEXT)
 
 
 GMARK_LAYOUT = Layout(separator=" ", fields=("source", "label", "target"), integers=True)
-GMARK_TEXT = TextFormat(detect=always(GMARK_LAYOUT), by_position=True)
+GMARK_TEXT = TextFormat(detect=fixed_layout(GMARK_LAYOUT), by_position=True)
 
 
 def open_gmark(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[TextFile]:
     """Open gMark graphs, in the order of their lines."""
-    return GMARK_TEXT.open(paths, combine=numbered, on_error=on_error, batch_rows=batch_rows)
+    return GMARK_TEXT.open(paths, combine=number_lines, on_error=on_error, batch_rows=batch_rows)
 
 
 GMARK = Format(name="gmark", open=open_gmark, text=GMARK_TEXT)

@@ -33,13 +33,13 @@ import pyarrow as pa
 
 from rpq.readers import Format, TextFormat
 from rpq.readers.edges import detect
-from rpq.readers.fields import FieldError, shown
+from rpq.readers.fields import FieldError, quote_value
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import check_integer, split_line
 from rpq.readers.text.parsing import Rows, column_of, data_lines, read_exactly
-from rpq.readers.text.textfile import Detected, TextFile
-from rpq.workloads.formats.ordering import sorted_files
+from rpq.readers.text.textfile import DetectedFormat, TextFile
+from rpq.workloads.formats.ordering import sort_files
 
 _HEAD = ("time", "dependency time", "event type")
 NO_MESSAGE = "-1"
@@ -168,7 +168,7 @@ def read_event(line: bytes) -> tuple[int, list[Edge]]:
     time = check_integer(texts[0], "time")
     event = EVENTS.get(texts[2])
     if event is None:
-        raise FieldError(f"{shown(texts[2])} is not an event type; expected 1 to 8", "event type")
+        raise FieldError(f"{quote_value(texts[2])} is not an event type; expected 1 to 8", "event type")
     if len(texts) != len(_HEAD) + len(event.fields):
         raise FieldError(
             f"found {len(texts)} fields, expected {len(_HEAD) + len(event.fields)} in an event of type {texts[2]}: "
@@ -176,7 +176,7 @@ def read_event(line: bytes) -> tuple[int, list[Edge]]:
         )
     values = dict(zip(event.fields, texts[len(_HEAD) :], strict=True))
     if "replyToPostId" in values:
-        values["replyTo"] = _replied(values)
+        values["replyTo"] = _reply_target(values)
     subject = event.letter + _identifier(values[event.subject], event.subject)
     edges: list[Edge] = []
     for kind in event.edges:
@@ -186,12 +186,12 @@ def read_event(line: bytes) -> tuple[int, list[Edge]]:
     return time, edges
 
 
-def _replied(values: dict[str, str]) -> str:
+def _reply_target(values: dict[str, str]) -> str:
     post, comment = values["replyToPostId"], values["replyToCommentId"]
     if (post == NO_MESSAGE) == (comment == NO_MESSAGE):
         raise FieldError(
-            f"one of replyToPostId and replyToCommentId must be {NO_MESSAGE}, the other an id; found {shown(post)} "
-            f"and {shown(comment)}",
+            f"one of replyToPostId and replyToCommentId must be {NO_MESSAGE}, the other an id; found {quote_value(post)} "
+            f"and {quote_value(comment)}",
             "replyToPostId",
         )
     name = "replyToCommentId" if post == NO_MESSAGE else "replyToPostId"
@@ -206,13 +206,13 @@ def _identifiers(text: str, kind: _Edges) -> Iterator[str]:
         if kind.holds == "dated ids":
             item, comma, year = item.partition(",")
             if not comma or not year.lstrip("-").isdecimal():
-                raise FieldError(f"{shown(text)} is no list of id,year pairs separated by ;", kind.field)
+                raise FieldError(f"{quote_value(text)} is no list of id,year pairs separated by ;", kind.field)
         yield _identifier(item, kind.field)
 
 
 def _identifier(text: str, field: str) -> str:
     if not (text.isascii() and text.isdecimal()):
-        raise FieldError(f"{shown(text)} is not an id; expected a whole number", field)
+        raise FieldError(f"{quote_value(text)} is not an id; expected a whole number", field)
     return text
 
 
@@ -232,10 +232,10 @@ class EventParser:
         yield Rows(columns=columns, data_lines=len(read.values) + len(read.errors), errors=read.errors)
 
 
-def detect_ldbc(line: bytes) -> Detected:
+def detect_ldbc(line: bytes) -> DetectedFormat:
     """Tell from its first line whether a file is raw or a list of edges; raise `FieldError` if it is neither."""
     if b"|" in line and b"\t" not in line:
-        return Detected(parser=EventParser())
+        return DetectedFormat(parser=EventParser())
     try:
         return detect(line, separators=("\t",))
     except FieldError as error:
@@ -252,7 +252,7 @@ TEXT = TextFormat(detect=detect_ldbc, time_unit="ms")
 
 def open_ldbc(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[TextFile]:
     """Open update streams, raw files and lists of edges mixed as they come, as one stream in time order."""
-    return TEXT.open(paths, combine=sorted_files, on_error=on_error, batch_rows=batch_rows)
+    return TEXT.open(paths, combine=sort_files, on_error=on_error, batch_rows=batch_rows)
 
 
 LDBC = Format(name="ldbc", open=open_ldbc, text=TEXT)

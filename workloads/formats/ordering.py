@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers.inputs import BATCH_ROWS, Input, in_order, merge_by_heads, one_after_the_other
+from rpq.readers.inputs import BATCH_ROWS, Input, concatenate_inputs, merge_by_heads, order_rows
 from rpq.readers.text.textfile import TextFile
 
 RUN_ROWS = 1 << 22
 """Rows that are sorted in memory at once, some hundred megabytes; more go to disk as sorted runs."""
 
 
-def sorted_by_time(batches: Iterable[pa.RecordBatch], *, run_rows: int = RUN_ROWS) -> Iterator[pa.RecordBatch]:
+def sort_by_time(batches: Iterable[pa.RecordBatch], *, run_rows: int = RUN_ROWS) -> Iterator[pa.RecordBatch]:
     """Yield all rows in the order of their timestamps; equal ones keep their order.
 
     Reads everything before the first row comes out.  O(n log n), less where the input is nearly sorted; memory: a run
@@ -34,22 +34,22 @@ def sorted_by_time(batches: Iterable[pa.RecordBatch], *, run_rows: int = RUN_ROW
             rows += batch.num_rows
             if rows >= run_rows:
                 runs.append(Path(folder) / f"{len(runs)}.arrows")
-                _write(runs[-1], _sorted(held))
+                _write(runs[-1], _sort(held))
                 held, rows = [], 0
-        last = _slices(_sorted(held)) if held else iter(())
+        last = _slices(_sort(held)) if held else iter(())
         del held
         # A run is sorted, so its rows stand at their own timestamps: merging by heads is merging by time.
         yield from merge_by_heads([*map(_read, runs), last]) if runs else last
 
 
-def sorted_files(files: Sequence[Input]) -> Iterator[pa.RecordBatch]:
+def sort_files(files: Sequence[Input]) -> Iterator[pa.RecordBatch]:
     """Combine files by sorting all their rows by time; ties keep the order of the files, then of the lines."""
-    return sorted_by_time(one_after_the_other(files))
+    return sort_by_time(concatenate_inputs(files))
 
 
-def _sorted(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _sort(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     times = np.concatenate([batch.column("timestamp").to_numpy() for batch in batches])
-    return in_order(batches, times)
+    return order_rows(batches, times)
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -68,7 +68,7 @@ def _read(path: Path) -> Iterator[pa.RecordBatch]:
         yield from reader
 
 
-def numbered(files: Sequence[TextFile]) -> Iterator[pa.RecordBatch]:
+def number_lines(files: Sequence[TextFile]) -> Iterator[pa.RecordBatch]:
     """Combine files by reading them one after the other; the lines of all together are numbered from 0.
 
     A line that is rejected takes its number, a blank line or a comment has none.

@@ -27,7 +27,7 @@ import pyarrow as pa
 from rpq.workloads.generate.interactions import like_stackoverflow
 from rpq.workloads.generate.ldbc_updates import like_ldbc
 from rpq.workloads.generate.rdf.rdf_streams import rdf_stream
-from rpq.workloads.generate.sampling import BLOCK, blocks, named, power_law, spread, uniform
+from rpq.workloads.generate.sampling import BLOCK, blocks, permute, power_law, uniform, vertex_names
 from rpq.workloads.gmark.schema import SOCIAL, Distribution, Schema
 
 LABELS = ("pickup", "dropoff", "ride", "driver")
@@ -52,8 +52,8 @@ def like_taxi(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
         kinds = pa.array(["v", "z", "d"])
         yield pa.record_batch(
             {
-                "source": named(kinds.take(pa.array(np.where(part == 2, 1, 0))), source),
-                "target": named(kinds.take(pa.array(np.where(part == 3, 2, 1))), target),
+                "source": vertex_names(kinds.take(pa.array(np.where(part == 2, 1, 0))), source),
+                "target": vertex_names(kinds.take(pa.array(np.where(part == 3, 2, 1))), target),
                 "label": pa.array(LABELS).take(pa.array(part)),
                 "timestamp": pa.array(START + ride * 3600 // RIDES_AN_HOUR),
             }
@@ -72,8 +72,8 @@ def like_biogrid(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
         ends = [power_law(uniform(seed, purpose, position), proteins, head=30, exponent=1.3) for purpose in (_ONE, _OTHER)]
         yield pa.record_batch(
             {
-                "source": named("g", ends[0]),
-                "target": named("g", np.where(ends[0] == ends[1], (ends[1] + 1) % proteins, ends[1])),
+                "source": vertex_names("g", ends[0]),
+                "target": vertex_names("g", np.where(ends[0] == ends[1], (ends[1] + 1) % proteins, ends[1])),
                 "label": pa.array([LABEL]).take(pa.array(np.zeros(len(position), np.int64))),
                 "timestamp": pa.array(position),
             }
@@ -118,8 +118,8 @@ def like_yago(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
         second = power_law(uniform(seed, _OBJECT, number), sizes[object_], head=100, exponent=1.4)
         yield pa.RecordBatch.from_pydict(
             {
-                "source": named(kinds.take(pa.array(subject)), first),
-                "target": named(kinds.take(pa.array(object_)), second),
+                "source": vertex_names(kinds.take(pa.array(subject)), first),
+                "target": vertex_names(kinds.take(pa.array(object_)), second),
                 "label": labels.take(pa.array(signature)),
                 "timestamp": number,
             }
@@ -162,10 +162,10 @@ def like_gmark(*, edges: int, seed: int, schema: Schema = SOCIAL) -> Iterator[pa
 def _ends(kth: np.ndarray, size: int, side: Distribution, seed: int, purpose: int) -> np.ndarray:
     """Vertices of a type at one end of the edges of a relation; degrees with exponent α are ranks with 1 + 1 / (α − 1)."""
     if side.kind != "zipfian":
-        return spread(kth, size, seed, purpose)
+        return permute(kth, size, seed, purpose)
     steepness = 1 + 1 / max(side.exponent - 1, 0.1)
     ranks = power_law(uniform(seed, purpose, kth), float(size), head=max(1.0, size * 0.02), exponent=steepness)
-    return spread(ranks, size, seed, purpose)
+    return permute(ranks, size, seed, purpose)
 
 
 KINDS: Mapping[str, Callable[..., Iterator[pa.RecordBatch]]] = {

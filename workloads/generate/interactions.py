@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.sampling import BLOCK, DAY, blocks, named, power_law, times, uniform
+from rpq.workloads.generate.sampling import BLOCK, DAY, blocks, daily_times, power_law, uniform, vertex_names
 
 LABELS = ("a2q", "c2a", "c2q")
 SHARES = (0.212, 0.386, 0.402)
@@ -74,10 +74,10 @@ def interaction_batches(settings: Interactions) -> Iterator[pa.RecordBatch]:
         position = number / settings.edges
         yield pa.RecordBatch.from_pydict(
             {
-                "source": named("u", source),
-                "target": named("u", target),
+                "source": vertex_names("u", source),
+                "target": vertex_names("u", target),
                 "label": pa.array(LABELS).take(pa.array(label)),
-                "timestamp": times(position, days=settings.days, growth=settings.growth, start=START),
+                "timestamp": daily_times(position, days=settings.days, growth=settings.growth, start=START),
             }
         )
 

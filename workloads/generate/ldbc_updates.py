@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.sampling import blocks, named, power_law, times, uniform
+from rpq.workloads.generate.sampling import blocks, daily_times, power_law, uniform, vertex_names
 
 EVENTS = {
     "person": 0.0004,
@@ -99,8 +99,8 @@ def _batch(edges: _Edges) -> pa.RecordBatch:
     kinds, labels = pa.array(_KINDS), pa.array(LABELS)
     return pa.RecordBatch.from_pydict(
         {
-            "source": named(kinds.take(pa.array(edges.source_kind)), edges.source),
-            "target": named(kinds.take(pa.array(edges.target_kind)), edges.target),
+            "source": vertex_names(kinds.take(pa.array(edges.source_kind)), edges.source),
+            "target": vertex_names(kinds.take(pa.array(edges.target_kind)), edges.target),
             "label": labels.take(pa.array(edges.label)),
             "timestamp": edges.timestamp,
             "delete": edges.delete,
@@ -143,7 +143,7 @@ class _Maker:
             for of in (lambda p: p[1], lambda p: p[2], lambda p: LABELS.index(p[3]), lambda p: p[4], lambda p: p[5])
         ]
         event = self._event[rows[order]]
-        passed = times(event / self._events, days=self._days, growth=0.0, start=START)
+        passed = daily_times(event / self._events, days=self._days, growth=0.0, start=START)
         return _Edges(*columns, event, passed * 1000 + event % 1000, np.zeros(len(event), bool))  # type: ignore[call-arg]
 
     def _people(self, rows: dict[str, np.ndarray]) -> Iterator[tuple[Any, ...]]:

@@ -40,10 +40,10 @@ def power_law(chance: np.ndarray, size: np.ndarray | float, *, head: float, expo
     return np.minimum(ranks.astype(np.int64), np.asarray(size, np.int64) - 1)
 
 
-def spread(number: np.ndarray, size: int, seed: int, purpose: int) -> np.ndarray:
+def permute(number: np.ndarray, size: int, seed: int, purpose: int) -> np.ndarray:
     """A permutation of 0 … size − 1, applied to numbers modulo size: each value comes up once in `size` of them.
 
-    >>> sorted(spread(np.arange(10), 10, 1, 2).tolist())
+    >>> sorted(permute(np.arange(10), 10, 1, 2).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
     key = int(_key(seed, purpose))
@@ -71,10 +71,10 @@ def blocks(count: int, size: int) -> Iterator[np.ndarray]:
         yield np.arange(start, min(start + size, count))
 
 
-def named(prefix: str | pa.Array, number: np.ndarray) -> pa.Array:
+def vertex_names(prefix: str | pa.Array, number: np.ndarray) -> pa.Array:
     """Names of vertices: the prefix, one for all or one for each, and the number.
 
-    >>> named("u", np.array([3, 10])).to_pylist()
+    >>> vertex_names("u", np.array([3, 10])).to_pylist()
     ['u3', 'u10']
     """
     first = pa.scalar(prefix) if isinstance(prefix, str) else prefix
@@ -91,12 +91,12 @@ _HOURS = np.array(
 _PASSED = np.concatenate([[0.0], np.cumsum(_HOURS) / _HOURS.sum()])
 
 
-def times(position: np.ndarray, *, days: float, growth: float, start: int) -> np.ndarray:
+def daily_times(position: np.ndarray, *, days: float, growth: float, start: int) -> np.ndarray:
     """Seconds of the tuples at positions in [0, 1) of the stream, which lasts `days`; int64, ascending with position.
 
     The rate grows like (time)^growth: 0 is a steady stream.
 
-    >>> times(np.array([0.0, 0.5]), days=2, growth=0, start=0).tolist()
+    >>> daily_times(np.array([0.0, 0.5]), days=2, growth=0, start=0).tolist()
     [0, 86400]
     """
     passed = days * position ** (1 / (1 + growth))

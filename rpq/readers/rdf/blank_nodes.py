@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_DRAWN = re.compile("_:[a-f][0-9a-f]{15,31}")  # 128 bits, without zeros in front
+_GENERATED = re.compile("_:[a-f][0-9a-f]{15,31}")  # 128 bits, without zeros in front
 _LABEL = re.compile(rb"_:[a-f][0-9a-f]{15,31}(?![0-9A-Za-z_-])")
 _LONGEST_LABEL = 2 + 32
 _PLACES = (0, 2, 3)  # of subject, object and graph
@@ -51,7 +51,7 @@ class BlankNodes:
         return found
 
     def _has_drawn(self, texts: pa.Array) -> bool:
-        return bool(pc.any(pc.match_substring_regex(texts, f"^{_DRAWN.pattern}$")).as_py())
+        return bool(pc.any(pc.match_substring_regex(texts, f"^{_GENERATED.pattern}$")).as_py())
 
     def _of_labels(self, labels: pa.Array) -> pa.Array:
         return pc.binary_join_element_wise(f"_:{self._scope}", labels, ".")
@@ -74,7 +74,7 @@ class BlankNodes:
         return columns
 
     def _is_drawn(self, term: str) -> bool:
-        return term.startswith("_:") and _DRAWN.fullmatch(term) is not None and term not in self._labels
+        return term.startswith("_:") and _GENERATED.fullmatch(term) is not None and term not in self._labels
 
     def _name(self, term: str | None) -> str | None:
         if term is None or not term.startswith("_:"):
@@ -93,7 +93,7 @@ class BlankNodes:
         self._numbers = {term: number for term, number in self._numbers.items() if term in kept}
 
 
-class LabelsSeen:
+class LabelCollector:
     """Collects the labels in a file that look as if they had been drawn, from its bytes in order."""
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ _LITERAL = re.compile(
     rf'"(?:[^"\\\x00-\x1f\x7f\ud800-\udfff]|\\["\\nrtbf]|\\u00[01][0-9A-F]|\\u007F)*"'
     rf"(?:@[A-Za-z]{{1,8}}(?:-[A-Za-z0-9]{{1,8}})*|\^\^<{IRI}>)?"
 )
-_NOT_KEPT = re.compile(rf"[^A-Za-z0-9\-._~!$&'()*+,;=:@/{_LETTERS}]")
+_ESCAPED_CHARACTERS = re.compile(rf"[^A-Za-z0-9\-._~!$&'()*+,;=:@/{_LETTERS}]")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -74,7 +74,7 @@ def rdf_term(text: str) -> str:
             return text
     elif _IRI.fullmatch(text) and not text.startswith(OF_TEXT):
         return f"<{text}>"
-    return f"<{OF_TEXT}{_encoded(text)}>"
+    return f"<{OF_TEXT}{_percent_encode(text)}>"
 
 
 def vertex_text(iri: str) -> str:
@@ -98,8 +98,8 @@ def is_resource(term: str) -> bool:
     return not term.startswith('"')
 
 
-def _encoded(text: str) -> str:
-    return _NOT_KEPT.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+def _percent_encode(text: str) -> str:
+    return _ESCAPED_CHARACTERS.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 
 NAMES = ("subject", "predicate", "object", "graph")
@@ -109,13 +109,13 @@ _OBJECT = rf"(?:<{IRI}>|{BLANK}|{STRING}(?:@[a-z]{{2,3}}(?:-[a-z]{{2}})?|\^\^<{I
 STATEMENT = rf"^{_NODE} <{IRI}> {_OBJECT} \.\r?\n?$"
 STATEMENT_OF_GRAPH = rf"^{_NODE} <{IRI}> {_OBJECT} {_NODE} \.\r?\n?$"
 STATEMENT_WITH_LITERAL = rf'^{_NODE} <{IRI}> {_OBJECT} (?:{_NODE}|"[0-9A-Za-z:.+-]*"(?:\^\^<{IRI}>)?) \.\r?\n?$'
-NOT_WRITTEN = "^^<http://www.w3.org/2001/XMLSchema#string>", "^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+IMPLICIT_DATATYPES = "^^<http://www.w3.org/2001/XMLSchema#string>", "^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 """Datatypes that are not written, or must not be: a line with one of these is none of the canonical ones."""
 
-FEW = 1_000
+ARROW_MINIMUM_LINES = 1_000
 """Of fewer lines Python's own expressions are faster: Arrow takes milliseconds to compile one, each time anew."""
 
-_compiled = lru_cache(re.compile)
+_compile = lru_cache(re.compile)
 _ANY = re.compile(
     r'(<[^<> ]*>|_:\S+) (<[^<> ]*>) (<[^<> ]*>|_:\S+|"(?:[^"\\]|\\.)*"(?:@[A-Za-z0-9-]+|\^\^<[^<> ]*>)?)'
     r"(?: (<[^<> ]*>|_:\S+))? \."
@@ -124,7 +124,7 @@ _TEXT = pa.string()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kinds:
+class LineKinds:
     """Which lines are canonical statements, and which of them have a graph."""
 
     canonical: np.ndarray
@@ -148,7 +148,7 @@ def lines_of(data: bytes) -> pa.Array:
     return lines
 
 
-def kinds_of(lines: pa.Array, data: bytes, *, graphs: bool, literal_graphs: bool = False) -> Kinds:
+def kinds_of(lines: pa.Array, data: bytes, *, graphs: bool, literal_graphs: bool = False) -> LineKinds:
     """Which of the lines of a block are canonical; those with a graph only if there may be `graphs`, of these with a
     literal in its place those that are plain, if there may be `literal_graphs`.
     """
@@ -159,15 +159,15 @@ def kinds_of(lines: pa.Array, data: bytes, *, graphs: bool, literal_graphs: bool
     if not of_graph.all():
         others = np.flatnonzero(~of_graph)
         canonical[others] = _matches(lines if len(others) == len(lines) else lines.take(pa.array(others)), STATEMENT)
-    for datatype in NOT_WRITTEN:
+    for datatype in IMPLICIT_DATATYPES:
         if datatype.encode() in data:
             canonical &= ~pc.match_substring(lines, datatype).to_numpy(zero_copy_only=False)
-    return Kinds(canonical=canonical, of_graph=of_graph & canonical)
+    return LineKinds(canonical=canonical, of_graph=of_graph & canonical)
 
 
 def _matches(lines: pa.Array, pattern: str) -> np.ndarray:
-    if len(lines) < FEW:
-        return np.array([_compiled(pattern).match(line) is not None for line in lines.to_pylist()], np.bool_)
+    if len(lines) < ARROW_MINIMUM_LINES:
+        return np.array([_compile(pattern).match(line) is not None for line in lines.to_pylist()], np.bool_)
     return np.asarray(pc.match_substring_regex(lines, pattern))
 
 
@@ -205,10 +205,10 @@ def texts_of(terms: pa.Array) -> pa.Array:
     return texts
 
 
-def split_any(line: str) -> tuple[str, str, str, str | None] | None:
+def split_statement(line: str) -> tuple[str, str, str, str | None] | None:
     """The terms of a statement as a writer of canonical N-Quads puts it; None for what is of RDF 1.2 alone.
 
-    >>> split_any('<a:x> <a:p> "1 <2>" <a:g> .')
+    >>> split_statement('<a:x> <a:p> "1 <2>" <a:g> .')
     ('<a:x>', '<a:p>', '"1 <2>"', '<a:g>')
     """
     found = _ANY.fullmatch(line)

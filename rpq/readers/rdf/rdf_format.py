@@ -20,27 +20,27 @@ from rpq.readers.column_names import EVENT, STREAM
 from rpq.readers.input_format import Format
 from rpq.readers.inputs import (
     BATCH_ROWS,
-    REJECTIONS_TOLD,
+    REJECTION_MESSAGES,
     Input,
     InputsReader,
-    InStream,
+    SingleStreamInput,
     check_arguments,
+    concatenate_inputs,
     merge_by_heads,
-    one_after_the_other,
 )
 from rpq.readers.rdf.blank_nodes import BlankNodes
-from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_named, syntax_of
-from rpq.readers.rdf.statements import SCHEMA, Bad, Statements
+from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_by_name, syntax_of
+from rpq.readers.rdf.statements import SCHEMA, BadStatement, Statements
 from rpq.readers.rdf.times import (
-    ByGraphName,
-    ByGraphPosition,
-    ByPosition,
-    ByProperty,
+    GraphNameTimes,
+    GraphPositionTimes,
+    GraphPropertyTimes,
     Kind,
+    PositionTimes,
+    TimedResult,
     TimeTerms,
-    Told,
     TripleTimes,
-    Untimed,
+    UntimedStatement,
     unit_of,
 )
 from rpq.readers.source import STANDARD_INPUT, ByteSource
@@ -49,7 +49,7 @@ DELETE = "urn:rpq:delete"
 """What stands in a graph of this name, or of one that goes on with a colon, is deleted."""
 
 POSITION, GRAPH_POSITION, GRAPH_NAME = "position", "graph-position", "graph-name"
-WAYS = (POSITION, GRAPH_POSITION, GRAPH_NAME)
+TIME_SOURCES = (POSITION, GRAPH_POSITION, GRAPH_NAME)
 """What may say the time of a triple, beside the IRI of a property."""
 
 
@@ -76,9 +76,10 @@ class RdfReading:
     def __post_init__(self) -> None:
         if self.syntax is not None and self.syntax not in SYNTAX_NAMES:
             raise InputError(f"unknown syntax of RDF {self.syntax!r}: expected one of {', '.join(SYNTAX_NAMES)}")
-        if self.time not in WAYS and ":" not in self.time:
+        if self.time not in TIME_SOURCES and ":" not in self.time:
             raise InputError(
-                f"what says the time of a triple is {self.time!r}: expected {', '.join(WAYS)}, or the IRI of a property"
+                f"what says the time of a triple is {self.time!r}: expected {', '.join(TIME_SOURCES)}, "
+                "or the IRI of a property"
             )
         if self.graph not in (None, STREAM, EVENT):
             raise InputError(f"the name of a graph means {self.graph!r}: expected {STREAM} or {EVENT}")
@@ -134,7 +135,7 @@ class RdfInput:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for read in self._statements:
-            if isinstance(read, Bad):
+            if isinstance(read, BadStatement):
                 self._reject(read.message, read.line, ends=read.ends)
             else:
                 columns = self._blanks.named(read.columns[:-1])
@@ -142,9 +143,9 @@ class RdfInput:
                 yield from self._told(self._times.of(named))
         yield from self._told(self._times.rest())
 
-    def _told(self, told: Iterator[Told]) -> Iterator[pa.RecordBatch]:
+    def _told(self, told: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
         for one in told:
-            if isinstance(one, Untimed):
+            if isinstance(one, UntimedStatement):
                 self._reject(one.message, self._line_of(one.number), number=one.number)
                 continue
             statements = one.statements
@@ -163,7 +164,7 @@ class RdfInput:
 
     def _line_of(self, number: int) -> int | None:
         """The line of a statement; of many that are left out only the first are looked for."""
-        return self._statements.line_of(number) if len(self.rejections) < REJECTIONS_TOLD else None
+        return self._statements.line_of(number) if len(self.rejections) < REJECTION_MESSAGES else None
 
     def _reject(self, message: str, line: int | None, *, ends: bool = False, number: int | None = None) -> None:
         place = f"{self.name}:{line}" if line is not None else self.name
@@ -172,11 +173,11 @@ class RdfInput:
         if self._stop or ends:
             raise InputError(f"{place}: {message}", file=self.name, line=line)
         self.rejected += 1
-        if len(self.rejections) < REJECTIONS_TOLD:
+        if len(self.rejections) < REJECTION_MESSAGES:
             self.rejections.append(f"{place}: {message}")
 
 
-LOOKED_AT = 1_000
+SAMPLE_TRIPLES = 1_000
 """Triples at the beginning of a file that are looked at for its first time."""
 
 
@@ -199,7 +200,7 @@ def open_rdf(
     reading = rdf or RdfReading()
     if reading.graph == "stream" and streams is not None and any(streams):
         raise InputError("inputs are said to be of streams, and so are graphs; give one of the two")
-    positions: TripleTimes = ByPosition() if reading.time == POSITION else ByGraphPosition()
+    positions: TripleTimes = PositionTimes() if reading.time == POSITION else GraphPositionTimes()
     inputs: list[Input] = []
     for number, path in enumerate(paths, 1):
         times, unit = positions, None
@@ -207,7 +208,7 @@ def open_rdf(
             kind = _first_kind(path, reading, time_unit)
             unit = unit_of(kind, time_unit)
             times = _times(reading, TimeTerms(unit=unit, kind=kind))
-        one = _opened(
+        one = _open_input(
             path,
             reading,
             times=times,
@@ -217,27 +218,27 @@ def open_rdf(
             time_unit=unit,
         )
         stream = streams[number - 1] if streams is not None else None
-        inputs.append(one if stream is None else InStream(one, stream))
-    combine = merge_by_heads if reading.has_graph_times else one_after_the_other
+        inputs.append(one if stream is None else SingleStreamInput(one, stream))
+    combine = merge_by_heads if reading.has_graph_times else concatenate_inputs
     return InputsReader(inputs, combine=combine, batch_rows=batch_rows)
 
 
 RDF = Format(name="rdf", open=open_rdf)
 
 
-def _opened(
+def _open_input(
     path: str,
     reading: RdfReading,
     *,
     times: TripleTimes,
     scope: str = "",
     on_error: str = "skip",
-    batch_rows: int = LOOKED_AT,
+    batch_rows: int = SAMPLE_TRIPLES,
     time_unit: str | None = None,
 ) -> RdfInput:
     return RdfInput(
         ByteSource(path),
-        syntax=syntax_named(reading.syntax) if reading.syntax is not None else syntax_of(path),
+        syntax=syntax_by_name(reading.syntax) if reading.syntax is not None else syntax_of(path),
         reading=reading,
         times=times,
         scope=scope,
@@ -249,8 +250,8 @@ def _opened(
 
 def _times(reading: RdfReading, terms: TimeTerms) -> TripleTimes:
     if reading.time == GRAPH_NAME:
-        return ByGraphName(terms)
-    return ByProperty(reading.time.removeprefix("<").removesuffix(">"), terms)
+        return GraphNameTimes(terms)
+    return GraphPropertyTimes(reading.time.removeprefix("<").removesuffix(">"), terms)
 
 
 def _first_kind(path: str, reading: RdfReading, time_unit: str | None) -> Kind | None:
@@ -260,9 +261,9 @@ def _first_kind(path: str, reading: RdfReading, time_unit: str | None) -> Kind |
     terms = TimeTerms(unit=time_unit or "s")
     seen = 0
     try:
-        for batch in _opened(path, replace(reading, graph=None), times=_times(reading, terms)):
+        for batch in _open_input(path, replace(reading, graph=None), times=_times(reading, terms)):
             seen += batch.num_rows
-            if terms.kind is not None or seen >= LOOKED_AT:
+            if terms.kind is not None or seen >= SAMPLE_TRIPLES:
                 break
     except InputError:
         pass

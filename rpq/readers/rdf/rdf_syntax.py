@@ -50,7 +50,7 @@ _PLACE = re.compile(
 _LINE = re.compile(r" \(line \d+\)$")
 
 
-def syntax_named(name: str) -> RdfSyntax:
+def syntax_by_name(name: str) -> RdfSyntax:
     """The syntax of that name; `InputError` if there is none."""
     found = next((syntax for syntax in SYNTAXES if syntax.name == name), None)
     if found is None:
@@ -69,7 +69,7 @@ def syntax_of(path: str) -> RdfSyntax:
     name = path.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression.suffix)
-    return next((syntax for syntax in SYNTAXES if name.endswith(syntax.endings)), syntax_named("nq"))
+    return next((syntax for syntax in SYNTAXES if name.endswith(syntax.endings)), syntax_by_name("nq"))
 
 
 def pyoxigraph() -> ModuleType:
@@ -90,7 +90,7 @@ def parser_of(data: Any, syntax: RdfSyntax) -> Any:
     return package.parse(data, format=getattr(package.RdfFormat, syntax.member))
 
 
-def reason(error: SyntaxError) -> str:
+def parser_message(error: SyntaxError) -> str:
     """What a parser says is wrong, without its words for the place."""
     text = _LINE.sub("", str(error))
     told = _PLACE.sub("", text, count=1)

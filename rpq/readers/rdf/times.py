@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.readers.fields import DEFAULT_UNIT, FieldError, TimeKind, check_time, shown, time_kind, times_of
+from rpq.readers.fields import DEFAULT_UNIT, FieldError, TimeKind, check_time, quote_value, time_kind, times_of
 from rpq.sparql.terms import is_blank, is_literal, read_literal
 
 _AT_THE_END = re.compile(r"(?:^|[/#:=])([+-]?\d{1,20}|\d{4}-\d\d-\d\d(?:[T ][^/#]*)?)$")
@@ -47,7 +47,7 @@ class TimeTerms:
         texts: dict[int, str] = {}
         for term in terms:
             try:
-                text = said_by(term)
+                text = time_text(term)
                 number = self._integer(text) if self._kind_of(text) == "integers" else None
             except FieldError as error:
                 found.append(error)
@@ -65,12 +65,12 @@ class TimeTerms:
         if self.kind is None:
             self.kind = "integers" if _INTEGER.fullmatch(text) else time_kind(text)
             if self.kind is None:
-                raise FieldError(f"{shown(text)} is no time; {_EXPECTED}")
+                raise FieldError(f"{quote_value(text)} is no time; {_EXPECTED}")
         return self.kind
 
     def _integer(self, text: str) -> int:
         if not _INTEGER.fullmatch(text):
-            raise FieldError(f"{shown(text)} is no integer, but the times before are integers")
+            raise FieldError(f"{quote_value(text)} is no integer, but the times before are integers")
         number = int(text)
         if not -(2**63) <= number < 2**63:
             raise FieldError(f"{text} does not fit 64 bits")
@@ -92,10 +92,10 @@ class TimeTerms:
         return found
 
 
-def said_by(term: str) -> str:
+def time_text(term: str) -> str:
     """The text of the time that a term says: of a literal what it is, of an IRI its end. Raises `FieldError`.
 
-    >>> said_by('"5"^^<http://www.w3.org/2001/XMLSchema#integer>'), said_by("urn:rpq:insert:5"), said_by("http://t/2024-05-01")
+    >>> time_text('"5"^^<http://www.w3.org/2001/XMLSchema#integer>'), time_text("urn:rpq:insert:5"), time_text("http://t/2024-05-01")
     ('5', '5', '2024-05-01')
     """
     if is_literal(term):
@@ -106,7 +106,7 @@ def said_by(term: str) -> str:
         found = _AT_THE_END.search(unquote(term))
         if found is not None:
             return found[1]
-    raise FieldError(f"{shown(term)} says no time; {_EXPECTED}, or an IRI that ends in one")
+    raise FieldError(f"{quote_value(term)} says no time; {_EXPECTED}, or an IRI that ends in one")
 
 
 def unit_of(kind: Kind | None, unit: str | None) -> str | None:
@@ -115,7 +115,7 @@ def unit_of(kind: Kind | None, unit: str | None) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timed:
+class TimedStatements:
     """Statements that have a time; `graph` names the graph that each belongs to, null for the default one."""
 
     statements: pa.RecordBatch
@@ -124,47 +124,47 @@ class Timed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Untimed:
+class UntimedStatement:
     """A statement without a time, by its number, and why."""
 
     number: int
     message: str
 
 
-Told: TypeAlias = Timed | Untimed
+TimedResult: TypeAlias = TimedStatements | UntimedStatement
 
 
 class TripleTimes(Protocol):
     """Gives the statements of an input their times; `rest` gives those that wait for theirs when the input ends."""
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[Told]: ...
+    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]: ...
 
-    def rest(self) -> Iterator[Told]: ...
+    def rest(self) -> Iterator[TimedResult]: ...
 
 
-class ByPosition:
+class PositionTimes:
     """The n-th triple has the time n; of several inputs, which are read one after the other, all count."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[Told]:
+    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         times = np.arange(1, statements.num_rows + 1) + self._count
         self._count += statements.num_rows
-        yield Timed(statements=statements, timestamps=times, graph=statements.column("graph"))
+        yield TimedStatements(statements=statements, timestamps=times, graph=statements.column("graph"))
 
-    def rest(self) -> Iterator[Told]:
+    def rest(self) -> Iterator[TimedResult]:
         yield from ()
 
 
-class ByGraphPosition:
+class GraphPositionTimes:
     """The triples of the n-th graph have the time n: those of one graph that come one after the other."""
 
     def __init__(self) -> None:
         self._count = 0
         self._last: str | None = None
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[Told]:
+    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         graph = pc.fill_null(statements.column("graph"), "")  # no name is empty
         encoded = graph.dictionary_encode()
         codes = encoded.indices.to_numpy()
@@ -172,21 +172,21 @@ class ByGraphPosition:
         begins[0] = graph[0].as_py() != self._last
         times = np.cumsum(begins) + self._count
         self._count, self._last = int(times[-1]), graph[-1].as_py()
-        yield Timed(statements=statements, timestamps=times, graph=statements.column("graph"))
+        yield TimedStatements(statements=statements, timestamps=times, graph=statements.column("graph"))
 
-    def rest(self) -> Iterator[Told]:
+    def rest(self) -> Iterator[TimedResult]:
         """Begin a graph anew: what another input calls by the same name is another one."""
         self._last = None
         yield from ()
 
 
-class ByGraphName:
+class GraphNameTimes:
     """The name of its graph is the time of a triple."""
 
     def __init__(self, terms: TimeTerms) -> None:
         self._terms = terms
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[Told]:
+    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         encoded = statements.column("graph").dictionary_encode()
         said = self._terms.times(encoded.dictionary.to_pylist())
         codes = pc.fill_null(encoded.indices, len(said)).to_numpy()
@@ -194,27 +194,29 @@ class ByGraphName:
         times = np.array([*(0 if isinstance(one, FieldError) else one for one in said), 0], np.int64)[codes]
         is_bad = np.array([problem is not None for problem in problems])[codes]
         untimed = {row: str(problems[codes[row]]) for row in np.flatnonzero(is_bad).tolist()}
-        yield from with_untimed(statements, times, statements.column("graph"), untimed)
+        yield from split_untimed(statements, times, statements.column("graph"), untimed)
 
-    def rest(self) -> Iterator[Told]:
+    def rest(self) -> Iterator[TimedResult]:
         yield from ()
 
 
 _NO_GRAPH = "is in the default graph, and the time is the name of the graph"
 
 
-def with_untimed(statements: pa.RecordBatch, times: np.ndarray, graph: pa.Array, problems: dict[int, str]) -> Iterator[Told]:
+def split_untimed(
+    statements: pa.RecordBatch, times: np.ndarray, graph: pa.Array, problems: dict[int, str]
+) -> Iterator[TimedResult]:
     """Statements with their times, and between them those that have none, by their rows."""
     start = 0
     numbers = statements.column("number")
     for row, message in [*sorted(problems.items()), (statements.num_rows, "")]:
         if start < row:
             length = row - start
-            yield Timed(
+            yield TimedStatements(
                 statements=statements.slice(start, length), timestamps=times[start:row], graph=graph.slice(start, length)
             )
         if row < statements.num_rows:
-            yield Untimed(number=numbers[int(row)].as_py(), message=message)
+            yield UntimedStatement(number=numbers[int(row)].as_py(), message=message)
         start = row + 1
 
 
@@ -222,7 +224,7 @@ MOST_WAITING = 100_000
 MOST_GRAPHS = 100_000
 
 
-class ByProperty:
+class GraphPropertyTimes:
     """A property of its graph says the time of a triple."""
 
     def __init__(self, iri: str, terms: TimeTerms) -> None:
@@ -232,7 +234,7 @@ class ByProperty:
         self._known: dict[str, int] = {}
         self._known_before: dict[str, int] = {}
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[Told]:
+    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         while statements.num_rows:
             about = self._about(statements)
             problem = self._learn(statements, np.flatnonzero(about))
@@ -242,10 +244,10 @@ class ByProperty:
                 self._waiting.append(edges)
             yield from self._released(at_end=False)
             if problem is not None:
-                yield Untimed(number=statements.column("number")[end].as_py(), message=problem[1])
+                yield UntimedStatement(number=statements.column("number")[end].as_py(), message=problem[1])
             statements = statements.slice(end + 1)
 
-    def rest(self) -> Iterator[Told]:
+    def rest(self) -> Iterator[TimedResult]:
         yield from self._released(at_end=True)
 
     def _about(self, statements: pa.RecordBatch) -> np.ndarray:
@@ -260,10 +262,10 @@ class ByProperty:
         said = self._terms.times(times.column("object").to_pylist())
         for row, graph, time in zip(rows.tolist(), times.column("subject").to_pylist(), said, strict=True):
             if isinstance(time, FieldError):
-                return row, f"the time of the graph {shown(graph)}: {time}"
+                return row, f"the time of the graph {quote_value(graph)}: {time}"
             before = self._time_of(graph)
             if before is not None and before != time:
-                return row, f"the graph {shown(graph)} has the time {before} already, and now {time}"
+                return row, f"the graph {quote_value(graph)} has the time {before} already, and now {time}"
             if len(self._known) >= MOST_GRAPHS:
                 self._known_before, self._known = self._known, {}
             self._known[graph] = time
@@ -273,7 +275,7 @@ class ByProperty:
         time = self._known.get(graph)
         return self._known_before.get(graph) if time is None else time
 
-    def _released(self, *, at_end: bool) -> Iterator[Told]:
+    def _released(self, *, at_end: bool) -> Iterator[TimedResult]:
         """What has a time, as far as nothing before it waits."""
         if not self._waiting:
             return
@@ -293,8 +295,9 @@ class ByProperty:
                 end = judged = end + (len(codes) - end) // 2
         problems = {row: self._missing(graph[row].as_py(), at_end) for row in np.flatnonzero(~has_time[:judged]).tolist()}
         self._waiting = [waiting.slice(end)] if end < len(codes) else []
-        yield from with_untimed(waiting.slice(0, end), times[:end], graph.slice(0, end), problems)
+        yield from split_untimed(waiting.slice(0, end), times[:end], graph.slice(0, end), problems)
 
     def _missing(self, graph: str, at_end: bool) -> str:
         where = "in the input" if at_end else f"before it, nor among the {MOST_WAITING:,} triples behind it"
-        return f"the graph {shown(graph)} has no time: there is no triple {shown(graph)} {shown(self._property)} {where}"
+        name, property_ = quote_value(graph), quote_value(self._property)
+        return f"the graph {name} has no time: there is no triple {name} {property_} {where}"

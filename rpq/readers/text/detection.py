@@ -16,7 +16,7 @@ from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
-from rpq.readers.text.textfile import Detected, beginning_of, line_error
+from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
 from rpq.readers.where import Where
 
 
@@ -44,7 +44,7 @@ def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
     return None
 
 
-class FirstTimes:
+class PipeParser:
     """Reads the lines of a pipe, whose layout is known but for the kind of its timestamps."""
 
     def __init__(self, layout: Layout, *, unit: str) -> None:
@@ -63,7 +63,7 @@ SEPARATORS = ("\t", ",", " ")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class FileSample:
     """What the beginning of a file has told: the kind of its timestamps and, of JSON, the layout and some keys."""
 
     times: Literal["integers", "naive", "aware"] = "integers"
@@ -71,7 +71,7 @@ class Known:
     keys: tuple[str, ...] = ()
 
 
-def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> Detected:
+def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> DetectedFormat:
     """Tell from the first data line of a file how it is laid out; raise `FieldError` if it cannot be told.
 
     >>> detect(b"timestamp,source,target,label").parser.layout.fields
@@ -80,7 +80,7 @@ def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> Detected:
     ' '
     """
     layout, names = line_layout(line, ColumnNames(), separators)
-    return Detected(parser=LineParser(layout), is_header=bool(names), quoted=layout if layout.has_quotes else None)
+    return DetectedFormat(parser=LineParser(layout), is_header=bool(names), quoted=layout if layout.has_quotes else None)
 
 
 def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = SEPARATORS) -> tuple[Layout, list[str]]:
@@ -98,8 +98,8 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
             fields = tuple(places.get(place, "") for place in range(len(names)))
             return Layout(separator=separator, fields=fields, quotes=True), names
     names = max(cuts.values(), key=len, default=[])
-    fields, optional = _of_lines(columns)
-    hint = _of_other_text(line, names)
+    fields, optional = _headerless_fields(columns)
+    hint = _unsupported_text_hint(line, names)
     # A line without a time may hold any three words: only one that must have a number can be seen to be a header.
     needs_header = bool(columns.renamed) or columns.has_events or (columns.timed and columns.is_header(names))
     if needs_header and not hint:
@@ -110,11 +110,11 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
     raise FieldError(
         f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
         "separated by tabs, commas or blanks, or a header with these names (delete in place of op is true or false)"
-        f"{hint or _without_label(cuts.values(), fields, optional, columns)}"
+        f"{hint or _missing_label_hint(cuts.values(), fields, optional, columns)}"
     )
 
 
-def _of_other_text(line: bytes, names: Sequence[str]) -> str:
+def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
     """What to do with a first line of a text that is not cut into fields as those here are; nothing for one that is."""
     if b"\0" in line:
         return "; this one has bytes of zero, as text in UTF-16 has: write it in UTF-8"
@@ -126,7 +126,7 @@ def _of_other_text(line: bytes, names: Sequence[str]) -> str:
     return ""
 
 
-def _without_label(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
+def _missing_label_hint(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
     """What to do where a first line has one field less than it needs: it may have no label."""
     lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts)
     if lacks_one and "label" in fields and not columns.fixed:
@@ -134,7 +134,7 @@ def _without_label(cuts: Iterable[Sequence[str]], fields: Sequence[str], optiona
     return ""
 
 
-def _of_lines(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
+def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
     """The fields of lines without a header, and how many of the last may be missing."""
     if columns.timed:
         return columns.columns, 1
@@ -152,9 +152,9 @@ class Detection:
     where: Where | None = None
     only_json: bool = False
     time_unit: str | None = None
-    known: Known | None = None
+    known: FileSample | None = None
 
-    def __call__(self, line: bytes) -> Detected:
+    def __call__(self, line: bytes) -> DetectedFormat:
         if self.only_json or _is_json(line):
             return self._json(line)
         layout, names = line_layout(line, self.columns)
@@ -163,13 +163,13 @@ class Detection:
             layout, predicate = self._with_condition(self.where, layout, names)
         parser: BlockParser
         if self.known is None and self.time_unit is not None:
-            parser = FirstTimes(layout, unit=self.time_unit)
+            parser = PipeParser(layout, unit=self.time_unit)
         else:
             layout = replace(layout, times=self.times, time_unit=self.unit)
             parser = LineParser(layout)
         quoted = layout if layout.has_quotes else None
         warnings = self.columns.deletes_not_read(names)
-        return Detected(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
+        return DetectedFormat(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
 
     @property
     def times(self) -> Literal["integers", "naive", "aware"]:
@@ -189,27 +189,27 @@ class Detection:
         so called.
         """
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
-        known = Known(json=json)
+        known = FileSample(json=json)
         errors: list[LineError] = []
-        found = beginning_of(path, replace(self, where=None), errors.append)
+        found = detect_file(path, replace(self, where=None), errors.append)
         if errors and (stop or (found is None and (self.columns.renamed or self.columns.has_events))):
             raise line_error(path, errors[0])  # before anything else is said of a run
         if found is not None:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, JsonLines):
                 json = replace(parser.layout, further=json.further)
-                known = Known(json=json, times=json.times, keys=_keys(block.data))
-            elif isinstance(parser, LineParser | FirstTimes):
+                known = FileSample(json=json, times=json.times, keys=_keys(block.data))
+            elif isinstance(parser, LineParser | PipeParser):
                 layout = with_times(parser.layout, block, unit=self.unit)
                 if layout is None and stop:
                     _refuse_first(path, parser.layout, block)
-                known = Known(json=json, times="integers" if layout is None else layout.times)
+                known = FileSample(json=json, times="integers" if layout is None else layout.times)
         looked = replace(self, known=known)
         if self.where is not None:
-            beginning_of(path, looked, lambda bad: None)
+            detect_file(path, looked, lambda bad: None)
         return looked
 
-    def _json(self, line: bytes) -> Detected:
+    def _json(self, line: bytes) -> DetectedFormat:
         if self.known is not None:
             layout = self.known.json
         else:
@@ -221,7 +221,7 @@ class Detection:
             further = {key: ColumnKind(key=FURTHER + key, kind="loose") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
         warnings = self.columns.deletes_not_read(_keys(line)) if b"__" in line else ()
-        return Detected(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
+        return DetectedFormat(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
 
     def _further_keys(self) -> tuple[str, ...]:
         """The keys of objects that a condition names beside those of a tuple."""

@@ -24,15 +24,15 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from rpq.arrays.flat_objects import Key, read_flat_objects
-from rpq.readers.column_names import BOTH, DELETE, EVENT, STREAM, ColumnNames, did_you_mean
-from rpq.readers.fields import FieldError, check_time, shown, time_kind, times_of
+from rpq.readers.column_names import DELETE, EVENT, OP_AND_DELETE, STREAM, ColumnNames, did_you_mean
+from rpq.readers.fields import FieldError, check_time, quote_value, time_kind, times_of
 from rpq.readers.predicate import EXACT, texts_of
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
 from rpq.stream.values import boolean_of_text, booleans_of_text
 
-_LOOSE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
 _OPTIONAL = ("op", DELETE, STREAM, EVENT)
 _NAMES = pa.dictionary(pa.int32(), pa.string())
@@ -105,7 +105,7 @@ class JsonLayout:
             elif isinstance(value, str):
                 values[column] = check_text(value, name)
             else:
-                raise FieldError(f"{_shown(value)} is not text; expected {self._expected(column)}", name)
+                raise FieldError(f"{_quote_json(value)} is not text; expected {self._expected(column)}", name)
         for key in self.further:
             value = found.get(key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
@@ -117,10 +117,10 @@ class JsonLayout:
         if value is None:
             return
         if DELETE in values and found.get(self.names["op"]) is not None:
-            raise FieldError(BOTH, name)
+            raise FieldError(OP_AND_DELETE, name)
         delete = boolean_of_text(value) if isinstance(value, str) else value
         if not isinstance(delete, bool):
-            raise FieldError(f"{_shown(value)} is not true or false", name)
+            raise FieldError(f"{_quote_json(value)} is not true or false", name)
         values[DELETE] = delete
 
     def _expected(self, column: str) -> str:
@@ -139,7 +139,7 @@ class JsonLayout:
             times = " or a time in quotes such as 2024-05-01T12:00:00Z" if self.is_first else ""
             return _integer(value, name, f"a whole number such as 1254192988{times}")
         if not isinstance(value, str):
-            raise FieldError(f"{_shown(value)} is not a time; expected text, as the times before", name)
+            raise FieldError(f"{_quote_json(value)} is not a time; expected text, as the times before", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
@@ -180,7 +180,7 @@ def read_object(line: bytes) -> dict[str, Any]:
     except (RecursionError, ValueError) as error:  # lists in lists in lists; numbers of thousands of digits
         raise FieldError(f"is not read as JSON: {error}") from error
     if not isinstance(found, dict):
-        raise FieldError(f'{_shown(found)} is not an object; expected one a line, such as {{"source": …}}')
+        raise FieldError(f'{_quote_json(found)} is not an object; expected one a line, such as {{"source": …}}')
     return found
 
 
@@ -195,12 +195,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _missing(name: str, found: Mapping[str, Any]) -> str:
-    return f"is missing; there are {', '.join(map(shown, found)) or 'none'}{did_you_mean(name, list(found))}"
+    return f"is missing; there are {', '.join(map(quote_value, found)) or 'none'}{did_you_mean(name, list(found))}"
 
 
 def _integer(value: Any, name: str, expected: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise FieldError(f"{_shown(value)} is not an integer; expected {expected}", name)
+        raise FieldError(f"{_quote_json(value)} is not an integer; expected {expected}", name)
     if not SMALLEST <= value <= LARGEST:
         raise FieldError(f"{value} does not fit 64 bits; expected −2⁶³ to 2⁶³ − 1", name)
     return value
@@ -208,17 +208,17 @@ def _integer(value: Any, name: str, expected: str) -> int:
 
 def _name_or_none(value: Any, name: str, expected: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise FieldError(f"{_shown(value)} is not text; expected {expected}", name)
+        raise FieldError(f"{_quote_json(value)} is not text; expected {expected}", name)
     return check_text(value, name) if value else None
 
 
 def _is_minus(value: Any, name: str) -> bool:
     if value not in (None, "+", "-"):
-        raise FieldError(no_operation(_shown(value), value), name)
+        raise FieldError(no_operation(_quote_json(value), value), name)
     return bool(value == "-")
 
 
-def _shown(value: Any) -> str:
+def _quote_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -264,7 +264,7 @@ class JsonLines:
             return None
         columns: dict[str, pa.Array] = {}
         for column in sought:
-            array = _checked(arrays[column], column, layout)
+            array = _check_column(arrays[column], column, layout)
             if array is None:
                 return None
             if column not in ("op", DELETE):
@@ -273,7 +273,7 @@ class JsonLines:
                 columns[DELETE] = pc.or_(columns[DELETE], array) if DELETE in columns else array
         for key in layout.further:
             assert table is not None
-            loose = _loose(table.column(key).combine_chunks())
+            loose = _untyped_column(table.column(key).combine_chunks())
             if loose is None:
                 return None
             columns[FURTHER + key] = loose
@@ -308,7 +308,7 @@ class JsonLines:
             except FieldError:
                 continue
             for key in (*self.layout.further, *deletes):
-                type_ = _LOOSE_TYPES.get(type(found.get(key)))
+                type_ = _VALUE_TYPES.get(type(found.get(key)))
                 if key in deletes and type_ not in (pa.string(), pa.bool_()):
                     continue
                 if type_ is not None and not (type_ == pa.int64() and self._types.get(key) == pa.float64()):
@@ -353,7 +353,7 @@ def _objects(data: bytes) -> int:
     return len(ends) if (text[begins] == ord("{")).all() and (text[ends - 1] == ord("}")).all() else 0
 
 
-def _checked(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | None:
+def _check_column(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | None:
     """A column of tuples as batches have it, or None if it holds what it must not."""
     if column in _OPTIONAL and not _has_values(array):  # mostly
         return pa.nulls(len(array), pa.bool_() if column in ("op", DELETE) else _NAMES)
@@ -389,7 +389,7 @@ def _empty_as_none(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array).dictionary_encode()
 
 
-def _loose(array: pa.Array) -> pa.Array | None:
+def _untyped_column(array: pa.Array) -> pa.Array | None:
     """A further column, if its values mean the same as when they are read one by one."""
     if pa.types.is_string(array.type):
         return array if _is_text(array) else None

@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from rpq.readers.fields import FieldError, check_time, shown, time_kind
+from rpq.readers.fields import FieldError, check_time, quote_value, time_kind
 from rpq.stream.values import EMPTY, boolean_of_text
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
@@ -96,7 +96,7 @@ def check_text(text: str, column: str) -> str:
             text.encode("utf-8")
         except UnicodeEncodeError:
             raw = text.encode("utf-8", "surrogateescape" if _was_bytes(text) else "backslashreplace")
-            raise FieldError(f"{shown(raw)} is not UTF-8 text", column) from None
+            raise FieldError(f"{quote_value(raw)} is not UTF-8 text", column) from None
     return text
 
 
@@ -117,13 +117,13 @@ def check_integer(text: str, column: str) -> int:
     if not INTEGER.fullmatch(stripped):
         if not stripped:
             raise FieldError("is empty; expected an integer", column)
-        raise FieldError(f"{shown(text)} is not an integer; expected a whole number such as 1254192988", column)
+        raise FieldError(f"{quote_value(text)} is not an integer; expected a whole number such as 1254192988", column)
     # Python refuses to read thousands of digits; past twenty significant ones it is out of range anyhow.
     digits = stripped.lstrip("+-").lstrip("0") or "0"
     number = int(digits) if len(digits) <= 20 else LARGEST + 2
     number = -number if stripped.startswith("-") else number
     if not SMALLEST <= number <= LARGEST:
-        raise FieldError(f"{shown(text)} does not fit 64 bits; expected −2⁶³ to 2⁶³ − 1", column)
+        raise FieldError(f"{quote_value(text)} does not fit 64 bits; expected −2⁶³ to 2⁶³ − 1", column)
     return number
 
 
@@ -131,21 +131,21 @@ def check_op(text: str, column: str = "op") -> bool:
     """Return whether the tuple is a delete; raise `FieldError` unless the field is `+` or `-`."""
     op = text.strip(" \t")
     if op not in ("+", "-"):
-        raise FieldError(no_operation(shown(text), op), column)
+        raise FieldError(no_operation(quote_value(text), op), column)
     return op == "-"
 
 
-def no_operation(shown: str, value: object) -> str:
+def no_operation(quote_value: str, value: object) -> str:
     """What is wrong with an operation that is neither `+` nor `-`, with a hint where it is one of Debezium's."""
     hint = "; those of Debezium are not read: let it add a column __deleted, and say --columns delete=__deleted"
-    return f"{shown} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
+    return f"{quote_value} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
 
 
 def check_delete(text: str, column: str = "delete") -> bool:
     """Return whether the tuple is a delete; raise `FieldError` unless the field is `true`, `false`, `1` or `0`."""
     delete = boolean_of_text(text)
     if delete is None:
-        what = f"{shown(text)} is not true or false" if text.strip(" \t") else "is empty"
+        what = f"{quote_value(text)} is not true or false" if text.strip(" \t") else "is empty"
         raise FieldError(f"{what}; expected true, false, 1 or 0", column)
     return delete
 
@@ -211,7 +211,7 @@ class Layout:
             elif field:
                 name = check_text(text, field)
                 if self.integers and not INTEGER.fullmatch(name):
-                    raise FieldError(f"{shown(text)} is not an integer; expected one such as 93400", field)
+                    raise FieldError(f"{quote_value(text)} is not an integer; expected one such as 93400", field)
                 if self.brackets:
                     name = check_text(without_brackets(name), field)
                 values[field] = name
@@ -226,7 +226,7 @@ class Layout:
             if time_kind(text.strip(" \t")) is None:
                 raise
             raise FieldError(
-                f"{shown(text)} is a time, where integers are expected: the timestamps of a file are all integers or "
+                f"{quote_value(text)} is a time, where integers are expected: the timestamps of a file are all integers or "
                 "all times, and for the times of a pipe the unit must be given",
                 "timestamp",
             ) from error

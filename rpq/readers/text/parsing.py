@@ -145,7 +145,7 @@ def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exact(Generic[One]):
+class ExactRows(Generic[One]):
     """What was read record by record: what each good one says and its place among all, and what is wrong with the others."""
 
     values: list[One]
@@ -162,7 +162,7 @@ class Exact(Generic[One]):
 
 def read_exactly(
     lines: Iterable[tuple[int, bytes]], read: Callable[[bytes], One], *, stop: bool
-) -> Exact[One]:
+) -> ExactRows[One]:
     """Read records with their line numbers one by one, up to the first bad one where that is to `stop`."""
     values: list[One] = []
     ordinals: list[int] = []
@@ -177,7 +177,7 @@ def read_exactly(
             if stop:
                 break
         count += 1
-    return Exact(values=values, ordinals=ordinals, errors=errors, data_lines=count)
+    return ExactRows(values=values, ordinals=ordinals, errors=errors, data_lines=count)
 
 
 def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
@@ -236,7 +236,7 @@ def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows |
     for width in reversed(layout.widths):
         table = _arrow_table(data, layout, width, timestamps_as_text=as_text, quotes=quotes)
         if table is not None:
-            columns = _checked(table, layout)
+            columns = _check_columns(table, layout)
             if columns is not None:
                 return Rows(columns=columns, data_lines=table.num_rows)
     if layout.optional and layout.fields[-1] == "op" and not quotes:
@@ -303,7 +303,7 @@ def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text:
         return None
 
 
-def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
+def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
     """The columns of a parsed block, or None if one holds what it must not."""
     if not table.num_rows:
         return None
@@ -361,8 +361,8 @@ def _deletes(column: pa.DictionaryArray) -> pa.Array | None:
 
 def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
     if not pa.types.is_dictionary(column.type):
-        return _checked_names(column, layout)
-    names = _checked_names(column.dictionary, layout)
+        return _check_names(column, layout)
+    names = _check_names(column.dictionary, layout)
     if names is None or names is column.dictionary:
         return None if names is None else column
     # Without their brackets two labels may have become one.
@@ -370,7 +370,7 @@ def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
     return pa.DictionaryArray.from_arrays(unique.indices.take(column.indices), unique.dictionary)
 
 
-def _checked_names(names: pa.Array, layout: Layout) -> pa.Array | None:
+def _check_names(names: pa.Array, layout: Layout) -> pa.Array | None:
     if pc.min(pc.binary_length(names)).as_py() == 0:
         return None
     if layout.integers and not pc.all(pc.match_substring_regex(names, _PLAIN_INTEGER)).as_py():

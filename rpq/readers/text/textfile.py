@@ -13,7 +13,7 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.fields import FieldError
-from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
+from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.predicate import Predicate
 from rpq.readers.source import Block, ByteSource
 from rpq.readers.text.line_layout import Layout, is_ignored
@@ -28,7 +28,7 @@ BYTES_A_LINE = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Detected:
+class DetectedFormat:
     """What the first data line of a file tells: how to read the file, and whether that line is a header.
 
     `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` tells which
@@ -42,13 +42,13 @@ class Detected:
     warnings: Sequence[str] = ()
 
 
-Detect = Callable[[bytes], Detected]
+Detect = Callable[[bytes], DetectedFormat]
 """From the first data line to the way of reading; raises `FieldError` where it tells nothing."""
 
 
-def always(layout: Layout) -> Detect:
+def fixed_layout(layout: Layout) -> Detect:
     """The detection for a format whose files all look alike."""
-    return lambda line: Detected(parser=LineParser(layout))
+    return lambda line: DetectedFormat(parser=LineParser(layout))
 
 
 class Source(Protocol):
@@ -125,12 +125,12 @@ class TextFile:
                 for bad in rows.errors:
                     self._reject(bad)
 
-    def _settle(self, block: Block) -> tuple[Detected | None, Block]:
+    def _settle(self, block: Block) -> tuple[DetectedFormat | None, Block]:
         def reject(bad: LineError) -> None:
             self._reject(bad)
             self.next_position += 1
 
-        return settle(block, self._detect, reject)
+        return detect_block(block, self._detect, reject)
 
     def _batch(self, rows: Rows, predicate: Predicate | None) -> pa.RecordBatch:
         columns = dict(rows.columns)
@@ -159,11 +159,11 @@ class TextFile:
         if self._stop:
             raise line_error(self.name, bad)
         self.rejected += 1
-        if len(self.rejections) < REJECTIONS_TOLD:
+        if len(self.rejections) < REJECTION_MESSAGES:
             self.rejections.append(str(line_error(self.name, bad)))
 
 
-def settle(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[Detected | None, Block]:
+def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat | None, Block]:
     """Find out at the first data line how to read a file; return it with what is left of the block."""
     start, line = 0, block.line
     while start < len(block.data):
@@ -182,11 +182,11 @@ def settle(block: Block, detect: Detect, reject: Callable[[LineError], None]) ->
     return None, block
 
 
-def beginning_of(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[Detected, Block] | None:
+def detect_file(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat, Block] | None:
     """How to read a file, and its first lines, some thousands; None where they do not tell, or cannot be read."""
     try:
         for block in ByteSource(path).blocks(BEGINNING_BYTES):
-            detected, rest = settle(block, detect, reject)
+            detected, rest = detect_block(block, detect, reject)
             return None if detected is None else (detected, rest)
     except InputError:
         pass

@@ -28,7 +28,7 @@ from rpq.workloads.bench.measure import RowsDifferError
 from rpq.workloads.bench.plots import legend_above, lines
 from rpq.workloads.bench.streams import DATA_SETS, generate
 from rpq.workloads.generate.generators import KINDS
-from rpq.workloads.generate.pattern_sets import Drawn, query_set
+from rpq.workloads.generate.pattern_sets import PatternQuery, query_set
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,7 +177,7 @@ class Setting:
     overlap: float = OVERLAP
     selectivity: float = SELECTIVITY
 
-    def draw(self, table: pa.Table, seed: int) -> list[Drawn]:
+    def draw(self, table: pa.Table, seed: int) -> list[PatternQuery]:
         """The set."""
         edges = list(zip(*(table[name].to_pylist() for name in ("source", "label", "target")), strict=True))
         options: dict[str, Any] = {"length": self.length, "overlap": self.overlap, "selectivity": self.selectivity}
@@ -216,7 +216,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
             if count <= base:
                 runs.compared(replace(largest, queries=count), drawn[:count], table)
             runs.engine(replace(largest, figure="curve", queries=count), drawn[:count], table)
-        elsewhere = _drawn_elsewhere(counts[-1] - base, settings, say)
+        elsewhere = _other_graph_patterns(counts[-1] - base, settings, say)
         for count in (count for count in counts if count >= base):
             some = [*drawn[:base], *elsewhere[: count - base]]
             runs.engine(replace(largest, figure="concerned", queries=count), some, table)
@@ -239,7 +239,7 @@ def _streams(settings: Settings, say: Say) -> Iterator[tuple[str, pa.Table, str]
         yield name, table, f"rpq generate {name} --edges {edges} --seed {settings.seed}"
 
 
-def _drawn_elsewhere(count: int, settings: Settings, say: Say) -> list[Drawn]:
+def _other_graph_patterns(count: int, settings: Settings, say: Say) -> list[PatternQuery]:
     """Patterns over a stream with the labels of LDBC's updates and other vertices."""
     say(f"another graph: drawing {count:,} patterns …")
     edges = max(1000, round(EDGES * settings.scale))
@@ -259,7 +259,7 @@ class Runs:
         self._repeat = min(settings.repeat, 3)
         self._seconds = settings.seconds * BASELINE_PART
 
-    def compared(self, setting: Setting, drawn: Sequence[Drawn], table: pa.Table) -> None:
+    def compared(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
         """The engine; then without sharing, and the baselines, on as many updates as they come to in their time."""
         self.engine(setting, drawn, table)
         self._without_sharing(setting, drawn, table)
@@ -272,7 +272,7 @@ class Runs:
     def engine(
         self,
         setting: Setting,
-        drawn: Sequence[Drawn],
+        drawn: Sequence[PatternQuery],
         table: pa.Table,
         *,
         pieces: int = PIECES,
@@ -289,7 +289,7 @@ class Runs:
             seconds, before = piece["seconds"], piece["updates"]
             self.records.append(setting.record(SHARING["auto"], **{**piece, "seconds": None, "update_us": us}))
 
-    def _without_sharing(self, setting: Setting, drawn: Sequence[Drawn], table: pa.Table) -> None:
+    def _without_sharing(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
         self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns, {SHARING['never']} …")
         (*_, last) = _run_engine(drawn, table, sharing="never", pieces=50 * PIECES, seconds=self._seconds)
         us = last["seconds"] / last["updates"] / MICROSECOND
@@ -299,7 +299,7 @@ class Runs:
         if last["rows"] != same:
             raise RowsDifferError(f"{setting}: {last['rows']:,} rows when nothing is shared, {same:,} else")
 
-    def registering(self, setting: Setting, drawn: Sequence[Drawn]) -> None:
+    def registering(self, setting: Setting, drawn: Sequence[PatternQuery]) -> None:
         """Figure 13b: what the next 1,000 patterns take to be registered, CPU time a pattern."""
         engine = rpq.Engine()
         queries = _queries(drawn)
@@ -345,13 +345,13 @@ class Runs:
         self.sharing_agrees &= self.records[-1]["rows"] == self.records[-2]["rows"]
 
 
-def _queries(drawn: Sequence[Drawn]) -> list[rpq.Query]:
+def _queries(drawn: Sequence[PatternQuery]) -> list[rpq.Query]:
     window = rpq.UnboundedWindow()
     return [rpq.Query(one.text, name=f"{one.kind} {number}", window=window) for number, one in enumerate(drawn)]
 
 
 def _run_engine(
-    drawn: Sequence[Drawn],
+    drawn: Sequence[PatternQuery],
     table: pa.Table,
     *,
     sharing: Literal["auto", "never"] = "auto",
@@ -385,13 +385,13 @@ def _run_engine(
     return found
 
 
-def _rows_of_engine(drawn: Sequence[Drawn], table: pa.Table) -> int:
+def _rows_of_engine(drawn: Sequence[PatternQuery], table: pa.Table) -> int:
     """How many solutions the engine finds."""
     return rpq.Engine(*_queries(drawn)).push(table, collect=False).added
 
 
 def _run_baseline(
-    drawn: Sequence[Drawn], table: pa.Table, incremental: bool, caching: bool, *, seconds: float
+    drawn: Sequence[PatternQuery], table: pa.Table, incremental: bool, caching: bool, *, seconds: float
 ) -> dict[str, Any]:
     """What a baseline took for the updates that it came to in so many seconds, one at least."""
     index = InvertedIndex(incremental=incremental, caching=caching)

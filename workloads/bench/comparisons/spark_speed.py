@@ -91,7 +91,7 @@ BATCH, WINDOW, UNMEASURED, MEASURED = 100_000, 300_000, 20, 5
 window, and for half a minute the JVM compiles itself beside them.
 """
 
-WARMING = 4
+WARMUP_REPLAYS = 4
 """Replays before those that are measured, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
@@ -156,7 +156,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         batches = bench.micro_batches()
         shares, costs = bench.shares()
         workers = bench.workers(costs)
-    records = [*replays, *batches, *shares, *_modelled(costs), *workers]
+    records = [*replays, *batches, *shares, *_model_records(costs), *workers]
     return Outcome(
         records=records,
         streams=[stream.describe()],
@@ -182,14 +182,14 @@ class _Bench:
         alone: dict[str, float] = {}
         for cores in (1, 2):
             self._say(f"replay, local[{cores}] …")
-            with _kept_to(cores):
-                found = self._session("replay", master=f"local[{cores}]", repeat=self._settings.repeat + WARMING)
+            with _limit_cores(cores):
+                found = self._session("replay", master=f"local[{cores}]", repeat=self._settings.repeat + WARMUP_REPLAYS)
             for query in self._queries:
                 own = [one for one in found if one["query"] == query["name"]]
-                seconds = median(one["seconds"] for one in own[WARMING:])
-                cpu = [one["cpu_seconds"] for one in own[WARMING:] if one["cpu_seconds"] is not None]
+                seconds = median(one["seconds"] for one in own[WARMUP_REPLAYS:])
+                cpu = [one["cpu_seconds"] for one in own[WARMUP_REPLAYS:] if one["cpu_seconds"] is not None]
                 self._say(f"rpq run --threads {cores}, {query['name']} …")
-                with _kept_to(cores):
+                with _limit_cores(cores):
                     runs = [self._run(query, cores) for _ in range(self._settings.repeat)]
                 agree &= len({one["rows"] for one in own} | {rows for _, rows in runs}) == 1
                 run_seconds = median(seconds for seconds, _ in runs)
@@ -307,7 +307,7 @@ class _Bench:
 
 
 @contextmanager
-def _kept_to(cores: int) -> Iterator[None]:
+def _limit_cores(cores: int) -> Iterator[None]:
     """Let processes that are started meanwhile use so many processors at most, where a system can be asked for that."""
     if not hasattr(os, "sched_setaffinity"):
         yield
@@ -352,7 +352,7 @@ class _Costs:
         return edges * (bare + log + index / shares) / GIGABYTE
 
 
-def _modelled(costs: Mapping[str, _Costs]) -> Iterator[Record]:
+def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
     """The table of the model."""
     for name, known in costs.items():
         for shares in MACHINES:
@@ -391,7 +391,7 @@ def _batches(stream: Stream, size: int, count: int) -> Iterator[pa.Table]:
     rounds = -(-size * count // len(table))
     ends = {
         end: pa.chunked_array(
-            [chunk for number in range(rounds) for chunk in _renamed(table[end], number).chunks], pa.string()
+            [chunk for number in range(rounds) for chunk in _rename_vertices(table[end], number).chunks], pa.string()
         ).combine_chunks()
         for end in ("source", "target")
     }
@@ -402,7 +402,7 @@ def _batches(stream: Stream, size: int, count: int) -> Iterator[pa.Table]:
         yield whole.slice(number * size, size)
 
 
-def _renamed(names: pa.ChunkedArray, number: int) -> pa.ChunkedArray:
+def _rename_vertices(names: pa.ChunkedArray, number: int) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(pa.scalar(str(number)), names.cast(pa.string()), ":")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.workloads.baselines.reevaluation import Evaluated, by_duckdb, by_pyoxigraph
+from rpq.workloads.baselines.reevaluation import Evaluation, by_duckdb, by_pyoxigraph
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
@@ -22,7 +22,7 @@ from rpq.workloads.bench.memory import resident_memory
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.rdf.rdf_streams import rdf_stream
 from rpq.workloads.generate.rdf.taxi_trips import VOCABULARY
-from rpq.workloads.generate.rdf.terms import RDF_TYPE, chosen, integers, numbered
+from rpq.workloads.generate.rdf.terms import RDF_TYPE, choose_terms, integers, numbered_iris
 from rpq.workloads.sparql_queries import named_sparql
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _AWAY = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Question:
     """A question of the table: its text, its stream by the number of edges in a window, the same in SQL, its goal.
 
     `goal` is in tuples a second, `beside` the question whose seconds its own are compared with, at most `most` times.
@@ -59,14 +59,14 @@ def _averages(window: int, seed: int) -> Stream:
     # Each group once in as many tuples as there are groups, in another order each time.
     group = (number * 7_919 + number // groups * (seed * 31 + 17)) % groups if groups % 7_919 else number % groups
     value = integers(number // groups % 1_000)
-    return _stream("averages", window, numbered("urn:group:", group), chosen(["urn:rated"], number), value)
+    return _stream("averages", window, numbered_iris("urn:group:", group), choose_terms(["urn:rated"], number), value)
 
 
 def _threes(window: int, seed: int) -> Stream:
     number = np.arange(2 * window)
     label = number % 3
-    key = numbered("urn:x:", number // 3 + _away(window) * (2 - label) + seed * 10**9)
-    return _stream("threes", window, key, chosen(["urn:a", "urn:b", "urn:c"], label), numbered("urn:y:", number))
+    key = numbered_iris("urn:x:", number // 3 + _away(window) * (2 - label) + seed * 10**9)
+    return _stream("threes", window, key, choose_terms(["urn:a", "urn:b", "urn:c"], label), numbered_iris("urn:y:", number))
 
 
 def _pairs(window: int, seed: int) -> Stream:
@@ -74,8 +74,8 @@ def _pairs(window: int, seed: int) -> Stream:
     number = np.arange(2 * window)
     turn = number % 3
     key = number // 3 * 2 + np.where(turn == 1, 1, 0) + np.where(turn == 2, 0, 2 * _away(window))
-    label = chosen(["urn:a", "urn:a", "urn:b"], turn)
-    return _stream("pairs", window, numbered("urn:x:", key + seed * 10**9), label, numbered("urn:y:", number))
+    label = choose_terms(["urn:a", "urn:a", "urn:b"], turn)
+    return _stream("pairs", window, numbered_iris("urn:x:", key + seed * 10**9), label, numbered_iris("urn:y:", number))
 
 
 def _away(window: int) -> int:
@@ -96,7 +96,7 @@ def _taxi(window: int, seed: int) -> Stream:
     return Stream(name="taxi", queries="", table=table, window=size, origin=origin)
 
 
-def _joined(columns: str, atoms: list[tuple[str, str, str]]) -> str:
+def _join_sql(columns: str, atoms: list[tuple[str, str, str]]) -> str:
     """SQL of a pattern whose atoms share their subject: (label, name of the object) after the first by its subject."""
     first, *others = [f"(SELECT source, target FROM tuples WHERE label = '{label}') {alias}" for alias, label, _ in atoms]
     return f"SELECT {columns} FROM {first} " + " ".join(f"JOIN {other} USING (source)" for other in others)
@@ -111,7 +111,7 @@ _TRIP = [
 ]  # fmt: skip
 
 QUESTIONS = (
-    Asked(
+    Question(
         name="AVG",
         about="an average by group",
         text="SELECT ?group (AVG(?value) AS ?average) { ?group <urn:rated> ?value } GROUP BY ?group",
@@ -119,22 +119,22 @@ QUESTIONS = (
         sql="SELECT source, avg(CAST(split_part(target, '\"', 2) AS BIGINT)) FROM tuples GROUP BY source",
         goal=1e6,
     ),
-    Asked(
+    Question(
         name="JOIN-3",
         about="a three-way join, a partner in each of the others",
         text="SELECT ?x ?a ?b ?c { ?x <urn:a> ?a . ?x <urn:b> ?b . ?x <urn:c> ?c }",
         stream=_threes,
-        sql=_joined("source, a.target, b.target, c.target", [(one, f"urn:{one}", one) for one in "abc"]),
+        sql=_join_sql("source, a.target, b.target, c.target", [(one, f"urn:{one}", one) for one in "abc"]),
         goal=5e5,
     ),
-    Asked(
+    Question(
         name="JOIN",
         about="a join, for the two below",
         text="SELECT ?x ?a ?b { ?x <urn:a> ?a . ?x <urn:b> ?b }",
         stream=_pairs,
-        sql=_joined("source, a.target, b.target", [(one, f"urn:{one}", one) for one in "ab"]),
+        sql=_join_sql("source, a.target, b.target", [(one, f"urn:{one}", one) for one in "ab"]),
     ),
-    Asked(
+    Question(
         name="NOT-EXISTS",
         about="what has no partner",
         text="SELECT ?x ?a { ?x <urn:a> ?a FILTER NOT EXISTS { ?x <urn:b> ?b } }",
@@ -143,7 +143,7 @@ QUESTIONS = (
         beside="JOIN",
         most=3.0,
     ),
-    Asked(
+    Question(
         name="OPTIONAL",
         about="with its partner if it has one",
         text="SELECT ?x ?a ?b { ?x <urn:a> ?a OPTIONAL { ?x <urn:b> ?b } }",
@@ -152,12 +152,12 @@ QUESTIONS = (
         beside="JOIN",
         most=3.0,
     ),
-    Asked(
+    Question(
         name="NY-Q1",
         about="taxi trips, events of 24 triples",
         text=named_sparql("NY-Q1").text,
         stream=_taxi,
-        sql=_joined("source, t.target, t0.target", _TRIP),
+        sql=_join_sql("source, t.target, t0.target", _TRIP),
         goal=24e5,
     ),
 )
@@ -211,7 +211,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         say(f"{asked.name} …")
         stream = asked.stream(window, settings.seed)
         streams[stream.name] = stream.describe()
-        record, seconds[asked.name] = _measured(asked, stream, settings, say)
+        record, seconds[asked.name] = _measure_question(asked, stream, settings, say)
         if asked.beside in seconds:
             record["beside_ratio"] = seconds[asked.name] / seconds[str(asked.beside)]
         records.append(record)
@@ -233,7 +233,7 @@ def _goals(records: list[Record]) -> dict[str, str]:
     return found
 
 
-def _measured(asked: Asked, stream: Stream, settings: Settings, say: Say) -> tuple[Record, float]:
+def _measure_question(asked: Question, stream: Stream, settings: Settings, say: Say) -> tuple[Record, float]:
     query = rpq.Query(asked.text, window=stream.window, semantics="explicit", name=asked.name)
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
     cpu = min(run.cpu_seconds for run in runs)
@@ -249,7 +249,7 @@ def _measured(asked: Asked, stream: Stream, settings: Settings, say: Say) -> tup
         "slide_ms": cpu / slides * 1e3,
     }
     middle = (int(times[len(times) // 2]) // stream.window.slide + 1) * stream.window.slide
-    evaluations: dict[str, Callable[[], Evaluated]] = {
+    evaluations: dict[str, Callable[[], Evaluation]] = {
         "pyoxigraph": lambda: by_pyoxigraph(
             asked.text, stream.table, stream.window, first=middle, seconds=settings.seconds / 6
         ),
@@ -268,7 +268,7 @@ def _measured(asked: Asked, stream: Stream, settings: Settings, say: Say) -> tup
     record["agree"] = all(agreements)
     engine = _engine_at(query, stream, int(times[-1]))
     record["answers"] = len(engine.answers(query.name))
-    record |= _kept(engine, query)
+    record |= _operator_memory(engine, query)
     if record["answers"]:
         record["bytes_per_answer"] = resident_memory(query, stream).beyond_kernels / record["answers"]
     if "event" in stream.table.column_names:
@@ -290,7 +290,7 @@ def _engine_at(query: rpq.Query, stream: Stream, moment: int) -> rpq.Engine:
     return engine
 
 
-def _kept(engine: rpq.Engine, query: rpq.Query) -> Record:
+def _operator_memory(engine: rpq.Engine, query: rpq.Query) -> Record:
     """What the operators of a query keep: bindings of each, and in how many bytes; nothing where the kernels keep all."""
     held = engine._evaluation.running.named(query.name).held()  # type: ignore[attr-defined]  # it is in SPARQL
     if not held:
@@ -300,7 +300,7 @@ def _kept(engine: rpq.Engine, query: rpq.Query) -> Record:
     return {"bindings_kept": bindings, "bytes_per_binding": size / bindings, "operators": operators}
 
 
-def _events_alone(asked: Asked, stream: Stream, settings: Settings) -> Record:
+def _events_alone(asked: Question, stream: Stream, settings: Settings) -> Record:
     """Each event a graph by itself, nothing kept between them; beside pyoxigraph on a store for each of some of them."""
     events = len(set(stream.table["event"].to_pylist()))
     taken = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rpq.workloads.bench.end_to_end.pipes import WINDOW, Clock, command, paced
+from rpq.workloads.bench.end_to_end.pipes import WINDOW, Clock, command, send_paced
 
 FULL = 200_000
 """Events at full load, where the time counts for each."""
@@ -142,7 +142,7 @@ def through_topics(
                 if process.poll() is not None or time.monotonic() > until:
                     raise RuntimeError(f"{' '.join(process.args)}: gives no row: {_end_of(log.name)}")  # type: ignore[arg-type]
             began = clock.last = time.monotonic()
-            paced(lines, rate, send, clock)
+            send_paced(lines, rate, send, clock)
             producer.flush(60)
             while len(clock.took) < rows and time.monotonic() - clock.last < QUIET_SECONDS:
                 if process.poll() is not None:
@@ -152,7 +152,7 @@ def through_topics(
             time.sleep(DOUBLE_SECONDS)
         finally:
             reader.over.set()
-            _ended(process)
+            _end_process(process)
             reader.join()
     return clock, len(lines) / seconds, reader.pairs
 
@@ -161,7 +161,7 @@ def _end_of(log: str) -> str:
     return Path(log).read_text(errors="replace")[-1000:]
 
 
-def _ended(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     """End a process, kindly at first."""
     process.terminate()
     try:

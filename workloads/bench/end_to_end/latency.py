@@ -61,9 +61,7 @@ Call = Callable[[rpq.Engine, Tuple], rpq.Changes]
 CALLS: dict[str, Call] = {
     "insert": lambda engine, one: engine.insert(*one),
     "push_rows, one row": lambda engine, one: engine.push_rows([one]),
-    "push, one row": lambda engine, one: engine.push(
-        source=[one[0]], target=[one[1]], label=[one[2]], timestamp=[one[3]]
-    ),
+    "push, one row": lambda engine, one: engine.push(source=[one[0]], target=[one[1]], label=[one[2]], timestamp=[one[3]]),
 }
 
 
@@ -141,7 +139,7 @@ def _by_topics(
                 records.append({"call": f"{way}, {load}: not installed"})
                 continue
             say(f"{way}, {load} …")
-            start = None if name is None else neighbours.started(name, topics)
+            start = None if name is None else neighbours.start_process(name, topics)
             rows = expected if name is None else joined
             clock, speed, pairs = through_topics.through_topics(topics, lines, rate, rows=rows, start=start)
             records.append(_through(f"{way}, {load}", clock, lines, speed))

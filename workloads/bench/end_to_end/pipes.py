@@ -52,7 +52,7 @@ class Clock:
         self.last = time.monotonic()
 
 
-def paced(lines: Sequence[bytes], rate: int | None, send: Callable[[Sequence[bytes]], None], clock: Clock) -> float:
+def send_paced(lines: Sequence[bytes], rate: int | None, send: Callable[[Sequence[bytes]], None], clock: Clock) -> float:
     """Send lines at so many a second, or as fast as they are taken; the seconds that it took."""
     step = 10 if rate is not None else 5_000
     began = time.perf_counter_ns()
@@ -88,7 +88,7 @@ def through_pipes(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, floa
 
     time.sleep(_start_seconds())
     began = time.perf_counter()
-    paced(lines, rate, send, clock)
+    send_paced(lines, rate, send, clock)
     stdin.close()
     reader.join()
     seconds = time.perf_counter() - began

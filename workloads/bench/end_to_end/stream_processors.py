@@ -31,7 +31,7 @@ def is_there(name: str) -> bool:
     return find_spec(NEIGHBOURS[name][0]) is not None
 
 
-def started(name: str, topics: KafkaTopics) -> Start:
+def start_process(name: str, topics: KafkaTopics) -> Start:
     """How a neighbour is started between topics."""
     query = [JOIN.first, JOIN.second, str(JOIN.size), str(JOIN.slide)]
     return lambda read, written, folder: [sys.executable, "-m", NEIGHBOURS[name][1], topics.brokers, read, written, *query]

@@ -13,7 +13,7 @@ from rpq.errors import install_command
 from rpq.workloads import named_queries
 from rpq.workloads.baselines.reevaluation import (
     Baseline,
-    Confined,
+    BaselineProcess,
     Edge,
     ProductSearch,
     SparqlStore,
@@ -80,7 +80,7 @@ def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], sett
     feed = _Feed(stream, relevant, window)
     timing = _Timing(seconds=settings.seconds, every=max(1, len(sampled) // COMPARED))
     done = middle
-    with Confined(make) as baseline:
+    with BaselineProcess(make) as baseline:
         baseline.change(*feed.up_to(middle))
         timing.warm(baseline)
         for row in sampled:
@@ -111,7 +111,7 @@ class _Timing:
         """Whether the baseline's time is used up."""
         return self._stopped or self._spent >= self._seconds
 
-    def warm(self, baseline: Confined) -> None:
+    def warm(self, baseline: BaselineProcess) -> None:
         """A first evaluation, which is not counted."""
         try:
             baseline.evaluate([], [], seconds=self._seconds)
@@ -119,7 +119,11 @@ class _Timing:
             self._stopped = True
 
     def evaluate(
-        self, baseline: Confined, change: tuple[list[Edge], list[Edge]], answers: Callable[[], set[Any]], query: rpq.Query
+        self,
+        baseline: BaselineProcess,
+        change: tuple[list[Edge], list[Edge]],
+        answers: Callable[[], set[Any]],
+        query: rpq.Query,
     ) -> None:
         """Time an evaluation; compare the pairs of some."""
         try:

@@ -43,10 +43,12 @@ def measure(settings: Settings, say: Say) -> Outcome:
         "every query was run over the whole stream": all(r["tuples"] == streams[0]["tuples"] for r in records)
         and len(records) == count
     }
-    return Outcome(records=records, streams=streams, checks=checks, facts={"most common number of states": common(records)})
+    return Outcome(
+        records=records, streams=streams, checks=checks, facts={"most common number of states": most_common_states(records)}
+    )
 
 
-def common(records: list[Record]) -> int:
+def most_common_states(records: list[Record]) -> int:
     """The number of states that most of the queries have."""
     return Counter(record["states"] for record in records).most_common(1)[0][0]
 
@@ -56,7 +58,7 @@ def plot(figure: Figure, records: list[Record]) -> None:
     left, right = plots.panels(figure, 2)
     plots.points(left, records, "states", "relevant_per_second")
     left.set(xlabel="states", ylabel="relevant tuples a second")
-    states = common(records)
+    states = most_common_states(records)
     alike = [record for record in records if record["states"] == states]
     plots.points(right, alike, "cells", "relevant_per_second", log_x=True)
     right.set_xlabel(f"nodes of the index, queries with {states} states")

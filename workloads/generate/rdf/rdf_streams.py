@@ -23,7 +23,7 @@ from rpq.workloads.generate.rdf.linked_stream import (
 from rpq.workloads.generate.rdf.social_network import social_network
 from rpq.workloads.generate.rdf.taxi_rides import STREAMS, taxi_rides
 from rpq.workloads.generate.rdf.taxi_trips import taxi_trips
-from rpq.workloads.generate.rdf.terms import chosen, numbered
+from rpq.workloads.generate.rdf.terms import choose_terms, numbered_iris
 from rpq.workloads.generate.rdf.weather_sensors import OBSERVATIONS, weather_sensors, weather_stations
 from rpq.workloads.generate.sampling import BLOCK, blocks, power_law, uniform
 
@@ -46,7 +46,7 @@ def changing_graph(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
                 "label": label,
                 "timestamp": number,
                 "delete": is_delete,
-                "event": numbered(f"{VOCABULARY}event", number),
+                "event": numbered_iris(f"{VOCABULARY}event", number),
             }
         )
 
@@ -56,14 +56,14 @@ def _edge(number: np.ndarray, seed: int) -> tuple[pa.Array, pa.Array, pa.Array]:
     kind = (uniform(seed, _KIND, number) * 5).astype(np.int64)
     entity = (uniform(seed, _ENTITY, number) ** 2 * ENTITIES).astype(np.int64)
     chance = uniform(seed, _OTHER, number)
-    hub = numbered(f"{VOCABULARY}h", (chance * HUBS).astype(np.int64))
-    near = numbered(f"{VOCABULARY}e", (entity * 7 + (chance * NEIGHBOURS).astype(np.int64)) % ENTITIES)
-    one = numbered(f"{VOCABULARY}e", entity)
+    hub = numbered_iris(f"{VOCABULARY}h", (chance * HUBS).astype(np.int64))
+    near = numbered_iris(f"{VOCABULARY}e", (entity * 7 + (chance * NEIGHBOURS).astype(np.int64)) % ENTITIES)
+    one = numbered_iris(f"{VOCABULARY}e", entity)
     ends = pa.concat_arrays([hub, one, near])
     hubs, ones, nears = np.arange(3 * len(number)).reshape(3, -1)
     source = np.where(kind == 2, hubs, ones)
     target = np.select([kind == 2, kind >= 3], [ones, nears], hubs)
-    label = chosen([VOCABULARY + name for name in ("p0", "p1", "p2", "p0", "p2")], kind)
+    label = choose_terms([VOCABULARY + name for name in ("p0", "p1", "p2", "p0", "p2")], kind)
     return ends.take(pa.array(source)), label, ends.take(pa.array(target))
 
 
