@@ -119,7 +119,7 @@ class _Builder:
         return start, end
 
     def _let_through(self, node: NegatedSet, inverted: bool) -> list[Symbol]:
-        """The symbols that a negated set accepts: "other" always, and every label that is named elsewhere only."""
+        """Return the symbols that a negated set accepts: "other" always, and every label that is named elsewhere only."""
         directions = {inverse ^ inverted for inverse in node.directions}
         forbidden = {Symbol(member.label, member.inverse ^ inverted) for member in node.members}
         return [symbol for symbol in self.nfa.alphabet if symbol.inverse in directions and symbol not in forbidden]
@@ -222,7 +222,7 @@ def determinize(nfa: NFA) -> Table:
 
 
 def _closure(nfa: NFA, state: int) -> frozenset[int]:
-    """The states that are reached from one without a step."""
+    """Return the states that are reached from one without a step."""
     reached = {state}
     pending = [state]
     while pending:
@@ -307,7 +307,7 @@ def equivalent_blocks(table: Table) -> list[int]:
 
 
 def _live_states(table: Table) -> set[int]:
-    """The states from which some word is accepted. O(k n)."""
+    """Return the states from which some word is accepted. O(k n)."""
     predecessors: list[set[int]] = [set() for _ in table.next_state]
     for state, row in enumerate(table.next_state):
         for target in row:

@@ -46,7 +46,7 @@ def suffix_containment(transitions: NDArray[np.int32], accepting: NDArray[np.boo
 def shrinks_to_simple_paths(
     transitions: NDArray[np.int32], accepting: NDArray[np.bool_], contains: NDArray[np.bool_]
 ) -> bool:
-    """Does every walk that is an answer shrink to a simple path that is one, on every graph?
+    """Return whether every walk that is an answer shrinks to a simple path that is one, on every graph.
 
     It does if a cycle can always be left out: [s] ⊇ [t] for every s that a non-empty word reaches and every t that a
     non-empty word reaches from s, and [s0] ∪ {ε} ⊇ [t] for every t. The ε is there because a walk that is back at its
@@ -78,7 +78,7 @@ class _Predecessors:
 def _cross(
     inverse: _Predecessors, s: NDArray[np.int64], t: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every predecessor of s[i] with every predecessor of t[i], for every i."""
+    """Return every predecessor of s[i] with every predecessor of t[i], for every i."""
     of_t = inverse.counts[t]
     sizes = inverse.counts[s] * of_t
     pair = np.repeat(np.arange(len(s)), sizes)
@@ -89,7 +89,7 @@ def _cross(
 
 
 def reachability(transitions: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Shape (states, states): does a non-empty word lead from s to t?"""
+    """Return the matrix, shape (states, states), that says at (s, t) whether a non-empty word leads from s to t."""
     states = len(transitions)
     reaches = np.zeros((states, states), dtype=np.bool_)
     for s in range(states):
@@ -145,7 +145,7 @@ def write_dot(name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.in
 
 
 def _quote(text: str) -> str:
-    """A DOT string: backslashes begin escapes there, and & begins an HTML entity."""
+    """Quote a text as a DOT string, in which backslashes begin escapes and & begins an HTML entity."""
     return '"' + text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -218,7 +218,7 @@ class DFA:
         return frozenset(symbol.label for symbol in self.symbols if symbol.label is not None)
 
     def is_relevant(self, label: str) -> bool:
-        """Does the label occur in a word of the language, in either direction? O(states).
+        """Return whether the label occurs in a word of the language, in either direction. O(states).
 
         >>> from rpq.automata import compile
         >>> dfa = compile("!(a|^b)")
@@ -247,7 +247,7 @@ class DFA:
 
     @property
     def accepts_empty(self) -> bool:
-        """Is the empty word in the language?
+        """Whether the empty word is in the language.
 
         >>> from rpq.automata import compile
         >>> compile("a*").accepts_empty, compile("a+").accepts_empty
@@ -257,7 +257,7 @@ class DFA:
 
     @property
     def is_empty(self) -> bool:
-        """Is no word in the language? (Not even the empty one.)
+        """Whether no word is in the language, not even the empty one.
 
         >>> from rpq.automata import compile
         >>> compile("a").is_empty  # SPARQL has no expression without any path
@@ -313,7 +313,7 @@ class DFA:
 
     @cached_property
     def simple_equals_walk(self) -> bool:
-        """Do simple paths give the answers of walks, but for the pairs (x, x), on every graph?
+        """Whether simple paths give the answers of walks, except for the pairs (x, x), on every graph.
 
         This is the containment property of the paper (Pacaci et al. 2020, section on simple paths), see
         `rpq.automata.dfa.shrinks_to_simple_paths`.

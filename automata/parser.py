@@ -100,7 +100,7 @@ class _Parser:
         self._quantified = False  # the step that was just read has a quantifier
 
     def parse(self) -> Expression:
-        """The whole text."""
+        """Parse the whole text."""
         expression = self._expression()
         if self._position < len(self._text):
             self._unexpected(self._after_operand("the end"))
@@ -233,7 +233,7 @@ class _Parser:
         return int(digits or "0") if self._position > start else None
 
     def _is_variable(self) -> bool:
-        """Whether the next character begins the name of a variable."""
+        """Return whether the next character begins the name of a variable."""
         following = self._text[self._position + 1 : self._position + 2]
         return self._is_prefix and self._peek() == "?" and bool(following) and starts_name(following)
 

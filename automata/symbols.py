@@ -29,7 +29,7 @@ _JOINERS = "\u200c\u200d"  # invisible, but part of Persian and Indic words; SPA
 
 
 def starts_name(character: str) -> bool:
-    """Can a bare name start with this character?
+    """Return whether a bare name can start with this character.
 
     >>> [starts_name(c) for c in "a9_:é-.*"]
     [True, True, True, True, True, False, False, False]
@@ -38,7 +38,7 @@ def starts_name(character: str) -> bool:
 
 
 def continues_name(character: str) -> bool:
-    """Can this character stand inside a bare name?
+    """Return whether this character can stand inside a bare name.
 
     >>> [continues_name(c) for c in "a-./"]
     [True, True, True, False]
@@ -63,7 +63,7 @@ def bare_name_end(text: str, start: int) -> int:
 
 
 def in_angle_brackets(character: str) -> bool:
-    """Can this character stand in `<…>`?"""
+    """Return whether this character can stand in `<…>`."""
     return character not in "<>" and character.isprintable() and not character.isspace()
 
 

@@ -64,17 +64,17 @@ FIRST_NAMES = (
 INITIALS = "ABCDEFGHIJKLMNOPRSTUVWXYZ"
 
 SPEED = 21_600
-"""A quarter of a day of the stream a second: its 120 days take eight minutes, and an answer of 36 hours six seconds."""
+"""Seconds of the stream that are played in one: its 120 days take eight minutes, and an answer of 36 hours six seconds."""
 
 RETENTION = "10d"
-"""So far back queries see that are written on the page."""
+"""The length of the window of queries that are written on the page."""
 
 START_SECONDS = 300.0
-"""So long at most until the server answers: kernels may have to be compiled."""
+"""The longest wait for the server, which may have to compile kernels."""
 
 
 def show_page(stream: pa.Table, *, port: int) -> int:
-    """Serve the stream until Ctrl-C; the exit status. Raises click's exceptions."""
+    """Serve the stream until Ctrl-C; return the exit status. Raises click's exceptions."""
     from rpq.serve.command import serve
     from rpq.workloads.generate.writing import write_stream
 
@@ -125,7 +125,7 @@ def person(number: int) -> str:
 
 
 def _free_port() -> int:
-    """A port at which nobody listens."""
+    """Return a free port."""
     with closing(socket.socket()) as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
@@ -133,7 +133,7 @@ def _free_port() -> int:
 
 
 def _shows_windows() -> bool:
-    """Whether somebody sits before this process, with a desktop on which a browser can open."""
+    """Return whether a user is at the terminal, with a desktop on which a browser can open."""
     if not sys.stderr.isatty():
         return False
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
@@ -233,7 +233,7 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
 
 
 def _latest(query: rpq.Query, stream: pa.Table) -> list[tuple[dict[str, Any], list[str]]]:
-    """Some of the latest rows with their paths, one for each source, with paths that fit on a line."""
+    """Return some of the latest rows with their paths, one for each source, with paths that fit on a line."""
     import rpq
 
     engine = rpq.Engine(query, witness=True)
@@ -270,7 +270,7 @@ def _table(rows: list[tuple[dict[str, Any], list[str]]]) -> Any:
 
 
 def _table_of_pattern(rows: pa.Table) -> Any:
-    """The latest rows of the pattern, the last one first; its variables are the columns."""
+    """Return the latest rows of the pattern, the last one first; its variables are the columns."""
     from rich.table import Table
 
     table = Table(title="Its latest rows", title_justify="left")
@@ -307,12 +307,12 @@ def _next_steps(output: str | None, edges: int, seed: int) -> str:
 
 
 def _as_value(path: str) -> str:
-    """A path that is not taken for an option."""
+    """Return a path in a form that is not taken for an option."""
     return os.path.join(os.curdir, path) if path.startswith("-") else path
 
 
 def command_name() -> str:
-    """How a shell calls the command that runs now: `rpq` where that is on the PATH, or the path of what was called."""
+    """Return the command to show in a shell: `rpq` if it is on the PATH, else the path of the running program."""
     called = sys.argv[0]
     if os.path.normpath(called).endswith(os.path.join("rpq", "cli", "__main__.py")):
         return f"{shlex.quote(sys.executable)} -m rpq.cli"

@@ -65,7 +65,7 @@ class Binding:
     note: str = ""
 
     def labels_of(self, name: str) -> tuple[str, ...]:
-        """The labels of one query, () if it cannot be asked of this data set."""
+        """Return the labels of one query, () if it cannot be asked of this data set."""
         return self.others.get(name, self.labels)
 
 
@@ -100,7 +100,7 @@ BINDINGS: Mapping[str, Binding] = {
 
 
 def names(dataset: str) -> list[str]:
-    """The names of the queries that can be asked of a data set.
+    """Return the names of the queries that can be asked of a data set.
 
     >>> names("ldbc")
     ['Q1', 'Q2', 'Q3', 'Q5', 'Q6', 'Q7', 'Q8', 'Q10', 'Q11']
@@ -112,7 +112,7 @@ def names(dataset: str) -> list[str]:
 
 
 def named_query(name: str, dataset: str) -> str:
-    """The expression of a query by name over the labels of a data set. Raises `UnknownQueryError`.
+    """Return the expression of a query by name over the labels of a data set. Raises `UnknownQueryError`.
 
     >>> named_query("Q2", "stackoverflow"), named_query("q7", "ldbc"), named_query("W2", "wikidata")
     ('a2q/c2a*', 'knows/likes/replyOf*', 'P31/P279*')
@@ -128,7 +128,7 @@ def named_query(name: str, dataset: str) -> str:
 
 
 def bind(template: str, labels: tuple[str, ...]) -> str:
-    """A template with its letters a, b, c replaced; labels that are no plain names are put in angle brackets.
+    """Return a template with its letters a, b, c replaced; labels that are no plain names are put in angle brackets.
 
     >>> bind("a/b*", ("knows", "8"))
     'knows/<8>*'

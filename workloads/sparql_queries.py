@@ -36,7 +36,7 @@ class NamedSparql:
 
 
 def sparql_names(stream: str | None = None) -> list[str]:
-    """The names of all queries, or of those over one kind of stream.
+    """Return the names of all queries, or of those over one kind of stream.
 
     >>> sparql_names("taxi")
     ['NY-Q1', 'NY-Q2', 'NY-Q3']
@@ -45,7 +45,7 @@ def sparql_names(stream: str | None = None) -> list[str]:
 
 
 def named_sparql(name: str) -> NamedSparql:
-    """A query by its name. Raises `UnknownQueryError`.
+    """Return a query by its name. Raises `UnknownQueryError`.
 
     >>> named_sparql("ny-q1").window
     ('10m', '1m')
@@ -59,7 +59,7 @@ def named_sparql(name: str) -> NamedSparql:
 
 
 def named_text(name: str, stream: str) -> str:
-    """The text of a query over a kind of stream: what `--query NAME --dataset STREAM` asks. Raises `UnknownQueryError`.
+    """Return the text of a query for `--query NAME --dataset STREAM`. Raises `UnknownQueryError`.
 
     >>> named_text("LS-Q1", "social").splitlines()[0]
     '# LS-Q1: two posts of one user.'
@@ -79,7 +79,7 @@ def _queries() -> Mapping[str, NamedSparql]:
 
 
 def _read(text: str) -> NamedSparql:
-    """A file's text with what its first comments say."""
+    """Read a query file: its text, and the fields of its first comments."""
     said: dict[str, list[str]] = {field: [] for field in _FIELDS}
     first, *others = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
     name, about = first.split(": ", 1)

@@ -120,6 +120,6 @@ def open_reader(
 
 
 def _formats_with(option: str) -> str:
-    """The own formats that take an option, in words."""
+    """Return the names of the built-in formats that take an option, as an enumeration."""
     *first, last = (name for name, format in BUILTIN_FORMATS.items() if option in format.options)
     return f"{', '.join(first)} and {last}" if first else last

@@ -92,9 +92,9 @@ class Reader(Protocol):
 
 
 def align_to_events(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same tuples, an event in one batch; the last event of a batch waits for what comes behind it.
+    """Yield the same tuples in batches that do not divide an event; the last event of a batch waits for the next batch.
 
-    An error of the reader ends the stream in front of the event that it stands in. O(tuples).
+    An error of the reader ends the stream before the event in which it occurs. O(tuples).
 
     >>> def batch(events):
     ...     return Batch(columns=pa.RecordBatch.from_pydict({"event": events}), bytes_read=len(events))

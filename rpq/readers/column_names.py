@@ -123,7 +123,7 @@ class ColumnNames:
         return tuple(column for column in TUPLE_COLUMNS if column not in left_out and not self._is_replaced(column))
 
     def _is_replaced(self, column: str) -> bool:
-        """Whether an optional column is not read: its name was given for another one, or of op and delete the other was."""
+        """Return whether an optional column is not read: another column, or the other of op and delete, has its place."""
         renamed = dict(self.renamed)
         if column in renamed or column not in _OPTIONAL:
             return False
@@ -197,7 +197,7 @@ class ColumnNames:
         raise MissingColumns(f"the columns {', '.join(first)} and {last} are missing; {expected}{remedy}")
 
     def is_header(self, texts: Sequence[str]) -> bool:
-        """Whether the first line of an input looks like a header with names of other columns, not like a tuple.
+        """Return whether the first line of an input looks like a header with names of other columns, not like a tuple.
 
         >>> [ColumnNames().is_header(line.split()) for line in ("user item ts", "from to label time", "a b x 1", "a b c d")]
         [True, True, False, False]
@@ -206,7 +206,7 @@ class ColumnNames:
         return is_plain and len(_guess_columns(texts, tuple(_COMMON_NAMES))) >= 2
 
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
-        """What to do where columns are missing: which names they may have instead, as far as that can be guessed."""
+        """Return advice for missing columns: the options with the names that they seem to have."""
         renamed = {column: name for column, name in self.renamed if column not in missing}
         used = {*renamed.values(), *(self[column] for column in self.looked_for if column not in missing)}
         free = [name for name in names if name and name not in used]
@@ -254,7 +254,7 @@ class ColumnNames:
 
 
 def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
-    """The names that columns of a tuple seem to have among others.
+    """Guess which of the names are those of the columns of a tuple.
 
     >>> _guess_columns(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
     {'timestamp': 'created_at', 'source': 'userId', 'target': 'to_account'}
@@ -275,7 +275,7 @@ def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, st
 
 
 def _columns_option(pairs: Mapping[str, str]) -> str:
-    """Pairs as `--columns` takes them in a shell.
+    """Write pairs as the argument of `--columns` in a shell.
 
     >>> print(_columns_option({"source": "user", "label": "a, b"}))
     'source=user,"label=a, b"'
@@ -286,14 +286,14 @@ def _columns_option(pairs: Mapping[str, str]) -> str:
 
 
 def _rename_hint(found: Mapping[str, str], missing: Sequence[str]) -> str:
-    """What to do with an input whose columns must have the names of a tuple's."""
+    """Return advice for an input whose columns must have the names of a tuple's: which to rename, which to add."""
     renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
     added = " and ".join(column for column in missing if column not in found)
     return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """A hint at the name that was meant, or nothing.
+    """Return a hint at the known name that is closest to an unknown one; empty if none is close.
 
     >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
     ("; did you mean 'user'?", '')

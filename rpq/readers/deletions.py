@@ -158,7 +158,7 @@ class Deletions:
         return drawn
 
     def _numbers(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The coin of each insert and the number that draws its edge, both of 53 bits; ranks count from 1."""
+        """Return the coin of each insert and the number that draws its edge, both of 53 bits; ranks count from 1."""
         counters = (np.uint64(self._inserts) + ranks.astype(np.uint64)) * np.uint64(2)
         return _splitmix(self._seed, counters), _splitmix(self._seed, counters + np.uint64(1))
 
@@ -182,7 +182,7 @@ class Deletions:
 
 
 def _splitmix(seed: int, counters: np.ndarray) -> np.ndarray:
-    """A 53-bit number for each counter, as if by chance (splitmix64; Steele, Lea, Flood 2014)."""
+    """Return a pseudo-random 53-bit number for each counter (splitmix64; Steele, Lea, Flood 2014)."""
     values = counters * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)

@@ -114,7 +114,7 @@ JSON_LINES = Format(name="jsonl", open=open_json_lines)
 
 @dataclass(frozen=True, kw_only=True)
 class _OpenInput:
-    """An input, and what is known of it before it is read: None where it could not be looked at."""
+    """An input, and the kinds of its vertices and times, None where it cannot be read in advance."""
 
     name: str
     input: Input
@@ -147,7 +147,7 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
 
 
 class InMemorySource:
-    """Bytes in place of a file; `name` is what messages call it."""
+    """Bytes in memory as a source of blocks; `name` is what messages call it."""
 
     def __init__(self, data: bytes, *, name: str) -> None:
         self.name = name
@@ -156,7 +156,7 @@ class InMemorySource:
         self._data = data.removeprefix(BYTE_ORDER_MARK)
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """All of it, whatever the size."""
+        """Yield the whole text as one block, whatever the size."""
         if self._data:
             yield Block(self._data, 1)
 

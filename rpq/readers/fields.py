@@ -27,7 +27,7 @@ class FieldError(Exception):
 
 
 def quote_value(value: str | bytes) -> str:
-    """A value as a message shows it: quoted, and cut where it is long."""
+    """Quote a value for a message; a long one is cut."""
     if len(value) <= 60:
         return repr(value)
     return repr(value[:57]) + "..."
@@ -80,7 +80,7 @@ def times_of(texts: pa.Array, *, kind: TimeKind, unit: str) -> pa.Array | None:
 
 
 def _match_dates(nanoseconds: pa.Array, texts: pa.Array) -> bool:
-    """Whether times lie on the days that their texts begin with: Arrow before 22 lets nanoseconds of distant years wrap."""
+    """Return whether times are on the dates of their texts: Arrow before 22 lets nanoseconds of distant years wrap."""
     days = pc.divide(nanoseconds, _DAY)
     told = pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).cast(pa.int32())
     furthest = pc.max(pc.abs(pc.subtract(days, told))).as_py()

@@ -26,11 +26,11 @@ from rpq.readers.source import COMPRESSIONS, ByteSource
 GROUP = "rpq.formats"
 
 BUILTIN_FORMATS = {format.name: format for format in (EDGES, JSON_LINES, RDF)}
-"""Known without an installed package."""
+"""The formats that need no entry point."""
 
 
 def formats() -> list[str]:
-    """The names of the formats that can be read, in alphabetical order.
+    """Return the names of the formats that can be read, in alphabetical order.
 
     >>> formats()[:2]
     ['edges', 'gmark']
@@ -39,7 +39,7 @@ def formats() -> list[str]:
 
 
 def format_by_name(name: str) -> Format:
-    """The format of that name; imports what brings it along.  Raises `InputError` for an unknown one."""
+    """Return a format by its name, importing the package that defines it.  Raises `InputError` for an unknown one."""
     if name in BUILTIN_FORMATS:
         return BUILTIN_FORMATS[name]
     for point in entry_points(group=GROUP, name=name):
@@ -50,14 +50,14 @@ def format_by_name(name: str) -> Format:
 
 
 LINES = 20
-"""So many first lines are looked at."""
+"""The number of first lines that are tried."""
 
 Open = Callable[[str, str, str], Reader]
-"""Opens a file in a format, with what to do at an error."""
+"""A function that opens a file: (format, path, on_error) → reader."""
 
 
 class FormatHintReader(ReaderWrapper):
-    """A reader that, where it gets nothing but errors out of its input, says in which format the input could be."""
+    """A reader that adds a hint at other formats when every line of its input is an error."""
 
     def __init__(self, reader: Reader, *, format: str, paths: Iterable[str], formats: Iterable[str], open_as: Open) -> None:
         super().__init__(reader)
@@ -92,7 +92,7 @@ class FormatHintReader(ReaderWrapper):
 
 @contextmanager
 def hint_on_error(*, format: str, formats: Iterable[str], open_as: Open) -> Iterator[None]:
-    """Say in which format an input could be, where opening it ends with an error about its first lines."""
+    """Add to an error about the first lines of an input the formats that it could be in."""
     try:
         yield
     except InputError as error:
@@ -115,7 +115,7 @@ def _with_hint(error: InputError, hint: str) -> InputError:
 
 
 def _matching_formats(path: str, format: str, formats: Iterable[str], open_as: Open) -> list[str]:
-    """The formats that read the first lines of a file without an error, none if the one asked for reads any of them."""
+    """Return the formats that read the first lines of a file without an error; none if `format` reads any of them."""
     if not os.path.isfile(path):
         return []
     try:
@@ -137,7 +137,7 @@ def _matching_formats(path: str, format: str, formats: Iterable[str], open_as: O
 
 
 def _count(open_as: Open, format: str, path: str, on_error: str) -> int:
-    """How many tuples a format reads, 0 if it finds an error."""
+    """Return how many tuples a format reads, 0 if it finds an error."""
     try:
         return sum(map(len, open_as(format, path, on_error)))
     except (InputError, ValueError):

@@ -1,4 +1,7 @@
-"""Blocks that make many objects at once, none of which can be garbage: looking for it would take half of the time."""
+"""A pause of the garbage collector while many objects are created, none of which can be garbage.
+
+Collections during such a block would take half of its time.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """A block in which the garbage collector rests; objects without circles are freed all the same.
+    """Disable the garbage collector within a block; objects without reference cycles are freed all the same.
 
     >>> with gc_paused():
     ...     gc.isenabled()

@@ -27,12 +27,12 @@ from rpq.readers.column_names import EVENT, STREAM
 from rpq.readers.source import STANDARD_INPUT
 
 BATCH_ROWS = 1 << 17
-"""Rows of a batch unless told otherwise: enough that the cost of a batch does not count, small against a window."""
+"""The default number of rows of a batch: large enough to amortise the cost of a batch, small against a window."""
 
 ON_ERROR = ("stop", "skip")
 
 REJECTION_MESSAGES = 10
-"""The first bad lines of an input have their messages kept, all are counted."""
+"""The number of bad lines of an input whose messages are kept; all are counted."""
 
 
 class Input(Protocol):
@@ -141,7 +141,7 @@ def concatenate_inputs(inputs: Sequence[Input]) -> Iterator[pa.RecordBatch]:
 
 
 def check_arguments(paths: Sequence[str], *, on_error: str, batch_rows: int) -> None:
-    """Raise where a reader is asked for something that cannot be: `InputError` for the paths, `ValueError` else."""
+    """Check the arguments of a reader; raise `InputError` for the paths, `ValueError` for the others."""
     if not paths:
         raise InputError("no input: expected at least one file, or - for standard input")
     if sum(path == STANDARD_INPUT for path in paths) > 1:
@@ -153,7 +153,7 @@ def check_arguments(paths: Sequence[str], *, on_error: str, batch_rows: int) -> 
 
 
 class SingleStreamInput:
-    """An input whose tuples get the name of a stream; `InputError` where they have one of their own."""
+    """An input whose tuples all belong to one stream; raises `InputError` if they have a column `stream`."""
 
     def __init__(self, one: Input, stream: str) -> None:
         self._input = one
@@ -212,7 +212,7 @@ class _Head:
         self.keys = np.empty(0, np.int64)
 
     def refill(self) -> None:
-        """Take the next batch that holds something; None at the end of the stream."""
+        """Take the next batch that is not empty; None at the end of the stream."""
         self.batch = next((batch for batch in self._stream if batch.num_rows), None)
         if self.batch is not None:
             times = self.batch.column("timestamp").to_numpy()

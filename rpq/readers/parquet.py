@@ -38,15 +38,15 @@ _CONTROLS = frozenset({*range(9), *range(14, 32)})
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a file begins like Parquet and goes on like no text, if only because it ends like Parquet.
+    """Return whether a file begins with the magic bytes of Parquet, and ends with them or holds bytes that text does not.
 
-    False where there is no regular file.
+    Returns False for a path that is not a regular file.
     """
     return _begins_with(path, MAGIC)
 
 
 def is_typed(path: str) -> bool:
-    """Whether a file is Parquet or an Arrow file, whole or truncated; raises `InputError` if it is only called so."""
+    """Return whether a file is Parquet or Arrow, whole or truncated; raise `InputError` for an empty file of such a name."""
     if _begins_with(path, MAGIC) or _begins_with(path, ARROW_MAGIC):
         return True
     if path.endswith((".parquet", ".feather", ".arrow")) and os.path.isfile(path) and not os.path.getsize(path):
@@ -148,7 +148,7 @@ class ParquetInput:
             raise _read_error(path, error) from error
 
     def _predicate(self, schema: pa.Schema) -> Predicate | None:
-        """The condition, bound to the columns of a file: an input's own names go before those of a tuple's columns."""
+        """Bind the condition to the columns of a file; an input's own names take precedence over those of a tuple's."""
         if self._where is None:
             return None
         for name in self._where.names:
@@ -221,10 +221,10 @@ def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> 
 
 
 def _dictionary_columns(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
-    """The columns to read as dictionaries: those of `few` values, and vertices where that is twice as fast and not five
-    times slower.
+    """Return the columns to read as dictionaries: those in `few`, and vertex columns with repeated values.
 
-    Written out, a text takes four bytes for its length and then its own; a column with less a value repeats itself.
+    Repetitive columns are read twice as fast as dictionaries, others five times slower. A text takes four bytes for its
+    length and then its own bytes, so a column with fewer than five bytes a value repeats itself.
     """
     bytes_a_value: dict[str, float] = {}
     for group in range(metadata.num_row_groups):
@@ -261,7 +261,7 @@ def _schema(path: str) -> pa.Schema:
 
 
 def _read_error(path: str, error: Exception) -> InputError:
-    """What is wrong with a file, in place of what Arrow finds at its end."""
+    """Return the error for an unreadable file: empty or truncated where it is that, otherwise the message of Arrow."""
     magic = ARROW_MAGIC if _begins_with(path, ARROW_MAGIC) else MAGIC
     reason = str(error).partition("\n")[0]
     if os.path.isfile(path):
@@ -328,7 +328,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _convert(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
-    """The column in the type of the batches, and which rows are bad; a bad row's value is arbitrary."""
+    """Convert a column to its type in batches; return it and the mask of bad rows, whose values are arbitrary."""
     if name == "timestamp":
         return _integers(column)
     if name == "op":

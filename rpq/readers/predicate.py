@@ -46,7 +46,7 @@ class UntypedColumn:
         self._values = values
 
     def texts(self) -> pa.Array:
-        """The values as text; null where they are empty."""
+        """Return the values as text; null where they are empty."""
         values = self._values
         if pa.types.is_string(values.type):
             return pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
@@ -55,7 +55,7 @@ class UntypedColumn:
         return values.cast(pa.string())
 
     def numbers(self) -> tuple[pa.Array, ...]:
-        """The values as numbers, in one array or more: a value is in one of them at most, and null elsewhere."""
+        """Return the values as numbers, in one array or more: a value is in one of them at most, and null elsewhere."""
         values = self._values
         if pa.types.is_boolean(values.type):
             return (pa.nulls(len(values), pa.float64()),)
@@ -81,7 +81,7 @@ class UntypedColumn:
         )
 
     def booleans(self) -> pa.Array:
-        """The values as true or false."""
+        """Return the values as true or false."""
         if pa.types.is_boolean(self._values.type):
             return self._values
         texts = pc.utf8_lower(self.texts())
@@ -90,7 +90,7 @@ class UntypedColumn:
 
 
 def texts_of(values: Sequence[Any]) -> pa.Array:
-    """Values of JSON as the texts that they stand for.
+    """Return values of JSON as text.
 
     >>> texts_of(["a", 5, 5.0, 0.25, True, None, {"b": [1]}]).to_pylist()
     ['a', '5', '5', '0.25', 'true', None, '{"b":[1]}']
@@ -175,7 +175,7 @@ class ColumnKind:
 
 
 def tuple_kinds(*, vertex: str = "text", unit: str | None = None, has_stream: bool = True) -> dict[str, ColumnKind]:
-    """The columns that every tuple has, as a condition sees them; `vertex` is the kind of source and target."""
+    """Return the columns that every tuple has, as a condition sees them; `vertex` is the kind of source and target."""
     kinds = {
         "source": ColumnKind(key="source", kind=vertex, of_tuple=True),
         "target": ColumnKind(key="target", kind=vertex, of_tuple=True),
@@ -270,7 +270,7 @@ class Predicate:
         return _Expression(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
 
     def _condition(self, node: Node) -> _Expression:
-        """What holds or not."""
+        """Bind a node that must be a condition."""
         bound = self._bind(node)
         if bound.kind == "loose":
             return _Expression("boolean", lambda columns: bound.run(columns).booleans())
@@ -302,7 +302,7 @@ class Predicate:
         return _Expression("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
 
     def _as_time(self, one: _Expression, other: _Expression, column: int) -> _Expression:
-        """A text that is compared with a time, as a time."""
+        """Convert a text literal that is compared with a time to a time; return any other operand as it is."""
         if other.kind != "time" or not isinstance(one.literal, str):
             return one
         kind = time_kind(one.literal)
@@ -352,7 +352,7 @@ class Predicate:
 
 
 def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
-    """What a typed column holds for a condition: the kind and the unit of `ColumnKind`."""
+    """Return what a typed column holds for a condition: the kind and the unit of `ColumnKind`."""
     given, type_ = type_, plain_type(type_)
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
@@ -376,7 +376,7 @@ def _literal(value: int | float | str | bool) -> _Expression:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """A typed column, which is plain, as text, int64, float64 or bool."""
+    """Convert a typed column to text, int64, float64 or bool."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_date(column.type):
@@ -392,7 +392,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _convert(value: Value, convert: Callable[[UntypedColumn], pa.Array]) -> Value:
-    """Values of any type, read as text files would have them: true is `true`, text is what it says."""
+    """Convert values of any type as if they came from a text file: true is `true`, and text may be a number."""
     if isinstance(value, pa.Scalar):
         return convert(UntypedColumn(pa.array([value.as_py()], value.type)))[0]
     return convert(value if isinstance(value, UntypedColumn) else UntypedColumn(value))
@@ -416,7 +416,7 @@ def _numbers(value: Value) -> tuple[Value, ...]:
 
 
 def _number(value: Value) -> Value:
-    """As one array; loose numbers are floats, whatever is among them."""
+    """Return numbers as one array; untyped numbers become floats."""
     if not isinstance(value, UntypedColumn):
         return value
     parts = [_float(part) for part in value.numbers()]
@@ -428,7 +428,7 @@ def _float(value: Value) -> Value:
 
 
 def _common_type(one: Value, other: Value) -> tuple[Value, Value]:
-    """Two numbers, both integers or both floats; Arrow would refuse large integers."""
+    """Return two numbers with a common type, both integers or both floats; Arrow would refuse large integers."""
     return (one, other) if one.type == other.type else (_float(one), _float(other))
 
 

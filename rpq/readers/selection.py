@@ -74,7 +74,7 @@ class LimitReader(ReaderWrapper):
 
 
 class SkipReader(ReaderWrapper):
-    """What is left of a reader after its first `count` tuples."""
+    """The tuples of a reader after its first `count`."""
 
     def __init__(self, reader: Reader, count: int) -> None:
         super().__init__(reader)

@@ -68,7 +68,7 @@ class Compression:
 
 
 def compression_of(begin: bytes) -> Compression | None:
-    """The compression of a file that begins with these bytes.
+    """Return the compression of a file that begins with these bytes.
 
     >>> compression_of(b"BZh91AY").name
     'bzip2'
@@ -77,7 +77,7 @@ def compression_of(begin: bytes) -> Compression | None:
 
 
 def compression_by_suffix(path: str) -> Compression | None:
-    """The compression that the name of a file speaks of."""
+    """Return the compression by the ending of a file's name."""
     return next((one for one in COMPRESSIONS if path.endswith(one.suffix)), None)
 
 
@@ -193,7 +193,7 @@ STANDARD_INPUT = "-"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 FLUSH_SECONDS = 0.2
-"""A pipe is read until a block is full, but a line that has come is never held back for longer than this."""
+"""The longest time for which a line of a pipe waits for its block to fill."""
 
 LONGEST_LINE = 1 << 26
 """Bytes: a line without an end must not fill the memory."""
@@ -255,7 +255,7 @@ class ByteSource:
             yield chunk if number else chunk.removeprefix(BYTE_ORDER_MARK)
 
     def _text(self, size: int) -> Iterator[bytes]:
-        """The bytes, inflated where they are compressed."""
+        """Yield the bytes, inflated where they are compressed."""
         chunks = self._read(size)
         first = b""
         for chunk in chunks:
@@ -308,7 +308,7 @@ def count_lines(data: bytes) -> int:
 
 
 def _may_be_compressed(begin: bytes) -> bool:
-    """Whether more bytes may show that an input is compressed; a line of text must not wait for them."""
+    """Return whether more bytes are needed to decide if an input is compressed; a line of text must not wait for them."""
     return any(one.magic.startswith(begin) for one in COMPRESSIONS)
 
 

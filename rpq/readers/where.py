@@ -158,7 +158,7 @@ class Where:
     names: frozenset[str] = field(compare=False)
 
     def error(self, message: str, column: int) -> WhereError:
-        """The error that points to a column of this condition.
+        """Return the error that points to a column of this condition.
 
         >>> print(parse_where("amount > 1").error("no such column", 1))
         --where: column 1: no such column
@@ -275,7 +275,7 @@ class _Parser:
         return Not(node, column=negated.column) if negated else node
 
     def _listed(self, part: Callable[[], Node]) -> tuple[Node, ...]:
-        """What stands between a parenthesis that was taken and the one that closes it."""
+        """Parse a list up to its closing parenthesis; the opening one was consumed."""
         parts = [part()]
         while self._take(","):
             parts.append(part())

@@ -96,7 +96,7 @@ class InvertedIndex:
         return found
 
     def _solutions(self, asked: _RegisteredQuery, edge: Edge) -> set[Row]:
-        """The solutions of a pattern that use an edge."""
+        """Compute the solutions of a pattern that use an edge."""
         if not self._incremental:
             results = []
             for path in asked.paths:
@@ -126,7 +126,7 @@ class InvertedIndex:
         return found
 
     def _whole(self, atom: Atom) -> list[Binding]:
-        """All edges of an atom's view."""
+        """Return all edges of an atom's view."""
         bindings = (_bind({}, atom, source, target) for source, target in self._views[_view_of(atom)])
         return [binding for binding in bindings if binding is not None]
 
@@ -151,7 +151,7 @@ class InvertedIndex:
         return rows
 
     def _table(self, view: View, forward: bool) -> dict[str, list[str]]:
-        """The hash table of a view, kept or made anew."""
+        """Return the hash table of a view, cached or built anew."""
         tables = self._tables[view]
         if not self._caching:
             tables = _Tables()
@@ -202,7 +202,7 @@ def _view_of(atom: Atom) -> View:
 
 
 def _bind(row: Binding, atom: Atom, source: str, target: str) -> Binding | None:
-    """A row with the ends of an edge for those of an atom; None where they do not fit."""
+    """Bind the ends of an atom to those of an edge; return the row, or None where they do not fit."""
     found = dict(row)
     for term, value in ((atom[0], source), (atom[2], target)):
         if (found.setdefault(term, value) if _is_variable(term) else term) != value:

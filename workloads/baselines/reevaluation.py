@@ -83,16 +83,16 @@ Pairs = set[tuple[str, str]]
 
 
 class Baseline(Protocol):
-    """Evaluates a query anew over edges that it is told of."""
+    """Evaluates a query anew over a set of edges."""
 
     def change(self, added: list[Edge], removed: list[Edge]) -> None:
-        """Take edges in and out."""
+        """Add and remove edges."""
 
     def count(self) -> int:
-        """Evaluate; how many pairs there are."""
+        """Evaluate and return the number of pairs."""
 
     def pairs(self) -> Pairs:
-        """Evaluate; the pairs."""
+        """Evaluate and return the pairs."""
 
 
 class TimeIsUpError(Exception):
@@ -116,16 +116,16 @@ class BaselineProcess:
         self._process.communicate()
 
     def change(self, added: list[Edge], removed: list[Edge]) -> None:
-        """Take edges in and out, untimed."""
+        """Add and remove edges, untimed."""
         self._ask("change", (added, removed), None)
 
     def evaluate(self, added: list[Edge], removed: list[Edge], *, seconds: float) -> float:
-        """Take edges in and out and evaluate; the seconds both took. Raises `TimeIsUpError` beyond `seconds`."""
+        """Add and remove edges and evaluate; return the seconds of both. Raises `TimeIsUpError` beyond `seconds`."""
         taken, _ = self._ask("evaluate", (added, removed), seconds)
         return taken
 
     def pairs(self, *, seconds: float) -> Pairs:
-        """The pairs. Raises `TimeIsUpError`."""
+        """Evaluate and return the pairs. Raises `TimeIsUpError`."""
         _, found = self._ask("pairs", (), seconds)
         return found
 
@@ -189,18 +189,18 @@ class ProductSearch:
                 self._edges[source, label, target] = (*ends, forward, backward)
 
     def count(self) -> int:
-        """How many pairs are answers. Evaluates anew."""
+        """Evaluate anew and return the number of answers."""
         return self._search(keep=False)[0]
 
     def pairs(self) -> set[tuple[str, str]]:
-        """The answers."""
+        """Evaluate anew and return the answers."""
         names = list(self._ids)
         _, pairs, used = self._search(keep=True)
         sources, targets = used[pairs >> 32].tolist(), used[pairs & 0xFFFFFFFF].tolist()
         return {(names[source], names[target]) for source, target in zip(sources, targets, strict=True)}
 
     def _search(self, *, keep: bool) -> tuple[int, np.ndarray, np.ndarray]:
-        """How many answers there are, which if they are kept (numbers in the last array), and the ids of the vertices."""
+        """Return the number of answers, the answers if kept (as places in the last array), and the ids of the vertices."""
         columns = np.array(list(self._edges.values()), np.int64).reshape(-1, 4)
         source, target, forward, backward = columns.T
         ahead, behind = forward >= 0, backward >= 0
@@ -220,7 +220,7 @@ class ProductSearch:
 
 @njit(cache=True)
 def _search(offsets, end, symbol, transitions, accepting, keep):
-    """(number of answers, source << 32 | target of each if they are kept)."""
+    """Return (number of answers, source << 32 | target of each if they are kept)."""
     vertices, states = len(offsets) - 1, len(accepting)
     seen = np.zeros(vertices * states, np.int64)  # the root that reached a node last, counted from 1
     answered = np.zeros(vertices, np.int64)
@@ -283,12 +283,12 @@ class SparqlStore:
             self._store.add(self._quad(edge))
 
     def count(self) -> int:
-        """How many pairs the path joins, zero-length paths with them. Evaluates anew."""
+        """Evaluate anew and return the number of pairs, including those of zero-length paths."""
         (row,) = self._store.query(self._count)  # type: ignore[misc]
         return int(row["n"].value)
 
     def pairs(self) -> set[tuple[str, str]]:
-        """The pairs that the path joins, zero-length paths with them."""
+        """Evaluate anew and return the pairs, including those of zero-length paths."""
         return {(self._name(row["x"]), self._name(row["y"])) for row in self._rows()}
 
     def _rows(self):
@@ -313,16 +313,16 @@ _LITERAL = re.compile(r'"(?P<text>[^"\\]*)"(?:\^\^<(?P<type>[^>]*)>)?')
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """CPU seconds of each evaluation, with what the window lost and got before it, and the rows that the last one had."""
+    """CPU seconds of each evaluation, including the update of the window before it, and the rows of the last one."""
 
     seconds: list[float]
     rows: int
     moment: int
-    """The time up to which the last one had read."""
+    """The time of the last evaluation."""
 
 
 def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluation:
-    """From the slide at the time `first` on, until the seconds are used up; at least once."""
+    """Evaluate at each slide from the time `first` on until the seconds are used up; at least once."""
     import pyoxigraph
 
     names = [table[name].to_pylist() for name in ("source", "label", "target")]
@@ -360,7 +360,7 @@ def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int,
 
 
 def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluation:
-    """The same in SQL over `tuples`, the content of the window; one thread."""
+    """Evaluate SQL over `tuples`, the content of the window, in the same way; one thread."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -383,7 +383,7 @@ def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seco
 
 
 def _bounds(times: np.ndarray, window: rpq.Window, moment: int) -> tuple[int, int]:
-    """Where in the stream the window at a time begins and ends."""
+    """Return the rows of the stream at which the window at a time begins and ends."""
     low, high = np.searchsorted(times, [window.lower_bound(moment), moment], side="right")
     return int(low), int(high)
 

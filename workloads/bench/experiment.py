@@ -22,13 +22,13 @@ FIGURES = Path(__file__).resolve().parents[1] / "figures.json"
 
 
 def default_directory() -> Path:
-    """`workloads/results` of a checkout; of an installed package, `results` where one stands."""
+    """Return `workloads/results` of a checkout; for an installed package, `results` in the working directory."""
     package = Path(__file__).resolve().parents[1]
     return package / "results" if (package.parent / "pyproject.toml").exists() else Path("results")
 
 
 def write_result(directory: Path, name: str, result: dict[str, Any]) -> Path:
-    """Write a result as JSON, replaced as a whole; the path."""
+    """Write a result as JSON, replacing the file atomically; return the path."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.json"
     text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
@@ -38,13 +38,13 @@ def write_result(directory: Path, name: str, result: dict[str, Any]) -> Path:
 
 
 def read_result(directory: Path, name: str) -> dict[str, Any]:
-    """A result that was written before; `FileNotFoundError` if there is none."""
+    """Read a result; raise `FileNotFoundError` if there is none."""
     result: dict[str, Any] = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
     return result
 
 
 def figures_of_others(name: str) -> dict[str, Any]:
-    """What others need, and the rows that are right, each with its source."""
+    """Return the published figures of other systems, and the expected rows, each with its source."""
     known: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text(encoding="utf-8"))
     return known[name]
 
@@ -79,7 +79,7 @@ class Settings:
     kafka: str | None = None
 
     def describe(self) -> dict[str, Any]:
-        """The settings that figures depend on, for the result."""
+        """Return the settings that figures depend on, for the result."""
         names = ("scale", "edges", "seed", "repeat", "sample", "seconds")
         return {name: getattr(self, name) for name in names} | {"queries": list(self.queries) or "all"}
 
@@ -93,7 +93,7 @@ class Column:
     format: str = ""
 
     def text(self, record: Mapping[str, Any]) -> str:
-        """The value of a record as text; "–" where there is none.
+        """Return the value of a record as text; "–" where there is none.
 
         >>> Column(key="rows", heading="rows", format=",").text({"rows": 1000})
         '1,000'
@@ -170,7 +170,7 @@ class Experiment:
         say(f"wrote {path}")
 
     def table(self, result: Mapping[str, Any]) -> Table:
-        """The records as a table for a terminal."""
+        """Return the records as a table for a terminal."""
         from rich.table import Table
 
         table = Table(title=self.title, title_justify="left")
@@ -182,13 +182,13 @@ class Experiment:
         return table
 
     def present_columns(self, records: Iterable[Mapping[str, Any]]) -> list[Column]:
-        """The columns that some record has a value for."""
+        """Return the columns that some record has a value for."""
         records = list(records)
         return [column for column in self.columns if any(record.get(column.key) is not None for record in records)]
 
 
 def round_figure(value: Any) -> Any:
-    """A number with six significant digits, which is more than a clock can tell; anything else as it is.
+    """Round a number to six significant digits, more than a clock resolves; return anything else as it is.
 
     >>> round_figure(0.123456789), round_figure(7)
     (0.123457, 7)
@@ -197,14 +197,14 @@ def round_figure(value: Any) -> Any:
 
 
 def streams_of(settings: Settings, names: list[str], say: Say) -> Iterator[Stream]:
-    """The streams of data sets under the settings."""
+    """Return the streams of data sets under the settings."""
     return open_streams(names, data=settings.data, scale=settings.scale, seed=settings.seed, edges=settings.edges, say=say)
 
 
 def queries_of(
     settings: Settings, stream: Stream, *, only: Sequence[str] = (), window: rpq.Window | None = None
 ) -> Iterator[tuple[str, rpq.Query]]:
-    """The named queries of a stream that the settings want, in the order of `only` or of the paper."""
+    """Yield the named queries of a stream that the settings want, in the order of `only` or of the paper."""
     available = named_queries.names(stream.queries)
     wanted = {name.upper() for name in settings.queries} or {*available}
     for name in only or available:

@@ -102,7 +102,7 @@ def _work(specification: dict[str, Any]) -> None:
 
 
 def _peak_bytes() -> int:
-    """The high-water mark of this process's resident memory."""
+    """Return the high-water mark of this process's resident memory."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

@@ -29,7 +29,7 @@ class ReportError(Exception):
 
 
 def fill_report(text: str, *, results: Path, file: Path, load: Callable[[str], Experiment]) -> str:
-    """The text with everything between markers made anew. Raises `ReportError`."""
+    """Return the text with everything between markers filled in from the results. Raises `ReportError`."""
 
     def replace(match: re.Match[str]) -> str:
         name, options = match["name"], dict(option.split("=", 1) for option in match["options"].split())
@@ -50,7 +50,7 @@ def fill_report(text: str, *, results: Path, file: Path, load: Callable[[str], E
 
 
 def markdown_table(columns: list[Column], records: list[Mapping[str, Any]]) -> str:
-    """Records as a Markdown table.
+    """Return records as a Markdown table.
 
     >>> columns = [Column(key="query", heading="query"), Column(key="seconds", heading="s", format=".1f")]
     >>> print(markdown_table(columns, [{"query": "a|b", "seconds": 2}]))
@@ -87,7 +87,7 @@ def _window_of(stream: Mapping[str, Any]) -> str:
 
 
 def describe_measurement(result: Mapping[str, Any]) -> str:
-    """Where, when, with what and on what an experiment was run, in a line or two."""
+    """Describe where, when, with what and on what an experiment was run, in a line or two."""
     machine, settings = result["machine"], result["settings"]
     streams = "; ".join(
         f"{one['name']}: {one['tuples']:,} tuples ({one['origin']}){_window_of(one)}"
@@ -121,7 +121,7 @@ def _column(experiment: Experiment, key: str) -> Column:
 
 
 def _choose_records(result: Mapping[str, Any], options: Mapping[str, str], file: Path) -> list[Mapping[str, Any]]:
-    """The records that have the values of `where=key:value,key:value`."""
+    """Return the records that have the values of `where=key:value,key:value`."""
     wanted = [pair.split(":", 1) for pair in filter(None, options.get("where", "").split(","))]
     records = [record for record in result["records"] if all(str(record.get(key)) == value for key, value in wanted)]
     if not records:

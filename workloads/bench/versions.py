@@ -1,10 +1,10 @@
-"""This version of the engine against another one that is installed elsewhere: what a change of the code cost.
+"""The comparison of this version of the engine with another one that is installed elsewhere.
 
-A host's speed moves by more in an hour than most changes do. So the two take turns, run by run, and what counts is the
-ratio within a turn. Each figure ends in a verdict (`Verdict`), or in none where the ratios scatter.
+The speed of a host varies more within an hour than with most changes of the code. So the two versions take turns, run by
+run, and what counts is the ratio within a turn. Each figure has a verdict (`Verdict`), or none where the ratios scatter.
 
-Turns are written to a file as they are measured. A run that was cut off goes on behind the last of them, and one with a
-larger `--repeat` adds the turns that are missing, as long as both versions and the streams are the same.
+Turns are written to a file as they are measured. A run that was interrupted continues after the last of them, and one with a
+larger `--repeat` adds the missing turns, as long as both versions and the streams are the same.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Measurement:
     figures: Mapping[str, tuple[str, str]]
 
     def is_wanted(self, patterns: Sequence[str]) -> bool:
-        """Whether one of the patterns (`P1`, `insert/*`) names it, its last part or a figure of it; none means all."""
+        """Return whether a pattern (`P1`, `insert/*`) matches its name, its last part or a figure; no patterns match all."""
         names = {self.name, self.name.rpartition("/")[2], *(name for name, _ in self.figures.values())}
         return not patterns or any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns for name in names)
 
@@ -265,7 +265,7 @@ def _of_stream(
     tables: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[Measurement, Callable[[Inputs], Result]]:
-    """A query, named or as text, over a whole stream."""
+    """Return a measurement of a query, named or as text, over a whole stream."""
 
     def rest(inputs: Inputs) -> Result:
         asked = inputs.stream(stream)

@@ -38,7 +38,7 @@ _RIDE = len(LABELS)
 
 
 def like_taxi(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """That many tuples in order of time (seconds), four of each ride."""
+    """Generate that many tuples in order of time (seconds), four of each ride."""
     places = max(50, edges // 4)
     vehicles = max(10, edges // 100)
     for position in blocks(edges, BLOCK):
@@ -66,7 +66,7 @@ _ONE, _OTHER = range(2)
 
 
 def like_biogrid(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """That many tuples, some of which are of one edge."""
+    """Generate that many tuples, some of which repeat an edge."""
     proteins = max(20, edges // EDGES_A_PROTEIN)
     for position in blocks(edges, BLOCK):
         ends = [power_law(uniform(seed, purpose, position), proteins, head=30, exponent=1.3) for purpose in (_ONE, _OTHER)]
@@ -105,7 +105,7 @@ _SIGNATURE, _SUBJECT, _OBJECT = range(3)
 
 
 def like_yago(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """That many facts; vertices are named by their type and a number."""
+    """Generate that many facts; vertices are named by their type and a number."""
     sizes = np.array([max(2, round(part * edges / _FACTS_A_SUBJECT)) for part in TYPES.values()], np.float64)
     weights = 1 / (np.arange(len(_SIGNATURES)) + 3.0)
     shares = np.cumsum(weights / weights.sum())[:-1]
@@ -130,7 +130,7 @@ _RELATION, _ENDS = 0, 10
 
 
 def like_gmark(*, edges: int, seed: int, schema: Schema = SOCIAL) -> Iterator[pa.RecordBatch]:
-    """A graph of the schema with that many edges; labels as the schema has them, vertices as text."""
+    """Generate a graph of the schema with that many edges; labels are those of the schema, vertices text."""
     size = schema.vertices_for(edges)
     counts = {name: max(1, round(part * size)) for name, part in schema.types.items()}
     starts = dict(zip(counts, np.concatenate([[0], np.cumsum([*counts.values()])]).tolist(), strict=False))

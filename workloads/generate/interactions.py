@@ -50,7 +50,7 @@ class Interactions:
 
 
 def like_stackoverflow(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """A stream of that length with the density of sx-mathoverflow, whatever the length; with self-loops."""
+    """Generate a stream with self-loops and, whatever its length, the density of sx-mathoverflow."""
     users, days = max(10, round(edges / EDGES_A_USER)), max(1.0, edges / EDGES_A_DAY)
     return interaction_batches(Interactions(edges=edges, users=users, days=days, loops=True, seed=seed))
 
@@ -66,7 +66,7 @@ def generate_interactions(settings: Interactions) -> pa.Table:
 
 
 def interaction_batches(settings: Interactions) -> Iterator[pa.RecordBatch]:
-    """The stream in batches: the same settings give the same stream. Takes about 0.6 µs an edge, memory of a batch."""
+    """Yield the stream in batches: the same settings give the same stream. Takes about 0.6 µs an edge, memory of a batch."""
     if settings.users < 2 or settings.edges < 0 or settings.days <= 0:
         raise ValueError("a stream needs at least two users and some time")
     for number in blocks(settings.edges, BLOCK):
@@ -127,7 +127,7 @@ def _active(chance: np.ndarray, joined: np.ndarray, *, head: float) -> np.ndarra
 
 
 def _joined(progress: np.ndarray, settings: Interactions) -> np.ndarray:
-    """How many users there are by then: some from the beginning, the others one after the other."""
+    """Return the number of users at a position: some from the beginning, the others one after the other."""
     return np.maximum((settings.users * (0.03 + 0.97 * np.minimum(progress, 1.0))).astype(np.int64), 2)
 
 

@@ -61,7 +61,7 @@ class _Edges(NamedTuple):
 
 
 def like_ldbc(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """That many tuples, deletes among them, in order of time (milliseconds)."""
+    """Generate that many tuples, including deletes, in order of time (milliseconds)."""
     maker = _Maker(seed, persons=max(20, edges // EDGES_A_PERSON), days=edges / EDGES_AN_EVENT / EVENTS_A_DAY)
     waiting: _Edges | None = None
     begun = done = 0
@@ -78,7 +78,7 @@ def like_ldbc(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def _with_deletes(made: _Edges, waiting: _Edges | None, seed: int, *, before: int) -> tuple[_Edges, _Edges]:
-    """(deletes that wait for their time, the edges with the deletes whose time has come in between)."""
+    """Return (deletes whose time has not come, the edges with the deletes whose time has come among them)."""
     chosen = np.flatnonzero(uniform(seed, 90, made.at) < DELETED)
     wait = 1 + power_law(uniform(seed, 91, made.at[chosen]), LONGEST_WAIT, head=3_000, exponent=1.5)
     deletes = made.take(chosen)
@@ -118,7 +118,7 @@ class _Maker:
         self._first = {"person": persons, "forum": persons // 2 + 1, "message": 1}
 
     def edges_of(self, event: np.ndarray) -> _Edges:
-        """The edges of consecutive events, in their order."""
+        """Return the edges of consecutive events, in their order."""
         kind = np.searchsorted(np.cumsum([*EVENTS.values()])[:-1], self._draw(0, event), side="right")
         rows = {name: np.flatnonzero(kind == place) for place, name in enumerate(EVENTS)}
         is_message = np.isin(kind, [[*EVENTS].index("post"), [*EVENTS].index("comment")])
@@ -178,7 +178,7 @@ class _Maker:
         return rows, _PERSON, self._person(18, rows), "likes", _MESSAGE, self._recent(19, rows)
 
     def _recent(self, purpose: int, rows: np.ndarray) -> np.ndarray:
-        """A message of before, mostly a recent one."""
+        """Draw an earlier message, mostly a recent one."""
         lag = power_law(self._draw(purpose, self._event[rows]), 50_000, head=200, exponent=1.6)
         return np.maximum(self._message[rows] - 2 - lag, 0)
 

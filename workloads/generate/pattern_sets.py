@@ -62,7 +62,7 @@ def query_set(
     most: int = 1000,
     kinds: Sequence[Literal["chain", "star", "cycle"]] = KINDS,
 ) -> Iterator[PatternQuery]:
-    """That many patterns over edges, of which there are some; the same for the same seed. About a millisecond each.
+    """Draw `count` patterns over a non-empty list of edges; the same for the same seed. About a millisecond each.
 
     >>> edges = [("u", "a", "v"), ("v", "b", "w"), ("w", "a", "x"), ("x", "b", "y")]
     >>> [drawn.text for drawn in query_set(edges, 2, seed=2, length=2, selectivity=1, kinds=("chain",))]
@@ -120,7 +120,7 @@ class _Graph:
         return self.alike[label, out]
 
     def count(self, drawn: PatternQuery, most: int) -> int:
-        """The solutions of a pattern, or some more than `most`."""
+        """Return the solutions of a pattern, or some more than `most`."""
         bound = {i: name for i, name in enumerate(drawn.vertices) if drawn.is_constant[i]}
         steps = [0]
 
@@ -161,7 +161,7 @@ class _Graph:
 def _draw(
     graph: _Graph, chance: random.Random, kind: Literal["chain", "star", "cycle"], size: int, base: PatternQuery | None
 ) -> PatternQuery | None:
-    """A pattern that is cut out of the graph; None where that failed."""
+    """Cut a pattern out of the graph; return None if that failed."""
     vertices: list[str]
     atoms: list[tuple[int, str, int]]
     constants: list[bool]
@@ -189,7 +189,7 @@ def _draw(
 
 
 def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> PatternQuery | None:
-    """A chain, closed by an edge or by a neighbour that its ends have in common."""
+    """Return a chain, closed by an edge or by a neighbour that its ends have in common."""
     vertices = [start]
     atoms: list[tuple[int, str, int]] = []
     for _ in range(chance.randint(1, max(1, min(size - 1, 4)))):

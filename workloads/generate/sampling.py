@@ -41,7 +41,7 @@ def power_law(chance: np.ndarray, size: np.ndarray | float, *, head: float, expo
 
 
 def permute(number: np.ndarray, size: int, seed: int, purpose: int) -> np.ndarray:
-    """A permutation of 0 … size − 1, applied to numbers modulo size: each value comes up once in `size` of them.
+    """Permute 0 … size − 1: map numbers modulo size, so that each value occurs once in `size` consecutive ones.
 
     >>> sorted(permute(np.arange(10), 10, 1, 2).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -62,7 +62,7 @@ BLOCK = 1 << 16
 
 
 def blocks(count: int, size: int) -> Iterator[np.ndarray]:
-    """The numbers 0 … count − 1 in arrays of at most `size`.
+    """Yield the numbers 0 … count − 1 in arrays of at most `size`.
 
     >>> [block.tolist() for block in blocks(5, 3)]
     [[0, 1, 2], [3, 4]]

@@ -30,7 +30,7 @@ class NoRdfError(ValueError):
 
 
 def json_lines(batch: pa.RecordBatch) -> bytes:
-    """An object a tuple, with the columns as its fields; names have no control characters.
+    """Write each tuple as a JSON object with the columns as its fields; names have no control characters.
 
     >>> json_lines(pa.RecordBatch.from_pydict({"source": ["a"], "timestamp": [1]}))
     b'{"source": "a", "timestamp": 1}\\n'
@@ -47,7 +47,7 @@ def json_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def triple_lines(batch: pa.RecordBatch) -> bytes:
-    """N-Triples. Raises `NoRdfError` for a stream with deletes or names of streams.
+    """Write N-Triples. Raises `NoRdfError` for a stream with deletes or names of streams.
 
     >>> triple_lines(pa.RecordBatch.from_pydict({"source": ["urn:a"], "target": ['"1"'], "label": ["urn:p"]}))
     b'<urn:a> <urn:p> "1" .\\n'
@@ -56,7 +56,9 @@ def triple_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def quad_lines(batch: pa.RecordBatch) -> bytes:
-    """N-Quads: each event a graph, before it when it was. Raises `NoRdfError` as `triple_lines`, and without events."""
+    """Write N-Quads: each event is a graph, its time a triple before it. Raises `NoRdfError` as `triple_lines` does, and
+    for a stream without events.
+    """
     parts = _triple(batch)
     if "event" not in batch.schema.names:
         raise NoRdfError("the stream has no events, which N-Quads have as graphs; N-Triples are the same without")
@@ -99,7 +101,7 @@ class OutputError(ValueError):
 
 
 def write_stream(batches: Iterable[pa.RecordBatch], path: str) -> int:
-    """Write the stream, `op` as the fifth column where it has deletes; the tuples written.
+    """Write the stream, with `op` as the fifth column where it has deletes; return the number of tuples.
 
     Raises `OutputError` for a name that does not say what to write, `rpq.files.destinations.WriteError` for a file that
     cannot be.

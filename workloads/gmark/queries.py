@@ -44,7 +44,7 @@ def random_queries(schema: Schema, count: int, *, seed: int, sizes: Iterable[int
 
 
 def _query(schema: Schema, size: int, random: np.random.Generator) -> str:
-    """Groups until the size is reached exactly."""
+    """Draw groups until the size is reached exactly."""
     starts = [r.source for r in schema.relations if schema.longest_walk[r.source] >= size]
     starts = starts or [relation.source for relation in schema.relations]
     at = starts[random.integers(len(starts))]
@@ -85,7 +85,7 @@ def _alternation(schema: Schema, at: str, labels: int, left: int, random: np.ran
 
 
 def _step(schema: Schema, at: str, left: int, random: np.random.Generator) -> Relation:
-    """A relation that leaves the type and behind which as many labels can follow as are left; else one of the best."""
+    """Draw a relation from the type after which as many labels can follow as are left, else the longest walk."""
     choices = schema.leaving[at] or list(schema.relations)
     wanted = min(left - 1, max(schema.longest_walk[relation.target] for relation in choices))
     fitting = [relation for relation in choices if schema.longest_walk[relation.target] >= wanted]
@@ -93,7 +93,7 @@ def _step(schema: Schema, at: str, left: int, random: np.random.Generator) -> Re
 
 
 def read_workload(path: str | os.PathLike[str]) -> list[str]:
-    """The path expressions of a workload, in the order of the file, each once. Raises `SchemaError`."""
+    """Read the path expressions of a workload, in the order of the file, each once. Raises `SchemaError`."""
     try:
         root = ElementTree.parse(path).getroot()
         found = list(dict.fromkeys(_expressions(root)))
@@ -111,7 +111,7 @@ def _expressions(root: ElementTree.Element) -> Iterator[str]:
 
 
 def expression_of(element: ElementTree.Element) -> str:
-    """A conjunct's content as an expression.
+    """Write a conjunct's content as an expression.
 
     >>> expression_of(ElementTree.fromstring(
     ...     "<star><disj><concat><symbol>1</symbol><symbol inverse='true'>2</symbol></concat>"

@@ -37,7 +37,7 @@ class BlankNodes:
         self._count = 0
 
     def named(self, columns: list[pa.Array]) -> list[pa.Array]:
-        """Subjects, predicates, objects and graphs with the names that their blank nodes have from here on."""
+        """Return subjects, predicates, objects and graphs with the final names of their blank nodes."""
         blank = {place: pc.starts_with(columns[place], "_:") for place in _PLACES}
         if not any(pc.any(mask).as_py() for mask in blank.values()):
             return columns
@@ -57,7 +57,7 @@ class BlankNodes:
         return pc.binary_join_element_wise(f"_:{self._scope}", labels, ".")
 
     def _numbered(self, columns: list[pa.Array]) -> list[pa.Array]:
-        """Number the nodes without a label in the order of the statements, subject, object, graph."""
+        """Assign numbers to nodes without a label, by statement and then by subject, object, graph."""
         texts = [columns[place].to_pylist() for place in _PLACES]
         seen: dict[str, int] = {}
         for row, terms in enumerate(zip(*texts, strict=True)):
@@ -83,7 +83,7 @@ class BlankNodes:
         return f"_:{self._scope}.{term[2:]}" if number is None else f"_:{self._scope}-{number}"
 
     def _forget(self, texts: list[list[str]], seen: dict[str, int]) -> None:
-        """Let go of nodes that were last seen before the last statement with a subject that has a name."""
+        """Forget nodes that were last seen before the last statement whose subject has a name."""
         named = np.array([term not in self._numbers for term in texts[0]])
         if not named.any():
             return
@@ -94,7 +94,7 @@ class BlankNodes:
 
 
 class LabelCollector:
-    """Collects the labels in a file that look as if they had been drawn, from its bytes in order."""
+    """Collects the labels in a file that look like generated ones, from its bytes in order."""
 
     def __init__(self) -> None:
         self.labels: set[str] = set()

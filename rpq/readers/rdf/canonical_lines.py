@@ -60,7 +60,7 @@ _ESCAPED_CHARACTERS = re.compile(rf"[^A-Za-z0-9\-._~!$&'()*+,;=:@/{_LETTERS}]")
 
 @lru_cache(maxsize=1 << 16)
 def rdf_term(text: str) -> str:
-    r"""The term that a vertex's text is, as N-Triples write it.
+    r"""Return the term that a vertex's text stands for, as N-Triples write it.
 
     >>> rdf_term("http://example.org/bob"), rdf_term('"chat"@fr'), rdf_term("J. Doe")
     ('<http://example.org/bob>', '"chat"@fr', '<urn:rpq:text:J.%20Doe>')
@@ -78,7 +78,7 @@ def rdf_term(text: str) -> str:
 
 
 def vertex_text(iri: str) -> str:
-    """The text that an IRI, without its brackets, stands for: itself, unless it was made of another text.
+    """Return the text that an IRI, without its brackets, stands for: itself, unless it was made of another text.
 
     >>> vertex_text("http://example.org/bob"), vertex_text("urn:rpq:text:J.%20Doe")
     ('http://example.org/bob', 'J. Doe')
@@ -94,7 +94,7 @@ def vertex_text(iri: str) -> str:
 
 
 def is_resource(term: str) -> bool:
-    """Whether a term, as N-Triples write it, is an IRI or a blank node."""
+    """Return whether a term, as N-Triples write it, is an IRI or a blank node."""
     return not term.startswith('"')
 
 
@@ -113,7 +113,7 @@ IMPLICIT_DATATYPES = "^^<http://www.w3.org/2001/XMLSchema#string>", "^^<http://w
 """Datatypes that are not written, or must not be: a line with one of these is none of the canonical ones."""
 
 ARROW_MINIMUM_LINES = 1_000
-"""Of fewer lines Python's own expressions are faster: Arrow takes milliseconds to compile one, each time anew."""
+"""The number of lines from which Arrow's regular expressions are faster than Python's: it compiles one in milliseconds."""
 
 _compile = lru_cache(re.compile)
 _ANY = re.compile(
@@ -132,7 +132,7 @@ class LineKinds:
 
 
 def lines_of(data: bytes) -> pa.Array:
-    """The lines of a block of text as an array, with their ends; they share the memory of the block.
+    """Return the lines of a block of text as an array, with their ends; they share the memory of the block.
 
     Raises `pa.ArrowInvalid` where they are no UTF-8.
 
@@ -149,8 +149,10 @@ def lines_of(data: bytes) -> pa.Array:
 
 
 def kinds_of(lines: pa.Array, data: bytes, *, graphs: bool, literal_graphs: bool = False) -> LineKinds:
-    """Which of the lines of a block are canonical; those with a graph only if there may be `graphs`, of these with a
-    literal in its place those that are plain, if there may be `literal_graphs`.
+    """Return which lines of a block are canonical.
+
+    Lines with a graph count only with `graphs`; those with a literal in place of the graph only with `literal_graphs`, and
+    only if the literal is plain.
     """
     of_graph = np.zeros(len(lines), np.bool_)
     if graphs:
@@ -190,7 +192,7 @@ def columns_of(lines: pa.Array, of_graph: np.ndarray) -> list[pa.Array]:
 
 
 def texts_of(terms: pa.Array) -> pa.Array:
-    """Terms as N-Triples write them to vertices' texts."""
+    """Convert terms, as N-Triples write them, to vertices' texts."""
     if terms.null_count == len(terms):
         return terms
     are_iris = pc.starts_with(terms, "<")
@@ -206,7 +208,7 @@ def texts_of(terms: pa.Array) -> pa.Array:
 
 
 def split_statement(line: str) -> tuple[str, str, str, str | None] | None:
-    """The terms of a statement as a writer of canonical N-Quads puts it; None for what is of RDF 1.2 alone.
+    """Split a statement, as a writer of canonical N-Quads puts it, into its terms; return None for features of RDF 1.2.
 
     >>> split_statement('<a:x> <a:p> "1 <2>" <a:g> .')
     ('<a:x>', '<a:p>', '"1 <2>"', '<a:g>')

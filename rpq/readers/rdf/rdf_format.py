@@ -163,7 +163,7 @@ class RdfInput:
             yield pa.RecordBatch.from_pydict(columns)
 
     def _line_of(self, number: int) -> int | None:
-        """The line of a statement; of many that are left out only the first are looked for."""
+        """Return the line of a statement, or None after the first rejections, whose messages alone are kept."""
         return self._statements.line_of(number) if len(self.rejections) < REJECTION_MESSAGES else None
 
     def _reject(self, message: str, line: int | None, *, ends: bool = False, number: int | None = None) -> None:
@@ -178,7 +178,7 @@ class RdfInput:
 
 
 SAMPLE_TRIPLES = 1_000
-"""Triples at the beginning of a file that are looked at for its first time."""
+"""The number of triples at the beginning of a file in which its first time is searched."""
 
 
 def open_rdf(
@@ -255,7 +255,7 @@ def _times(reading: RdfReading, terms: TimeTerms) -> TripleTimes:
 
 
 def _first_kind(path: str, reading: RdfReading, time_unit: str | None) -> Kind | None:
-    """The kind of the times of a file, as its beginning tells it; None for a pipe, and where it does not tell."""
+    """Return the kind of the times at the beginning of a file; None for a pipe, and where the beginning has no time."""
     if path == STANDARD_INPUT or not os.path.isfile(path):
         return None
     terms = TimeTerms(unit=time_unit or "s")

@@ -51,7 +51,7 @@ _LINE = re.compile(r" \(line \d+\)$")
 
 
 def syntax_by_name(name: str) -> RdfSyntax:
-    """The syntax of that name; `InputError` if there is none."""
+    """Return a syntax by its name; raise `InputError` for an unknown one."""
     found = next((syntax for syntax in SYNTAXES if syntax.name == name), None)
     if found is None:
         raise InputError(
@@ -61,7 +61,7 @@ def syntax_by_name(name: str) -> RdfSyntax:
 
 
 def syntax_of(path: str) -> RdfSyntax:
-    """The syntax that a file's name tells; N-Quads, of which N-Triples are a part, where it tells none.
+    """Return the syntax by the ending of a file's name; N-Quads, which include N-Triples, for any other name.
 
     >>> syntax_of("events.ttl.gz").name, syntax_of("-").name
     ('ttl', 'nq')
@@ -73,7 +73,7 @@ def syntax_of(path: str) -> RdfSyntax:
 
 
 def pyoxigraph() -> ModuleType:
-    """The package that parses; `InputError` that says what to install where it is not there."""
+    """Import pyoxigraph; raise `InputError` with the command that installs it where it is missing."""
     try:
         import pyoxigraph as package
     except ImportError as error:
@@ -85,13 +85,13 @@ def pyoxigraph() -> ModuleType:
 
 
 def parser_of(data: Any, syntax: RdfSyntax) -> Any:
-    """What iterates over the quads in bytes, or in a file of bytes."""
+    """Return the parser, an iterator over the quads in bytes or in a file of bytes."""
     package = pyoxigraph()
     return package.parse(data, format=getattr(package.RdfFormat, syntax.member))
 
 
 def parser_message(error: SyntaxError) -> str:
-    """What a parser says is wrong, without its words for the place."""
+    """Return the message of a parser's error without its description of the place."""
     text = _LINE.sub("", str(error))
     told = _PLACE.sub("", text, count=1)
     return f"at character {error.offset}: {told}" if error.offset else told

@@ -41,9 +41,7 @@ RDF12_MESSAGE = "it is of RDF 1.2 (a triple term, or a direction of text), which
 
 @dataclass(frozen=True, kw_only=True)
 class BadStatement:
-    """What is wrong with a line; with something that has no line where `line` is None. `ends` tells that nothing can be read
-    behind it.
-    """
+    """What is wrong with a line, or with the input where `line` is None; with `ends` nothing can be read behind it."""
 
     message: str
     line: int | None
@@ -77,7 +75,7 @@ class Statements:
         return frozenset() if self._labels_seen is None else self._labels_seen.labels
 
     def line_of(self, number: int) -> int | None:
-        """The line of the statement with this number; None where it cannot be found, because the input is gone."""
+        """Return the line of the statement with this number; None where it cannot be found, because the input is gone."""
         if self._syntax.by_lines:
             return number
         return self._line_where(lambda count: count > number)
@@ -112,7 +110,7 @@ class Statements:
         yield from _in_order(columns, numbers[np.sort(rows)], bad)
 
     def _line_by_line(self, block: Block) -> Iterator[ReadResult]:
-        """A block in which something is no UTF-8."""
+        """Read a block that is not all UTF-8 line by line."""
         for number, data in enumerate(_LINE.findall(block.data), block.line):
             yield from self._of_single(Block(data, number))
 
@@ -125,7 +123,7 @@ class Statements:
         yield from self._of_block(block)
 
     def _parsed(self, texts: list[str]) -> _ParseResult:
-        """What a parser makes of lines that are statements, blank or comments."""
+        """Parse lines that are statements, blank or comments."""
         meant = [row for row, text in enumerate(texts) if (bare := text.strip()) and not bare.startswith("#")]
         bad: dict[int, str] = {}
         literals: dict[int, str] = {}
@@ -154,7 +152,7 @@ class Statements:
         return _ParseResult(columns=parsed.columns, rows=found_rows, bad=bad)
 
     def _single(self, text: str, literals: dict[int, str], row: int) -> Any:
-        """The quad in a line, or what is wrong with it."""
+        """Parse the quad of a line; return it, or a message of what is wrong with the line."""
         try:
             quads = list(parser_of(text.encode(), self._syntax))
         except SyntaxError as error:
@@ -190,7 +188,7 @@ class Statements:
                 yield bad
 
     def _extend(self, quads: list[Any], parser: Any, file: _Chunks, size: int) -> bool:
-        """Take some quads more, in a pipe no more than have come; whether these were the last."""
+        """Append more quads, from a pipe no more than have arrived; return whether these were the last."""
         if self._source.size is not None:
             quads.extend(islice(parser, size))
             return len(quads) < size
@@ -214,7 +212,7 @@ class Statements:
         return BadStatement(message=parser_message(error), line=line, ends=not self._syntax.goes_on)
 
     def _line_where(self, is_reached: Callable[[int], bool]) -> int | None:
-        """The line in hand when so many statements were found, or when the parser gave up."""
+        """Parse the source again up to a statement; return the line at which it is reached or the parser gives up."""
         if self._source.size is None:
             return None
         file = _LineByLine(ByteSource(self._source.path))

@@ -42,7 +42,7 @@ class TimeTerms:
         self.kind: Kind | None = kind
 
     def times(self, terms: list[str]) -> list[int | FieldError]:
-        """The timestamp that each term says, or what is wrong with it."""
+        """Return the timestamp that each term says, or what is wrong with it."""
         found: list[int | FieldError] = []
         texts: dict[int, str] = {}
         for term in terms:
@@ -61,7 +61,7 @@ class TimeTerms:
         return found
 
     def _kind_of(self, text: str) -> Kind:
-        """The kind of the input's times, which the first of them tells."""
+        """Return the kind of the input's times, which the first of them determines."""
         if self.kind is None:
             self.kind = "integers" if _INTEGER.fullmatch(text) else time_kind(text)
             if self.kind is None:
@@ -93,7 +93,7 @@ class TimeTerms:
 
 
 def time_text(term: str) -> str:
-    """The text of the time that a term says: of a literal what it is, of an IRI its end. Raises `FieldError`.
+    """Return the text of a time in a term: the text of a literal, the end of an IRI. Raises `FieldError`.
 
     >>> time_text('"5"^^<http://www.w3.org/2001/XMLSchema#integer>'), time_text("urn:rpq:insert:5"), time_text("http://t/2024-05-01")
     ('5', '5', '2024-05-01')
@@ -110,7 +110,7 @@ def time_text(term: str) -> str:
 
 
 def unit_of(kind: Kind | None, unit: str | None) -> str | None:
-    """The unit of an input whose times are of this kind, None where they are plain numbers, or where it is not known."""
+    """Return the unit of an input whose times are of this kind, None for plain numbers, or where it is unknown."""
     return unit if kind is None else None if kind == "integers" else unit or DEFAULT_UNIT
 
 
@@ -206,7 +206,7 @@ _NO_GRAPH = "is in the default graph, and the time is the name of the graph"
 def split_untimed(
     statements: pa.RecordBatch, times: np.ndarray, graph: pa.Array, problems: dict[int, str]
 ) -> Iterator[TimedResult]:
-    """Statements with their times, and between them those that have none, by their rows."""
+    """Yield statements with their times and, in their order, those in `problems` (row → message) without a time."""
     start = 0
     numbers = statements.column("number")
     for row, message in [*sorted(problems.items()), (statements.num_rows, "")]:
@@ -251,13 +251,13 @@ class GraphPropertyTimes:
         yield from self._released(at_end=True)
 
     def _about(self, statements: pa.RecordBatch) -> np.ndarray:
-        """Which statements say the time of their own graph, or of any from the default graph."""
+        """Return which statements say the time of their own graph, or of any from the default graph."""
         is_property = pc.equal(statements.column("predicate"), self._property)
         is_own = pc.fill_null(pc.equal(statements.column("graph"), statements.column("subject")), True)
         return np.asarray(pc.and_(is_property, is_own))
 
     def _learn(self, statements: pa.RecordBatch, rows: np.ndarray) -> tuple[int, str] | None:
-        """Learn the times that statements in these rows say, up to one with which something is wrong: its row, and what."""
+        """Record the times in these rows up to the first bad one; return its row and what is wrong with it."""
         times = statements.take(pa.array(rows))
         said = self._terms.times(times.column("object").to_pylist())
         for row, graph, time in zip(rows.tolist(), times.column("subject").to_pylist(), said, strict=True):
@@ -276,7 +276,7 @@ class GraphPropertyTimes:
         return self._known_before.get(graph) if time is None else time
 
     def _released(self, *, at_end: bool) -> Iterator[TimedResult]:
-        """What has a time, as far as nothing before it waits."""
+        """Yield the waiting statements up to the first one whose time is unknown."""
         if not self._waiting:
             return
         waiting = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()[0]

@@ -21,7 +21,7 @@ from rpq.readers.where import Where
 
 
 def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
-    """The layout as the first timestamp of the block tells it; None if no line tells.
+    """Return the layout with the kind of the first timestamp of the block; None if no line has a timestamp.
 
     >>> line = Layout(separator=",", fields=("source", "target", "timestamp"))
     >>> with_times(line, Block(b"a,b,2024-05-01T12:00Z", 1), unit="s").times
@@ -45,7 +45,7 @@ def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
 
 
 class PipeParser:
-    """Reads the lines of a pipe, whose layout is known but for the kind of its timestamps."""
+    """Reads the lines of a pipe, whose layout is known except for the kind of its timestamps."""
 
     def __init__(self, layout: Layout, *, unit: str) -> None:
         self.layout = layout
@@ -64,7 +64,7 @@ SEPARATORS = ("\t", ",", " ")
 
 @dataclass(frozen=True, kw_only=True)
 class FileSample:
-    """What the beginning of a file has told: the kind of its timestamps and, of JSON, the layout and some keys."""
+    """What the beginning of a file shows: the kind of its timestamps and, for JSON, the layout and some keys."""
 
     times: Literal["integers", "naive", "aware"] = "integers"
     json: JsonLayout
@@ -84,7 +84,7 @@ def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> DetectedForma
 
 
 def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = SEPARATORS) -> tuple[Layout, list[str]]:
-    """How the lines of a file are laid out, and the names of its columns if its first line is a header."""
+    """Return how the lines of a file are laid out, and the names of its columns if its first line is a header."""
     cuts: dict[str, list[str]] = {}
     for separator in separators:
         try:
@@ -115,7 +115,7 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
 
 
 def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
-    """What to do with a first line of a text that is not cut into fields as those here are; nothing for one that is."""
+    """Return advice for a first line in an unsupported notation; empty for any other line."""
     if b"\0" in line:
         return "; this one has bytes of zero, as text in UTF-16 has: write it in UTF-8"
     if line.lstrip(b" \t").startswith((b"[", b"{")):
@@ -127,7 +127,7 @@ def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
 
 
 def _missing_label_hint(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
-    """What to do where a first line has one field less than it needs: it may have no label."""
+    """Return advice for a first line that lacks one field, which may be the label; empty for any other line."""
     lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts)
     if lacks_one and "label" in fields and not columns.fixed:
         return "; where the lines have no label, give --label LABEL"
@@ -135,7 +135,7 @@ def _missing_label_hint(cuts: Iterable[Sequence[str]], fields: Sequence[str], op
 
 
 def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
-    """The fields of lines without a header, and how many of the last may be missing."""
+    """Return the fields of lines without a header, and how many of the last may be missing."""
     if columns.timed:
         return columns.columns, 1
     return (*columns.columns[:-1], "", "op"), 2  # the timestamp may be there, but is not read
@@ -143,9 +143,9 @@ def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """Tells from the first data line of a file how it is laid out, with all that was asked for.
+    """Detects from the first data line of a file how it is laid out, under the options of the reader.
 
-    `known` is what the beginning of the file has told already, None where it could not be looked at, as with a pipe.
+    `known` is a sample of the beginning of the file, None where there is none, as for a pipe.
     """
 
     columns: ColumnNames
@@ -182,7 +182,7 @@ class Detection:
         return self.time_unit or DEFAULT_UNIT
 
     def looking_at(self, path: str, *, stop: bool) -> Detection:
-        """This with what the beginning of a file tells.
+        """Return the detection with a sample of the beginning of a file.
 
         Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not tell the
         columns: where bad lines are not to `stop` the reading, only if names were given for columns, but the file has none
@@ -224,11 +224,11 @@ class Detection:
         return DetectedFormat(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
 
     def _further_keys(self) -> tuple[str, ...]:
-        """The keys of objects that a condition names beside those of a tuple."""
+        """Return the keys of objects that a condition names beside those of a tuple."""
         return tuple(sorted(self.where.names - set(self._tuple_kinds("text")))) if self.where is not None else ()
 
     def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:
-        """The layout with the further columns that a condition names; an input's own names go before a tuple's."""
+        """Add the further columns that a condition names; an input's names take precedence over a tuple's."""
         kinds = self._tuple_kinds("text")
         fields = list(layout.fields)
         for column in (STREAM, EVENT):
@@ -248,7 +248,7 @@ class Detection:
         return replace(layout, fields=tuple(fields)), Predicate(where, kinds)
 
     def _tuple_kinds(self, vertex: str) -> dict[str, ColumnKind]:
-        """The columns of a tuple, under their own names and those that were given for them."""
+        """Return the columns of a tuple, under their own names and those that were given for them."""
         unit = self.time_unit if self.times == "integers" else self.unit
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         if self.columns.has_events:
@@ -267,7 +267,7 @@ def _refuse_first(path: str, layout: Layout, block: Block) -> None:
 
 
 def _is_json(line: bytes) -> bool:
-    """Whether a line is an object of JSON."""
+    """Return whether a line is an object of JSON."""
     if not line.lstrip(b" \t").startswith(b"{"):
         return False
     try:
@@ -278,7 +278,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _keys(data: bytes) -> tuple[str, ...]:
-    """The keys of the objects in some lines."""
+    """Return the keys of the objects in some lines."""
     keys: dict[str, None] = {}
     for line in data.split(b"\n"):
         try:

@@ -124,7 +124,7 @@ class JsonLayout:
         values[DELETE] = delete
 
     def _expected(self, column: str) -> str:
-        """What stands where there is no text: a label, or a vertex of a file whose vertices are text."""
+        """Describe the expected value for a message: a label, or a vertex of a file whose vertices are text."""
         if column not in _VERTICES:
             return "a name in quotes"
         if self.is_first and column == "source":
@@ -148,7 +148,7 @@ class JsonLayout:
         self.names.refuse_missing(list(found), there=there)
 
     def settled(self, line: bytes) -> JsonLayout:
-        """The layout with the kinds of vertices and timestamps that the first object has; raises `FieldError`."""
+        """Return the layout with the kinds of vertices and timestamps of the first object; raise `FieldError`."""
         found = read_object(line)
         self.refuse_missing(found)
         source, time = (found.get(self.names[column]) for column in ("source", "timestamp"))
@@ -172,7 +172,7 @@ class _Object(dict[str, Any]):
 
 
 def read_object(line: bytes) -> dict[str, Any]:
-    """The object that a line holds; raise `FieldError` if it holds none.  `doubled`, if there, are keys it has twice."""
+    """Read the object of a line; raise `FieldError` if there is none.  Its `doubled`, if present, are duplicate keys."""
     try:
         found = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
@@ -341,7 +341,7 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
 
 
 def _objects(data: bytes) -> int:
-    """How many lines there are, if each is an object from its first byte to its last, else 0."""
+    """Return how many lines there are, if each is an object from its first byte to its last, else 0."""
     text = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == ord("\n"))
     if not data.endswith(b"\n"):
@@ -354,7 +354,7 @@ def _objects(data: bytes) -> int:
 
 
 def _check_column(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | None:
-    """A column of tuples as batches have it, or None if it holds what it must not."""
+    """Convert a column to its type in batches; return None if a value is not allowed."""
     if column in _OPTIONAL and not _has_values(array):  # mostly
         return pa.nulls(len(array), pa.bool_() if column in ("op", DELETE) else _NAMES)
     if pa.types.is_string(array.type) and not _is_text(array):
@@ -385,12 +385,12 @@ def _has_values(array: pa.Array) -> bool:
 
 
 def _empty_as_none(array: pa.Array) -> pa.Array:
-    """The names of streams or events: an empty one is none."""
+    """Return names of streams or events with null for empty ones."""
     return pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array).dictionary_encode()
 
 
 def _untyped_column(array: pa.Array) -> pa.Array | None:
-    """A further column, if its values mean the same as when they are read one by one."""
+    """Return a further column, or None if its values might differ from those that are read one by one."""
     if pa.types.is_string(array.type):
         return array if _is_text(array) else None
     if not pa.types.is_floating(array.type):
@@ -401,7 +401,7 @@ def _untyped_column(array: pa.Array) -> pa.Array | None:
 
 
 def _is_text(array: pa.Array) -> bool:
-    """Whether all is UTF-8, which Arrow does not look at when it reads JSON."""
+    """Return whether all values are UTF-8, which Arrow does not check when it reads JSON."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:

@@ -35,7 +35,7 @@ _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(?=\t|\Z)')
 
 
 def is_ignored(line: bytes) -> bool:
-    """Whether a line holds no tuple by intention: it is blank, or a comment.
+    """Return whether a line is blank or a comment.
 
     >>> [is_ignored(line) for line in (b"", b" \\t", b"#", b"# about", b"#tag\\tb\\tl\\t1")]
     [True, True, True, True, False]
@@ -101,7 +101,7 @@ def check_text(text: str, column: str) -> str:
 
 
 def _was_bytes(text: str) -> bool:
-    """Whether all surrogates stand for bytes that were not UTF-8; JSON can spell out others."""
+    """Return whether all surrogates stand for bytes that were not UTF-8; JSON can spell out others."""
     return all("\udc80" <= one <= "\udcff" for one in text if "\ud800" <= one <= "\udfff")
 
 
@@ -136,7 +136,7 @@ def check_op(text: str, column: str = "op") -> bool:
 
 
 def no_operation(quote_value: str, value: object) -> str:
-    """What is wrong with an operation that is neither `+` nor `-`, with a hint where it is one of Debezium's."""
+    """Return the message for an operation that is neither `+` nor `-`, with a hint if it is one of Debezium's."""
     hint = "; those of Debezium are not read: let it add a column __deleted, and say --columns delete=__deleted"
     return f"{quote_value} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
 
@@ -151,7 +151,7 @@ def check_delete(text: str, column: str = "delete") -> bool:
 
 
 def without_brackets(name: str) -> str:
-    """The name inside `<...>`; other text as it is."""
+    """Return a name without the `<...>` around it; other text as it is."""
     return name[1:-1] if len(name) >= 2 and name[0] == "<" and name[-1] == ">" else name
 
 

@@ -96,7 +96,7 @@ class LineParser:
             yield from self._parse_parts(cut, block, stop=stop)
 
     def _may_span(self, block: Block) -> bool:
-        """Whether a record may go over several lines."""
+        """Return whether a record may go over several lines."""
         if not self.layout.has_quotes or b'"' not in block.data:
             return False
         quotes = quotes_of(block.data, self.layout.separator)
@@ -154,7 +154,7 @@ class ExactRows(Generic[One]):
     data_lines: int
 
     def rows(self, columns: dict[str, pa.Array]) -> Rows:
-        """The rows with these columns, which were made of the values."""
+        """Return the rows with these columns, which the caller made from the values."""
         return Rows(
             columns=columns, data_lines=self.data_lines, ordinals=np.array(self.ordinals, np.int64), errors=self.errors
         )
@@ -193,7 +193,7 @@ def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
 
 
 def column_of(values: Sequence[str | int | bool | None], name: str) -> pa.Array:
-    """The column called `name`, in its type, from Python values."""
+    """Return the column called `name`, in its type, from Python values."""
     type_ = _EXACT_TYPES.get(name, pa.string())
     if pa.types.is_dictionary(type_):
         return pa.array(values, type_.value_type).dictionary_encode()
@@ -246,7 +246,7 @@ def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows |
 
 
 def _with_every_op(data: bytes, layout: Layout) -> bytes:
-    """The block with `+` put in where a line leaves out the last field, op."""
+    """Return the block with `+` in lines that lack the last field, op."""
     separator = layout.separator.encode()
     short, insert = len(layout.fields) - 2, separator + b"+"
     return b"\n".join(line + insert if line.count(separator) == short else line for line in data.split(b"\n"))
@@ -261,7 +261,7 @@ def _with_plain_line_ends(data: bytes) -> bytes | None:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Whether no line is a comment."""
+    """Return whether no line is a comment."""
     # One byte is searched for many times as fast as two.
     if b"#" in data and (data.startswith(b"#") or b"\n#" in data):
         return False
@@ -269,7 +269,7 @@ def _is_plain(data: bytes) -> bool:
 
 
 def _with_single_blanks(data: bytes) -> bytes:
-    """The block with one space for each run of blanks, and none at the ends of a line."""
+    """Return the block with one space for each run of blanks, and none at the ends of a line."""
     data = data.replace(b"\t", b" ")
     while b"  " in data:
         data = data.replace(b"  ", b" ")
@@ -304,7 +304,7 @@ def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text:
 
 
 def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
-    """The columns of a parsed block, or None if one holds what it must not."""
+    """Convert the columns of a parsed block; return None if a value is not allowed."""
     if not table.num_rows:
         return None
     columns: dict[str, pa.Array] = {}
@@ -331,7 +331,7 @@ def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | Non
 
 
 def _names_or_none(column: pa.Array) -> pa.Array:
-    """The names of streams or events: an empty one is none."""
+    """Return names of streams or events with null for empty ones."""
     if pc.any(pc.equal(column.dictionary, "")).as_py():
         texts = column.dictionary_decode()
         return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts).dictionary_encode()

@@ -120,7 +120,7 @@ def pieces(block: Block, layout: Layout, size: int) -> Iterator[Block]:
 
 
 def _whole_part(data: bytes, layout: Layout) -> int:
-    """How many bytes of the data are whole records."""
+    """Return how many bytes of the data are whole records."""
     if b'"' not in data:
         return len(data)
     if not (b"#" in data and (data.startswith(b"#") or b"\n#" in data)):  # quotes in comments are none
@@ -131,7 +131,7 @@ def _whole_part(data: bytes, layout: Layout) -> int:
 
 
 def _record_end(data: bytes, start: int, line_end: int, layout: Layout) -> tuple[int, bool]:
-    """Where a record that has quotes ends, and whether it is whole."""
+    """Return where a record that has quotes ends, and whether it is whole."""
     separator = layout.separator.encode()
     is_text = layout.separator == "\t"
     place, end = start, line_end

@@ -21,7 +21,7 @@ from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.text.quotes import whole_records
 
 BEGINNING_BYTES = 1 << 16
-"""So much of a file is looked at before it is read."""
+"""The size of the beginning of a file that detection reads."""
 
 BYTES_A_LINE = 24
 """A guess, rather short than long, by which a block has no more rows than a batch."""
@@ -29,10 +29,10 @@ BYTES_A_LINE = 24
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedFormat:
-    """What the first data line of a file tells: how to read the file, and whether that line is a header.
+    """The result of detection: how to read a file, and whether its first data line is a header.
 
-    `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` tells which
-    tuples are wanted, `warnings` what may be meant otherwise than it is read.
+    `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` selects
+    the tuples that are wanted, and `warnings` are about columns that may have been meant otherwise.
     """
 
     parser: BlockParser
@@ -43,11 +43,11 @@ class DetectedFormat:
 
 
 Detect = Callable[[bytes], DetectedFormat]
-"""From the first data line to the way of reading; raises `FieldError` where it tells nothing."""
+"""A function from the first data line to the way of reading; raises `FieldError` where it cannot tell."""
 
 
 def fixed_layout(layout: Layout) -> Detect:
-    """The detection for a format whose files all look alike."""
+    """Return the detection for a format whose files all have the same layout."""
     return lambda line: DetectedFormat(parser=LineParser(layout))
 
 
@@ -183,7 +183,7 @@ def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], Non
 
 
 def detect_file(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat, Block] | None:
-    """How to read a file, and its first lines, some thousands; None where they do not tell, or cannot be read."""
+    """Detect how to read a file; return that and its first lines, some thousands, or None where it cannot be detected."""
     try:
         for block in ByteSource(path).blocks(BEGINNING_BYTES):
             detected, rest = detect_block(block, detect, reject)
@@ -194,7 +194,7 @@ def detect_file(path: str, detect: Detect, reject: Callable[[LineError], None]) 
 
 
 def line_error(name: str, bad: LineError) -> InputError:
-    """The error for a bad line, as every text format words it: `FILE:LINE: column 'X': what is wrong`."""
+    """Return the error for a bad line, in the wording of every text format: `FILE:LINE: column 'X': what is wrong`."""
     column = bad.error.column
     place = f"{name}:{bad.line}: " + (f"column '{column}': " if column else "")
     return InputError(place + bad.error.message, file=name, line=bad.line, column=column)

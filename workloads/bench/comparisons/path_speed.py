@@ -116,7 +116,7 @@ def measure_query(query: rpq.Query, stream: Stream, settings: Settings) -> Recor
 
 
 def figure_text(figure: Any) -> float | str | None:
-    """A figure of others: a number, or bounds as text.
+    """Return a figure of others: a number, or bounds as text.
 
     >>> figure_text({"minimum": 150}), figure_text({"minimum": 0.2, "maximum": 0.5}), figure_text(3.5)
     ('> 150', '0.2 to 0.5', 3.5)
@@ -129,7 +129,7 @@ def figure_text(figure: Any) -> float | str | None:
 
 
 def _beside(record: Record, known: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
-    """The figures of others for a query, and how ours compare."""
+    """Return the figures of others for a query, and the ratios to them."""
     beside: Record = {}
     if "rows" in known:
         beside |= {"rows_expected": known["rows"], "rows_as_expected": known["rows"] == record["rows_added"]}
@@ -143,7 +143,7 @@ def _beside(record: Record, known: Mapping[str, Any], others: Mapping[str, Any])
 
 
 def stream_of(dataset: str, settings: Settings, say: Say) -> Stream:
-    """The files of a data set; where no directory was given, a generated stream without the figures of others."""
+    """Read the files of a data set; without a directory of data, generate a stream, to which no figures of others apply."""
     if settings.data is not None:
         return load_files(DATA_SETS[dataset], settings.data, scale=settings.scale)
     say("no --data: a generated stream stands in; the figures of others do not apply to it and are left out")
@@ -152,7 +152,7 @@ def stream_of(dataset: str, settings: Settings, say: Say) -> Stream:
 
 
 def measure_ldbc(settings: Settings, say: Say) -> Outcome:
-    """The six queries of the table of others, over the insertions."""
+    """Measure the six queries of the table of others, over the insertions."""
     return measure_speed("ldbc", "ldbc", settings, say)
 
 
@@ -166,12 +166,12 @@ LDBC = Experiment(
 
 
 def measure_mathoverflow(settings: Settings, say: Say) -> Outcome:
-    """The eight queries of the table of others."""
+    """Measure the eight queries of the table of others."""
     return measure_speed("stackoverflow", "mathoverflow", settings, say)
 
 
 def plot_mathoverflow(figure: Figure, records: list[Record]) -> None:
-    """Seconds a query, ours beside those of others, on a logarithmic axis."""
+    """Draw seconds a query, ours beside those of others, on a logarithmic axis."""
     axes = figure.subplots()
     systems = {
         "this engine": "engine_seconds",

@@ -51,7 +51,10 @@ class SketchRun:
 
 
 def run_sketch(folder: Path, name: str) -> SketchRun:
-    """The faster of its two variants, look-ahead alone and support lists, for a pattern by name. Raises `StreamError`."""
+    """Run both variants of the sketch, look-ahead alone and support lists, for a pattern; return the faster run.
+
+    Raises `StreamError`.
+    """
     return min((_run(folder, name, lists) for lists in "01"), key=lambda run: run.seconds)
 
 
@@ -102,7 +105,7 @@ class _Watch:
         self.seconds = 0.0
 
     def over(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call, watched."""
+        """Wrap a call so that its time is counted."""
 
         def watched(*arguments: Any, **named: Any) -> Any:
             started = time.process_time()
@@ -225,7 +228,7 @@ COLUMNS = (
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """The patterns of the table of others, then those with paths if the engine takes them."""
+    """Measure the patterns of the table of others, then those with paths if the engine evaluates them."""
     others = figures_of_others("patterns")
     is_whole = settings.scale >= 1 and settings.data is not None
     wanted = {name.upper() for name in settings.queries}
@@ -249,7 +252,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def takes_paths() -> bool:
-    """Whether the engine evaluates patterns with paths in them."""
+    """Return whether the engine evaluates patterns with paths in them."""
     try:
         rpq.Query("?x a/b ?y . ?y c ?z", window=rpq.Window(size=1, slide=1))
     except QueryError:
@@ -258,7 +261,7 @@ def takes_paths() -> bool:
 
 
 def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings, *, is_whole: bool) -> Record:
-    """A pattern of single edges: everything that the table says of one."""
+    """Measure a pattern of single edges: all columns of the table."""
     query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=known["name"])
     integers = as_integers(stream.table)
     for table in (stream.table, integers):
@@ -297,17 +300,17 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
 
 
 def _bound(run: Stages, kernels: float) -> float:
-    """What rows of Arrow may take: the kernels, and so much a tuple and a value."""
+    """Return the seconds that rows of Arrow may take: the kernels, and an allowance for each tuple and each value."""
     return kernels + run.tuples * MICROSECONDS_A_TUPLE * MICROSECOND + run.values * NANOSECONDS_A_VALUE * 1e-9
 
 
 def _latencies(runs: Sequence[Stages]) -> dict[str, float]:
-    """Of each figure the smallest of all runs: a busy machine only adds."""
+    """Return the smallest of all runs for each figure: a busy machine only adds."""
     return {name: min(run.latency_us[name] for run in runs) for name in runs[0].latency_us}
 
 
 def _beside(run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]) -> Record:
-    """The figures of others, and how the engine's compare."""
+    """Return the figures of others, and the ratios to them."""
     expected = known["enter"], known["leave"]
     found = {(run.rows_added, run.rows_removed), *((one.rows_added, one.rows_removed) for one in sketched)}
     beside: Record = {"rows_as_expected": found == {expected}}
@@ -322,7 +325,7 @@ def _beside(run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun]
 
 
 def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings) -> Record:
-    """A pattern with a path in it, and the path query alone beside it."""
+    """Measure a pattern with a path in it, and the path query alone beside it."""
     constant = "{busiest}" in known["pattern"]
     busiest = _busiest(stream, known["path"].split("/")[0], known.get("sources", int(constant)))
     text = known["pattern"].format(busiest=busiest[0]) if constant else known["pattern"]
@@ -359,7 +362,7 @@ def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings)
 
 
 def _busiest(stream: Stream, label: str, count: int) -> list[str]:
-    """The sources with most edges of a label; of several the smallest names."""
+    """Return the sources with the most edges of a label; ties in the order of names."""
     table = stream.table
     sources = zip(table["source"].to_pylist(), table["label"].to_pylist(), strict=True)
     counts = Counter(str(source) for source, one in sources if one == label)
@@ -367,7 +370,7 @@ def _busiest(stream: Stream, label: str, count: int) -> list[str]:
 
 
 def as_integers(table: pa.Table) -> pa.Table:
-    """The same tuples with an integer for each vertex, by its first appearance."""
+    """Return the same tuples with an integer for each vertex, by its first appearance."""
     ends = pa.chunked_array([*table["source"].chunks, *table["target"].chunks]).combine_chunks().dictionary_encode()
     numbers = ends.indices.cast(pa.int64())
     count = table.num_rows
@@ -375,7 +378,7 @@ def as_integers(table: pa.Table) -> pa.Table:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Seconds of P1 to P6, ours beside those of others, on a logarithmic axis."""
+    """Draw seconds of P1 to P6, ours beside those of others, on a logarithmic axis."""
     shown = [record for record in records if record["query"].startswith("P")]
     axes = figure.subplots()
     systems = {

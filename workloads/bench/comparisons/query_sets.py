@@ -69,7 +69,7 @@ _WITH_MEMORY = ("12a", "14a", "14b")
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """A panel for each figure of which there are records."""
+    """Draw a panel for each figure of which there are records."""
     panels = [(panel, chosen) for panel in PANELS if (chosen := records_of(panel, records))]
     if not panels:
         return
@@ -84,7 +84,7 @@ def plot(figure: Figure, records: list[Record]) -> None:
 
 
 def records_of(panel: Panel, records: list[Record]) -> list[dict[str, Any]]:
-    """The records that a panel shows.
+    """Return the records that a panel shows.
 
     >>> records = [{"figure": "12a", "data": "ldbc", "memory_mb": 3}, {"figure": "12a", "data": "ldbc", "memory_mb": None}]
     >>> len(records_of(PANELS[0], records)), len(records_of(PANELS[8], records))
@@ -178,19 +178,19 @@ class Setting:
     selectivity: float = SELECTIVITY
 
     def draw(self, table: pa.Table, seed: int) -> list[PatternQuery]:
-        """The set."""
+        """Draw the patterns of the set."""
         edges = list(zip(*(table[name].to_pylist() for name in ("source", "label", "target")), strict=True))
         options: dict[str, Any] = {"length": self.length, "overlap": self.overlap, "selectivity": self.selectivity}
         return list(query_set(edges, self.queries, seed=seed, **options))
 
     def record(self, algorithm: str, **measured: Any) -> Record:
-        """A measurement at this point."""
+        """Return a record of a measurement at this point."""
         varied = ("figure", "data", "queries", "length", "overlap", "selectivity")
         return {**{name: getattr(self, name) for name in varied}, "algorithm": algorithm, **measured}
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """All figures; `settings.queries` are sizes of sets in place of those of the paper and of the curve."""
+    """Measure all figures; `settings.queries` are sizes of sets in place of those of the paper and of the curve."""
     counts = sorted({int(count) for count in settings.queries} or {*COUNTS})
     base = max((count for count in counts if count <= BASE), default=counts[0])
     runs = Runs(settings, say)
@@ -229,7 +229,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def _streams(settings: Settings, say: Say) -> Iterator[tuple[str, pa.Table, str]]:
-    """The insertions of LDBC's updates, streams like taxi rides and interactions of proteins, and MathOverflow."""
+    """Yield the insertions of LDBC's updates, streams like taxi rides and interactions of proteins, and MathOverflow."""
     edges = max(1000, round(EDGES * settings.scale))
     for name, dataset in (("ldbc", "ldbc"), ("mathoverflow", "stackoverflow")):
         stream = stream_of(dataset, replace(settings, scale=1.0, edges=edges), say)
@@ -260,7 +260,7 @@ class Runs:
         self._seconds = settings.seconds * BASELINE_PART
 
     def compared(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
-        """The engine; then without sharing, and the baselines, on as many updates as they come to in their time."""
+        """Run the engine, then without sharing, then the baselines, on as many updates as they manage in their time."""
         self.engine(setting, drawn, table)
         self._without_sharing(setting, drawn, table)
         for algorithm, ways in BASELINES.items():
@@ -278,7 +278,7 @@ class Runs:
         pieces: int = PIECES,
         seconds: float = float("inf"),
     ) -> None:
-        """The engine over the stream, as far as it comes in so many seconds: a record for each piece, with its time."""
+        """Run the engine over the stream for so many seconds: a record for each piece, with its time."""
         self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns …")
         runs = (_run_engine(drawn, table, pieces=pieces, seconds=seconds) for _ in range(self._repeat))
         best = min(runs, key=lambda run: run[-1]["seconds"] / run[-1]["updates"])
@@ -358,7 +358,7 @@ def _run_engine(
     pieces: int = PIECES,
     seconds: float = float("inf"),
 ) -> list[dict[str, Any]]:
-    """What it took up to the end of each piece of the stream; no further piece after so many seconds."""
+    """Run the engine; return the figures at the end of each piece of the stream. No piece begins after `seconds`."""
     queries = _queries(drawn)
     rpq.warm_up(queries[0], vertices="string")
     begun = time.process_time()
@@ -386,14 +386,14 @@ def _run_engine(
 
 
 def _rows_of_engine(drawn: Sequence[PatternQuery], table: pa.Table) -> int:
-    """How many solutions the engine finds."""
+    """Return the number of solutions that the engine finds."""
     return rpq.Engine(*_queries(drawn)).push(table, collect=False).added
 
 
 def _run_baseline(
     drawn: Sequence[PatternQuery], table: pa.Table, incremental: bool, caching: bool, *, seconds: float
 ) -> dict[str, Any]:
-    """What a baseline took for the updates that it came to in so many seconds, one at least."""
+    """Run a baseline for so many seconds, at least one update; return its figures."""
     index = InvertedIndex(incremental=incremental, caching=caching)
     begun = time.process_time()
     for number, one in enumerate(drawn):
@@ -446,7 +446,7 @@ GROWTH_HOW = (
 
 
 def measure_growth(settings: Settings, say: Say) -> Outcome:
-    """Both figures."""
+    """Measure both figures."""
     count = max((int(count) for count in settings.queries), default=BASE)
     runs = Runs(settings, say)
     origins = []

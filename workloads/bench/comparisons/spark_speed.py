@@ -51,7 +51,7 @@ class EdgeCosts:
     carried: float
 
     def edges_per_second(self, shares: int) -> float:
-        """How many edges a second all shares together take, one a core.
+        """Return the edges a second of all shares together, one share a core.
 
         >>> costs = EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6)
         >>> [round(costs.edges_per_second(shares)) for shares in (1, 4, 10**9)]
@@ -60,7 +60,7 @@ class EdgeCosts:
         return 1 / (self.repeated + self.carried + self.divided / shares)
 
     def efficiency(self, shares: int) -> float:
-        """Which part of all cores' work is what one share alone would do.
+        """Return the part of the work of all cores that one share alone would do.
 
         >>> round(EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6).efficiency(6), 6)
         0.5
@@ -78,7 +78,7 @@ class EdgeCosts:
         return 2 + self.divided / fixed if fixed else float("inf")
 
     def processor_seconds(self, edges: int, shares: int) -> float:
-        """Those that all shares together need for so many edges."""
+        """Return the processor seconds of all shares together for so many edges."""
         return edges * (shares * (self.repeated + self.carried) + self.divided)
 
 
@@ -212,7 +212,7 @@ class _Bench:
         return records, agree
 
     def micro_batches(self) -> list[Record]:
-        """The micro-batches behind those that fill the window and warm the JVM."""
+        """Measure the micro-batches after those that fill the window and warm the JVM."""
         self._say("micro-batches, local[2] …")
         size = max(100, round(BATCH * self._settings.scale))
         window = WINDOW * size // BATCH
@@ -230,7 +230,7 @@ class _Bench:
         ]
 
     def shares(self) -> tuple[list[Record], dict[str, _Costs]]:
-        """What a share costs, and what follows of an edge."""
+        """Measure the cost of a share, and derive that of an edge."""
         self._say("shares …")
         found = self._session("shares", counts=SHARES, repeat=min(3, self._settings.repeat))
         records, costs = [], {}
@@ -269,7 +269,7 @@ class _Bench:
         return records
 
     def _session(self, what: str, **asked: Any) -> list[dict[str, Any]]:
-        """What a process that measures says, in a session of processes of its own."""
+        """Run a measuring process in a process group of its own; return its result."""
         place = {"data": self._data, "raw": self._raw, "folder": str(self._folder), "queries": self._queries}
         command = [sys.executable, "-m", "rpq.spark.measured_session", json.dumps({"what": what, **place, **asked})]
         paths = os.pathsep.join(path for path in sys.path if path)
@@ -336,7 +336,7 @@ class _Costs:
         )
 
     def figures(self) -> Record:
-        """The costs as values of a record."""
+        """Return the costs as values of a record."""
         return {
             "repeated_us": self.stream.repeated * 1e6,
             "divided_us": self.stream.divided * 1e6,
@@ -353,7 +353,7 @@ class _Costs:
 
 
 def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
-    """The table of the model."""
+    """Yield the records of the model."""
     for name, known in costs.items():
         for shares in MACHINES:
             yield {
@@ -368,7 +368,7 @@ def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
 
 
 def _bounds(replays: Sequence[Record], batches: Sequence[Record]) -> dict[str, Any]:
-    """What was to be reached, and what was."""
+    """Describe whether a goal was reached."""
     two = [record for record in replays if record["cores"] == 2]
     times = max((record["times_run"] for record in replays), default=0.0)
     speedup = min((record["speedup"] for record in two), default=0.0)

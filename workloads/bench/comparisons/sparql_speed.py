@@ -38,7 +38,7 @@ _AWAY = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question of the table: its text, its stream by the number of edges in a window, the same in SQL, its goal.
+    """A question of the table: its text, its stream by the number of edges in a window, its SQL, its goal.
 
     `goal` is in tuples a second, `beside` the question whose seconds its own are compared with, at most `most` times.
     """
@@ -70,7 +70,7 @@ def _threes(window: int, seed: int) -> Stream:
 
 
 def _pairs(window: int, seed: int) -> Stream:
-    """Every key has an `a`; every other one a `b` too."""
+    """Generate a stream in which every key has an `a`, and every other one a `b` too."""
     number = np.arange(2 * window)
     turn = number % 3
     key = number // 3 * 2 + np.where(turn == 1, 1, 0) + np.where(turn == 2, 0, 2 * _away(window))
@@ -97,7 +97,7 @@ def _taxi(window: int, seed: int) -> Stream:
 
 
 def _join_sql(columns: str, atoms: list[tuple[str, str, str]]) -> str:
-    """SQL of a pattern whose atoms share their subject: (label, name of the object) after the first by its subject."""
+    """Return SQL for a pattern whose atoms share their subject; an atom is (alias, label, name of the object)."""
     first, *others = [f"(SELECT source, target FROM tuples WHERE label = '{label}') {alias}" for alias, label, _ in atoms]
     return f"SELECT {columns} FROM {first} " + " ".join(f"JOIN {other} USING (source)" for other in others)
 
@@ -199,7 +199,7 @@ COLUMNS = (
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Every question on its stream; the checks say which goals are met."""
+    """Measure every question on its stream; the facts say which goals are met."""
     wanted = {name.upper() for name in settings.queries} or {one.name for one in QUESTIONS}
     window = max(1_200, round(settings.edges * settings.scale))
     records: list[Record] = []
@@ -220,7 +220,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def _goals(records: list[Record]) -> dict[str, str]:
-    """Which goals are met; no checks, as they depend on the machine."""
+    """Describe which goals are met; these are not checks, as they depend on the machine."""
     known = {one.name: one for one in QUESTIONS}
     found = {}
     for record in records:
@@ -277,7 +277,7 @@ def _measure_question(asked: Question, stream: Stream, settings: Settings, say: 
 
 
 def _answers_at(query: rpq.Query, stream: Stream, moment: int) -> int:
-    """How many answers there are once all tuples up to a time have come."""
+    """Return the number of answers after all tuples up to a time."""
     return len(_engine_at(query, stream, moment).answers(query.name))
 
 
@@ -291,7 +291,7 @@ def _engine_at(query: rpq.Query, stream: Stream, moment: int) -> rpq.Engine:
 
 
 def _operator_memory(engine: rpq.Engine, query: rpq.Query) -> Record:
-    """What the operators of a query keep: bindings of each, and in how many bytes; nothing where the kernels keep all."""
+    """Return the bindings that each operator of a query keeps, and their bytes; nothing where the kernels keep all."""
     held = engine._evaluation.running.named(query.name).held()  # type: ignore[attr-defined]  # it is in SPARQL
     if not held:
         return {}
@@ -301,7 +301,7 @@ def _operator_memory(engine: rpq.Engine, query: rpq.Query) -> Record:
 
 
 def _events_alone(asked: Question, stream: Stream, settings: Settings) -> Record:
-    """Each event a graph by itself, nothing kept between them; beside pyoxigraph on a store for each of some of them."""
+    """Measure each event as a graph by itself, and pyoxigraph on a store for each of a sample of them."""
     events = len(set(stream.table["event"].to_pylist()))
     taken = []
     for _ in range(settings.repeat):
@@ -327,7 +327,7 @@ def _events_alone(asked: Question, stream: Stream, settings: Settings) -> Record
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Milliseconds a slide, ours and theirs, on a logarithmic axis."""
+    """Draw milliseconds a slide, ours and theirs, on a logarithmic axis."""
     axes = figure.subplots()
     systems = {"this engine": "slide_ms", "pyoxigraph, anew": "pyoxigraph_ms", "DuckDB, anew": "duckdb_ms"}
     for number, (name, key) in enumerate(systems.items()):

@@ -33,7 +33,7 @@ HOW = (
 
 
 def is_there() -> bool:
-    """Whether the extra `serve` is installed."""
+    """Return whether the extra `serve` is installed."""
     return find_spec("starlette") is not None and find_spec("uvicorn") is not None
 
 

@@ -74,13 +74,13 @@ class KafkaTopics:
             removed.result()
 
     def producer(self) -> Any:
-        """A producer that sends soon."""
+        """Return a producer that sends without delay."""
         from confluent_kafka import Producer
 
         return Producer({"bootstrap.servers": self.brokers, "linger.ms": 1, "queue.buffering.max.messages": 5_000_000})
 
     def run(self, read: str, written: str, folder: str) -> list[str]:
-        """The command from topic to topic, with a checkpoint."""
+        """Return the command that runs the query from topic to topic, with a checkpoint."""
         state = str(Path(folder) / "run.state")
         return command("--input", self.uri(read), "--output", self.uri(written), "--checkpoint", state)
 
@@ -122,7 +122,7 @@ def _messages(consumer: Any) -> Iterator[Any]:
 def through_topics(
     topics: KafkaTopics, lines: Sequence[bytes], rate: int | None, *, rows: int, start: Start | None = None
 ) -> tuple[Clock, float, set[tuple[str, str]]]:
-    """Events through `start` (the command), of which so many rows should come; tuples a second, and the rows' ends too."""
+    """Send events through `start` (by default the command) until `rows` rows came; return times, tuples a second, pairs."""
     read, written = topics.new(), topics.new()
     clock, producer = Clock(len(lines)), topics.producer()
     reader = RowsOfTopic(topics.brokers, written, clock)
@@ -162,7 +162,7 @@ def _end_of(log: str) -> str:
 
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:
-    """End a process, kindly at first."""
+    """Terminate a process, and kill it if it does not end."""
     process.terminate()
     try:
         process.wait(60)
@@ -172,7 +172,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def throughput(topics: KafkaTopics, lines: Sequence[bytes]) -> tuple[int, float]:
-    """Rows, and tuples a second, of a run on one core over a topic that is full."""
+    """Measure a run on one core over a full topic; return its rows, and its tuples a second."""
     read, written = topics.new(), topics.new()
     producer = topics.producer()
     for start in range(0, len(lines), 10_000):
@@ -189,6 +189,6 @@ def throughput(topics: KafkaTopics, lines: Sequence[bytes]) -> tuple[int, float]
 
 
 def _on_one_core() -> None:
-    """Let a process have one core, where the system can tell it so: all its threads, those of its client too."""
+    """Restrict this process with all its threads to one core, where the system can."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -66,7 +66,7 @@ CALLS: dict[str, Call] = {
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Single tuples by every call, deletes, names that come and go, and batches."""
+    """Measure single tuples by every call, deletes, names that come and go, and batches."""
     stream = _stream(settings, say)
     query = rpq.Query(EXPRESSION, window=stream.window)
     measuring.warm_up(query, stream)
@@ -92,7 +92,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def _through_command(settings: Settings, stream: Stream, say: Say) -> tuple[list[Record], dict[str, bool]]:
-    """Events through a process, by pipes, over HTTP and, where a broker is named, topics; what was checked."""
+    """Measure events through pipes, over HTTP and, where a broker is named, topics; return records and checks."""
     paced = through.lines_of(stream, max(200, round(through.EVENTS * settings.scale)))
     full = through.lines_of(stream, max(200, round(through.FULL * settings.scale)))
     ways: dict[str, Callable[[list[bytes], int | None], tuple[through.Clock, float]]] = {}
@@ -126,7 +126,7 @@ def _through_command(settings: Settings, stream: Stream, say: Say) -> tuple[list
 def _by_topics(
     topics: through_topics.KafkaTopics, paced: list[bytes], full: list[bytes], say: Say
 ) -> tuple[list[Record], dict[str, bool]]:
-    """Events from topic to topic, through the command and through its neighbours; what was checked of the rows."""
+    """Measure events from topic to topic, through the command and other processors; return records and checks."""
     records: list[Record] = []
     are_all_there, are_same = True, True
     for load, lines, rate in ((f"{through.RATE:,}/s", paced, through.RATE), ("full load", full, None)):
@@ -158,7 +158,7 @@ def _through(call: str, clock: through.Clock, lines: list[bytes], speed: float) 
 
 
 def _rows_of(lines: list[bytes]) -> int:
-    """How many rows an engine gives for these events."""
+    """Return the number of rows that an engine gives for these events."""
     window = rpq.Window(size=through.WINDOW, slide=through.SLIDE)
     engine = rpq.Engine(rpq.Query(EXPRESSION, window=window))
     table = pa.json.read_json(pa.BufferReader(b"\n".join(lines)))
@@ -174,7 +174,7 @@ def _stream(settings: Settings, say: Say) -> Stream:
 
 
 def _with_names(query: rpq.Query, names: int, time: int) -> rpq.Engine:
-    """An engine whose window holds edges between so many vertices of their own, at a time."""
+    """Return an engine whose window holds edges between so many vertices of their own, all at one time."""
     engine = rpq.Engine(query, memory_limit=1 << 60)
     for first in range(0, names // 2, BATCH_ROWS):
         numbers = range(first, min(names // 2, first + BATCH_ROWS))
@@ -190,7 +190,7 @@ def _with_names(query: rpq.Query, names: int, time: int) -> rpq.Engine:
 
 
 def _segments(query: rpq.Query, stream: Stream, *, names: int) -> Iterator[tuple[rpq.Engine, pa.Table]]:
-    """Places in the stream: an engine that has seen the window before each and a million names, and what follows."""
+    """Yield, for places in the stream, an engine with the window before it and a million names, and the tuples after it."""
     timestamps = stream.table["timestamp"].to_numpy()
     for part in range(SEGMENTS):
         place = int(len(stream) * (part + 1) / (SEGMENTS + 1))
@@ -209,7 +209,7 @@ def _relevant(tuples: pa.Table, query: rpq.Query) -> list[Tuple]:
 
 
 def _singly(call: str, push: Call, query: rpq.Query, stream: Stream, *, names: int, calls: int) -> Record:
-    """Relevant tuples of the stream by one call."""
+    """Measure relevant tuples of the stream by one call."""
     nanoseconds: list[int] = []
     rows = 0
     for engine, tuples in _segments(query, stream, names=names):
@@ -221,7 +221,7 @@ def _singly(call: str, push: Call, query: rpq.Query, stream: Stream, *, names: i
 
 
 def _deletes(query: rpq.Query, stream: Stream, *, names: int, calls: int) -> Record:
-    """Deletes of edges of the window, the youngest first."""
+    """Measure deletes of edges of the window, the youngest first."""
     nanoseconds: list[int] = []
     rows = 0
     for engine, tuples in _segments(query, stream, names=names):
@@ -237,7 +237,7 @@ def _deletes(query: rpq.Query, stream: Stream, *, names: int, calls: int) -> Rec
 
 
 def _coming(query: rpq.Query, *, names: int) -> Record:
-    """Inserts of two new names each: the first half fills the window, the second half pushes the first out of it."""
+    """Measure inserts of two new names each: the first half fills the window, the second half expires the first."""
     engine = rpq.Engine(query, memory_limit=1 << 60)
     edges = names // 2
     nanoseconds: list[int] = []
@@ -251,7 +251,7 @@ def _coming(query: rpq.Query, *, names: int) -> Record:
 
 
 def _batches(query: rpq.Query, stream: Stream, *, names: int) -> Record:
-    """Record batches of a thousand rows of all labels; the whole stream where no names are held beforehand."""
+    """Measure record batches of a thousand rows of all labels; the whole stream if no names are held beforehand."""
     nanoseconds: list[int] = []
     rows = tuples_pushed = 0
     parts = _segments(query, stream, names=names) if names else [(rpq.Engine(query), stream.table)]
@@ -286,7 +286,7 @@ def _record(call: str, nanoseconds: list[int], *, names: int, rows: int, tuples:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Quantiles a call, on a logarithmic axis."""
+    """Draw quantiles of each call, on a logarithmic axis."""
     axes = figure.subplots()
     shown = [record for record in records if record.get("p50_us") is not None and record.get("names") is not None]
     quantiles = {"p50": "p50_us", "p99": "p99_us", "p99.9": "p999_us", "maximum": "maximum_us"}

@@ -31,7 +31,7 @@ HOW = (
 
 
 def lines_of(stream: Stream, count: int) -> list[bytes]:
-    """The first tuples of a stream as objects of JSON, with their numbers as timestamps; a short stream begins again."""
+    """Return the first tuples of a stream as JSON objects, with their numbers as timestamps; a short stream repeats."""
     table = stream.table.select(["source", "target", "label"])
     table = pa.concat_tables([table] * -(-count // len(table))).slice(0, count)
     table = table.append_column("timestamp", pa.array(np.arange(count)))
@@ -68,7 +68,7 @@ def send_paced(lines: Sequence[bytes], rate: int | None, send: Callable[[Sequenc
 
 
 def command(*arguments: str) -> list[str]:
-    """The command that runs the query over events."""
+    """Return the command that runs the query over events."""
     options = ["--window", str(WINDOW), "--slide", str(SLIDE), "--format", "jsonl", "--quiet"]
     return [sys.executable, "-m", "rpq.cli", "run", EXPRESSION, *options, *arguments]
 
@@ -97,7 +97,7 @@ def through_pipes(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, floa
 
 
 def _start_seconds() -> float:
-    """How long a process takes to be ready for its first event: what that takes is no latency of a run."""
+    """Return the seconds that a process takes to be ready for its first event, which are not part of a latency."""
     began = time.perf_counter()
     subprocess.run(command("--input", "-", "--output", "-"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began + 0.5

@@ -27,18 +27,18 @@ JOIN = TwoHops(first=EXPRESSION.split("/")[0], second=EXPRESSION.split("/")[1], 
 
 
 def is_there(name: str) -> bool:
-    """Whether a neighbour is installed."""
+    """Return whether a stream processor is installed."""
     return find_spec(NEIGHBOURS[name][0]) is not None
 
 
 def start_process(name: str, topics: KafkaTopics) -> Start:
-    """How a neighbour is started between topics."""
+    """Return the function that gives the command of a stream processor between two topics."""
     query = [JOIN.first, JOIN.second, str(JOIN.size), str(JOIN.slide)]
     return lambda read, written, folder: [sys.executable, "-m", NEIGHBOURS[name][1], topics.brokers, read, written, *query]
 
 
 def rows_of(lines: Sequence[bytes]) -> int:
-    """How many rows the join gives for these events."""
+    """Return the number of rows that the join gives for these events."""
     states: dict[str, State] = {}
     rows = 0
     for edge in map(json.loads, lines):

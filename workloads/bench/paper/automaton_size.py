@@ -16,7 +16,7 @@ QUERIES = 100
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """States of a hundred automata of query size 2 to 20."""
+    """Measure the states of a hundred automata of query size 2 to 20."""
     records = gmark_queries(settings)
     by_size = [
         {
@@ -39,7 +39,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def gmark_queries(settings: Settings, count: int = QUERIES) -> list[Record]:
-    """Random queries of the schema, with the states of their minimal automata."""
+    """Return random queries of the schema, with the states of their minimal automata."""
     found = random_queries(_schema(settings), count, seed=settings.seed)
     return [
         {"size": size, "expression": expression, "states": len(automata.compile(expression).accepting)}
@@ -48,7 +48,7 @@ def gmark_queries(settings: Settings, count: int = QUERIES) -> list[Record]:
 
 
 def _schema(settings: Settings) -> Schema:
-    """The schema of the data set, if it is there."""
+    """Return the schema of the data set if it is present, else that of the social network."""
     if settings.data is not None:
         for path in [*settings.data.glob("*network.xml"), *settings.data.glob("gmark/*network.xml")]:
             return read_schema(path)
@@ -60,7 +60,7 @@ def _source(settings: Settings) -> str:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """States against the size of the query."""
+    """Draw states against the size of the query."""
     axes = figure.subplots()
     for key, label in (("mean_states", "mean"), ("most_states", "most")):
         axes.plot([r["size"] for r in records], [r[key] for r in records], "o-", label=label)

@@ -16,7 +16,7 @@ PERCENT = (0, 2, 4, 6, 8, 10)
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """All queries with growing shares of deletes of consumed edges."""
+    """Measure all queries with growing shares of deletes of consumed edges."""
     records, streams = [], []
     for stream in streams_of(settings, ["yago"], say):
         streams.append(stream.describe())
@@ -51,7 +51,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """p99 and seconds against the share of deletes."""
+    """Draw p99 and seconds against the share of deletes."""
     left, right = plots.panels(figure, 2)
     plots.lines(left, records, "percent", "latency_p99_us", by="query")
     plots.lines(right, records, "percent", "seconds_ratio", by="query")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """What the index holds at its fullest, and the throughput beside it."""
+    """Measure the index at its fullest, and the throughput beside it."""
     records: list[Record] = []
     streams = []
     for stream in streams_of(settings, ["stackoverflow"], say):
@@ -44,7 +44,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Trees and nodes a query, on logarithmic axes."""
+    """Draw trees and nodes of each query, on logarithmic axes."""
     left, right = plots.panels(figure, 2)
     plots.bars(left, records, "query", "trees", label="trees")
     plots.bars(right, records, "query", "cells", label="nodes of all trees (live cells)")

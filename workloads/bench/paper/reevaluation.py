@@ -33,7 +33,7 @@ COMPARED = 10
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Both baselines on a sample of tuples, beside the engine on the same ones."""
+    """Measure both baselines on a sample of tuples, beside the engine on the same ones."""
     records: list[Record] = []
     streams, checks = [], {}
     for stream in streams_of(settings, ["yago", "stackoverflow"], say):
@@ -54,7 +54,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def baselines(name: str, query: rpq.Query, stream: Stream, say: Say) -> dict[str, Callable[[], Baseline]]:
-    """The baselines that are installed, by name."""
+    """Return the baselines that are installed, by name."""
     found: dict[str, Callable[[], Baseline]] = {"search": partial(ProductSearch, query.expression)}
     try:
         import pyoxigraph  # noqa: F401
@@ -112,7 +112,7 @@ class _Timing:
         return self._stopped or self._spent >= self._seconds
 
     def warm(self, baseline: BaselineProcess) -> None:
-        """A first evaluation, which is not counted."""
+        """Evaluate once without counting it."""
         try:
             baseline.evaluate([], [], seconds=self._seconds)
         except TimeIsUpError:
@@ -137,7 +137,7 @@ class _Timing:
             self._stopped = True
 
     def figures(self) -> Record:
-        """Means and tails in microseconds; of a baseline that never came to an end, the time after which it was ended."""
+        """Return means and tails in microseconds; for a baseline that never finished, the time at which it was stopped."""
         evaluated = self._evaluated or [self._seconds]
         ours, theirs = float(np.mean(self.pushed)), float(np.mean(evaluated))
         p99, their_p99 = measuring.quantile(self.pushed, 0.99), measuring.quantile(evaluated, 0.99)
@@ -166,7 +166,7 @@ class _Feed:
         self._next = 0
 
     def up_to(self, row: int) -> tuple[list[Edge], list[Edge]]:
-        """The edges that came and went with the tuples before `row`."""
+        """Return the edges that were added and removed by the tuples before `row`."""
         last = int(np.searchsorted(self._relevant, row))
         rows = self._table.take(self._relevant[self._next : last]).to_pydict()
         self._next = last
@@ -192,18 +192,18 @@ def _relevant_rows(query: rpq.Query, stream: Stream) -> np.ndarray:
 
 
 def _sample(rows: np.ndarray, settings: Settings) -> list[int]:
-    """A seeded sample in the order of the stream, as large as wanted if there are as many."""
+    """Draw a seeded sample in the order of the stream, smaller than wanted if there are too few rows."""
     random = np.random.default_rng(settings.seed)
     return sorted(random.choice(rows, min(settings.sample, len(rows)), replace=False).tolist())
 
 
 def _without_empty(pairs: set[Any], query: rpq.Query) -> set[Any]:
-    """The pairs without those that a path of length zero may have made: the engine does not count it, SPARQL does."""
+    """Return the pairs without those of zero-length paths, which SPARQL counts and the engine does not."""
     return {pair for pair in pairs if pair[0] != pair[1]} if query.dfa.accepts_empty else pairs
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """How many times as fast as each baseline, a panel a data set."""
+    """Draw the speedup over each baseline, a panel for each data set."""
     names = plots.values(records, "data")
     for axes, name in zip(plots.panels(figure, len(names)), names, strict=True):
         for number, system in enumerate(plots.values(records, "system")):

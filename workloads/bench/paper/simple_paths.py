@@ -22,7 +22,7 @@ SLICE = 1024
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Both path semantics for every query of every data set; simple paths in the seconds given, or twice those of walks."""
+    """Measure both path semantics for every query; simple paths for the given seconds, or twice those of walks."""
     records, streams = [], []
     for stream in streams_of(settings, DATA, say):
         streams.append(stream.describe())
@@ -50,7 +50,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
-    """Walks over the whole stream, then simple paths; why those did not succeed, if they did not."""
+    """Run walks over the whole stream, then simple paths; return figures of both, and why the latter failed, if they did."""
     simply = replace(query, paths="simple")
     for one in (query, simply):
         measuring.warm_up(one, stream)
@@ -96,7 +96,7 @@ def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """The overhead on the tail latency of the queries that succeed, a panel a data set."""
+    """Draw the overhead on the tail latency of the queries that succeed, a panel for each data set."""
     names = plots.values(records, "data")
     for axes, name in zip(plots.panels(figure, len(names)), names, strict=True):
         done = [record for record in records if record["data"] == name and record["succeeded"]]

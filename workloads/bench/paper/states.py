@@ -18,7 +18,7 @@ LOOKS = 16
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """A hundred queries (fewer below scale 1) on a gMark graph."""
+    """Measure a hundred queries (fewer below scale 1) on a gMark graph."""
     records, streams = [], []
     count = max(10, round(QUERIES * min(1.0, settings.scale)))
     for stream in streams_of(settings, ["gmark"], say):
@@ -49,12 +49,12 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def most_common_states(records: list[Record]) -> int:
-    """The number of states that most of the queries have."""
+    """Return the number of states that most of the queries have."""
     return Counter(record["states"] for record in records).most_common(1)[0][0]
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Throughput against states; against nodes, for the most common number of states."""
+    """Draw throughput against states; against nodes, for the most common number of states."""
     left, right = plots.panels(figure, 2)
     plots.points(left, records, "states", "relevant_per_second")
     left.set(xlabel="states", ylabel="relevant tuples a second")

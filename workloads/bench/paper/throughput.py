@@ -18,7 +18,7 @@ DATA = ["yago", "ldbc", "stackoverflow"]
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Every query of every data set: in batches for the throughput, a tuple at a time for the latency."""
+    """Measure every query of every data set: in batches for the throughput, a tuple at a time for the latency."""
     records, streams, checks = [], [], {}
     for stream in streams_of(settings, DATA, say):
         streams.append(stream.describe())

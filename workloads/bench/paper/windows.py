@@ -20,7 +20,7 @@ FACTORS = (0.5, 1.0, 1.5, 2.0)
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Both sweeps for every query."""
+    """Measure both sweeps for every query."""
     records, streams, agree = [], [], True
     for stream in streams_of(settings, ["yago"], say):
         streams.append(stream.describe())
@@ -53,7 +53,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def expiry_of(query: rpq.Query, stream: Stream) -> Record:
-    """Seconds that moving the window takes: time is moved to each boundary before the tuples behind it are pushed."""
+    """Measure the seconds of moving the window: time advances to each boundary before the tuples behind it are pushed."""
     engine = rpq.Engine(query)
     seconds, pushing, moved = 0.0, 0.0, 0
     for number, batch in measuring.slides(stream, query.window):
@@ -74,7 +74,7 @@ def expiry_of(query: rpq.Query, stream: Stream) -> Record:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """p99 and the time of an expiry against the window and against the slide."""
+    """Draw p99 and the time of an expiry against the window and against the slide."""
     figure.set_size_inches(10, 7.5)
     for axes, sweep, (key, name) in zip(
         figure.subplots(2, 2).flat,

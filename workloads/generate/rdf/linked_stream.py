@@ -38,7 +38,7 @@ def linked_stream(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def linked_people(*, seed: int) -> pa.RecordBatch:
-    """What does not change: who knows whom, whose accounts they are, who reads whose channel; source, target, label."""
+    """Return the static triples: who knows whom, who has which account, who reads whose channel; source, target, label."""
     people = np.arange(PEOPLE)
     one, other = (ends.ravel() for ends in np.meshgrid(people, np.arange(CIRCLE), indexing="ij"))
     other += one // CIRCLE * CIRCLE

@@ -33,7 +33,7 @@ _KIND, _ENTITY, _OTHER, _LAG = range(4)
 
 
 def changing_graph(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Inserts, and deletes of what was inserted: source, target, label, timestamp (positions), delete, event."""
+    """Generate inserts, and deletes of inserted edges: source, target, label, timestamp (positions), delete, event."""
     for number in blocks(edges, BLOCK):
         is_delete = number % 3 == 2
         lag = power_law(uniform(seed, _LAG, number), 2_000, head=100, exponent=2.0)
@@ -52,7 +52,7 @@ def changing_graph(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def _edge(number: np.ndarray, seed: int) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The edge that is inserted at a position."""
+    """Return the edge that is inserted at a position."""
     kind = (uniform(seed, _KIND, number) * 5).astype(np.int64)
     entity = (uniform(seed, _ENTITY, number) ** 2 * ENTITIES).astype(np.int64)
     chance = uniform(seed, _OTHER, number)
@@ -97,8 +97,8 @@ RDF_KINDS: Mapping[str, RdfKind] = {
 
 
 def rdf_stream(*, edges: int, seed: int, kind: str = "taxi", stream: str | None = None) -> Iterator[pa.RecordBatch]:
-    """That many triples of a kind of stream, in order of time; of them only those of `stream`, an IRI or its
-    last part, where it is given.
+    """Generate that many triples of a kind of stream, in order of time; with `stream`, an IRI or its last part, only those
+    of that stream.
 
     Raises `NoSuchStreamError` for a stream that the kind does not have.
     """

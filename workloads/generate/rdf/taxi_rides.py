@@ -20,7 +20,7 @@ _TIME, _TAXI, _FARE, _RATING, _PAID = range(5)
 
 
 def taxi_rides(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """A pickup a second, so that no two rides have the same time: source, target, label, timestamp, stream, event."""
+    """Yield a pickup a second, so that no two rides have the same time: source, target, label, timestamp, stream, event."""
     done, first = 0, 0
     while done < edges:
         batch = cut(_block(first, first + _SECONDS_A_BLOCK, seed), done, edges)
@@ -29,7 +29,7 @@ def taxi_rides(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def _block(first: int, last: int, seed: int) -> pa.RecordBatch:
-    """What happens in these seconds, to rides that may have begun before."""
+    """Generate the events of these seconds, of rides that may have begun before."""
     ride = np.arange(max(0, first - _LONGEST - _PAID_AFTER), last)
     seconds = 60 + power_law(uniform(seed, _TIME, ride), _LONGEST - 60, head=900, exponent=3.0)
     taxi = numbered_iris(f"{DATA}taxi/", power_law(uniform(seed, _TAXI, ride), _TAXIS, head=_TAXIS, exponent=2.0))

@@ -106,7 +106,7 @@ class EventTriples:
             self._keys.append(np.stack([key, np.full(count, place)]))
 
     def batch(self) -> pa.RecordBatch:
-        """What was added, in order. O(n log n)."""
+        """Return the added triples in order. O(n log n)."""
         keys = np.concatenate(self._keys, axis=1)
         order = pa.array(np.lexsort((keys[1], keys[0])))
         return pa.RecordBatch.from_pydict(
@@ -122,5 +122,5 @@ def _column(term: Term, count: int) -> pa.Array:
 
 
 def cut(batch: pa.RecordBatch, done: int, edges: int) -> pa.RecordBatch:
-    """A batch without what goes beyond the length of its stream, of which that many tuples are done."""
+    """Cut a batch at the length of its stream, of which that many tuples were generated before."""
     return batch.slice(0, edges - done) if done + batch.num_rows > edges else batch

@@ -48,7 +48,7 @@ def weather_sensors(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def weather_stations(*, seed: int) -> pa.RecordBatch:
-    """Where the stations are, whatever the seed: source, target, label."""
+    """Return where the stations are, whatever the seed: source, target, label."""
     number = np.arange(SENSORS)
     sensor, place = numbered_iris(f"{DATA}System_", number), numbered_iris(f"{DATA}point_", number)
     triples = (
