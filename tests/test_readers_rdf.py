@@ -340,13 +340,13 @@ def test_of_turtle_no_node_is_remembered_behind_its_statement(tmp_path):
     from rpq.readers.rdf.blank_nodes import BlankNodes
 
     path = written(tmp_path, "a.ttl", "@prefix : <http://e/> .\n" + ":a :p [ :q [] ] .\n" * 2000)
-    blanks = BlankNodes("f1", are_drawn=True, local=True)
+    blanks = BlankNodes("f1", are_generated=True, are_local=True)
     from rpq.readers.rdf.rdf_syntax import syntax_by_name
     from rpq.readers.source import ByteSource
 
     names = set()
     for batch in statements.Statements(ByteSource(path), syntax_by_name("ttl"), batch_rows=50):
-        columns = blanks.named(batch.columns[:-1])
+        columns = blanks.rename(batch.columns[:-1])
         names |= {text for text in (*columns[0].to_pylist(), *columns[2].to_pylist()) if text.startswith("_:")}
         assert len(blanks._numbers) <= 3
     assert len(names) == 4000
@@ -495,7 +495,7 @@ def test_only_so_many_graphs_are_remembered(tmp_path, monkeypatch):
         [{"subject": f"g:{n}", "predicate": PROV, "object": '"1"', "graph": None, "number": n} for n in range(100)],
         schema=statements.SCHEMA,
     )
-    assert list(times_of.of(batch)) == [] and len(times_of._known) + len(times_of._known_before) <= 20
+    assert list(times_of.assign(batch)) == [] and len(times_of._known) + len(times_of._known_before) <= 20
 
 
 @pytest.mark.parametrize(

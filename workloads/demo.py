@@ -51,10 +51,10 @@ query = "replied/^answered"
 window = "2d"
 slide = "6h"
 """
-"""What the page begins with: a path, a pattern, and a path that goes against an edge. Their names say what they ask."""
+"""The first queries of the page: a path, a pattern, and a path against the direction of an edge, by descriptive names."""
 
 VERBS = {"a2q": "answered", "c2a": "replied", "c2q": "commented"}
-"""Labels of the stream as people say them: a reply is a comment on an answer, from who wrote it to who had answered."""
+"""Readable names of the labels: a reply is a comment on an answer, from its author to the author of the answer."""
 
 FIRST_NAMES = (
     "Ada Aiko Alma Amir Anna Arjun Asha Bao Bela Bruno Carla Chidi Clara Dana Dario Edda Elif Emil Esra Farid Finn Gita "
@@ -159,7 +159,7 @@ DAY = 86_400
 WINDOW_DAYS, SLIDE_DAYS = 10, 1
 SHOWN, LONGEST_SHOWN = 8, 5
 LATEST_EDGES = 200
-"""So many edges at the end of the stream bring the rows of which some are shown."""
+"""The number of edges at the end of the stream whose rows are candidates to be shown."""
 
 
 @click.command("demo", short_help="Run a path and a pattern over a small stream made up for it.")

@@ -53,12 +53,12 @@ T = TypeVar("T")
 
 
 class UnknownQueryError(ValueError):
-    """A name of a query or a data set that is not known."""
+    """An unknown name of a query or a data set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """What a, b and c are in a data set: one binding for all queries, others for single ones; () leaves a query out."""
+    """The labels a, b and c in a data set: one binding for all queries, others for single ones; () excludes a query."""
 
     labels: tuple[str, ...]
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -20,10 +20,10 @@ _FIELDS = ("From", "Stream", "Window", "Changed")
 
 @dataclass(frozen=True, kw_only=True)
 class NamedSparql:
-    """A query as its file says it.
+    """A query and the fields of its file.
 
     `stream` is a kind of `rpq generate rdf`; `window` the size and the slide of the default window as the command line takes
-    them, ("unbounded",), or () where none is needed. `changed` tells how `text` differs from what was printed.
+    them, ("unbounded",), or () where none is needed. `changed` says how `text` differs from the publication.
     """
 
     name: str

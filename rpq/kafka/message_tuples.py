@@ -191,7 +191,7 @@ class MessageReader:
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
         found = read_object(value)
-        self.warnings = names.deletes_not_read(list(found))
+        self.warnings = names.debezium_warnings(list(found))
         ends = [found.get(names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,

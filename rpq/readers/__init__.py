@@ -1,10 +1,13 @@
 """Stream readers: from files, pipes and Parquet to batches of columns.
 
-`open_reader` is the way in.  What a format is, `rpq.readers.input_format` says; which ones there are, and how an installed
-package adds one, `rpq.readers.format_registry`.  `edges` and `jsonl` live here, the formats of data sets elsewhere.
+`open_reader` is the entry point.  `rpq.readers.input_format` defines what a format is, `rpq.readers.format_registry` lists
+the formats, and how an installed package adds one.  `edges`, `jsonl` and `rdf` are defined here, the formats of data sets in
+`rpq.workloads.formats`.
 
-    bytes (inflating, source) → records (quotes) → fields (detection, layout, parsing, jsonlines, times) → columns
-    (textfile, parquet) → those that are wanted (where, predicate) → one stream (merge, inputs) → a part of it (selecting)
+    bytes (source) → records (text.quotes) → fields (text.detection, line_layout, parsing, jsonlines; fields) → columns
+    (text.textfile, parquet, rdf) → rows that are wanted (where, predicate) → one stream (inputs) → a part of it (selection)
+
+Imports from the engine's layers below (`rpq.stream`, `rpq.arrays`, `rpq.sparql.terms`), never from the command line.
 """
 
 from __future__ import annotations
@@ -57,16 +60,16 @@ def open_reader(
     """Open inputs of a format as one stream of tuples, to be read once.
 
     `paths` are files, or `-` for standard input.  `on_error="stop"` raises `InputError` at the first bad line, after
-    everything before it was handed over; `"skip"` leaves bad lines out and counts them in `rejected` (which counts by
-    blocks: with a `limit`, bad lines shortly behind it may be among them).  Then, in this order: `limit` keeps the
+    everything before it was yielded; `"skip"` leaves bad lines out and counts them in `rejected` (which counts by
+    blocks: with a `limit`, bad lines shortly after it may be among them).  Then, in this order: `limit` keeps the
     first tuples as they are read, `drop_self_loops` leaves out edges from a vertex to itself, and `skip` passes over
-    the first tuples of the rest, to go on where an earlier reading ended.
+    the first tuples of the rest, to continue where an earlier reading ended.
 
     `columns` are the names that the input has for the columns of a tuple, or a label for all edges; `where` is a
-    condition on the input's columns: tuples for which it does not hold are not there for anything that follows, and
-    counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is what times in text become.  `streams` are the names of
+    condition on the input's columns: tuples for which it does not hold are left out of all that follows, and
+    counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is the unit of times in text.  `streams` are the names of
     the streams that the tuples of each input belong to, None for those without; a tuple belongs to the merged stream
-    in any case.  `rdf` is how inputs of the format `rdf` are read.
+    in any case.  `rdf` says how inputs of the format `rdf` are read.
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
     condition that does not fit an input, for a pipe when it is read.

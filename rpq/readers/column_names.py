@@ -1,4 +1,4 @@
-"""Which columns of an input are those of the tuples: `source=user,target=item,timestamp=ts`."""
+"""The mapping of the columns of an input to those of tuples: `source=user,target=item,timestamp=ts`."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op may be missing."""
 
 DELETE = "delete"
-"""What may say, as true or false, what op says with + and -, where columns have names: a tuple has one of the two."""
+"""The alternative to op where columns have names: true or false in place of - and +; a tuple has one of the two."""
 
 STREAM = "stream"
-"""A further column that a tuple may have where columns have names: the stream that it belongs to, or nothing."""
+"""A further column that a tuple may have where columns have names: the stream that it belongs to, or null."""
 
 EVENT = "event"
-"""A further column that a reader may give tuples: the event that they belong to, or nothing."""
+"""A further column that a reader may add to tuples: the event that they belong to, or null."""
 
 NAMED_COLUMNS = (*TUPLE_COLUMNS, DELETE, STREAM)
 
 OP_AND_DELETE = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
-"""What is wrong with tuples that have both op and delete."""
+"""The message for tuples that have both op and delete."""
 
 _DEBEZIUM_COLUMNS = {
     "__deleted": "--columns delete=__deleted takes these edges back, and so does the name delete",
     "__op": "let its connector rewrite them (delete.tombstone.handling.mode=rewrite), and say --columns delete=__deleted",
 }
-"""Columns that Debezium adds to records without their envelopes, and how what they say is read."""
+"""Columns that Debezium adds to records without their envelopes, and how to have them read."""
 
 _OPTIONAL = ("op", DELETE, STREAM)
 
@@ -45,22 +45,22 @@ _COMMON_NAMES = {
     "target": "target dst dest destination to object item receiver recipient payee product callee followee end tail v o",
     "label": "label predicate relation relationship relationshiptype type kind action verb event p",
 }
-"""What columns are often called, likelier names first; columns whose names can be told apart best come first."""
+"""Common names of columns, likelier names first; columns with the most distinctive names come first."""
 
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
 class MissingColumns(FieldError):
-    """An input has no columns with the names that are looked for; the message says how to name those that it has."""
+    """An input lacks columns with the expected names; the message says how to name those that it has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNames:
     """The names that an input has for the columns of the tuples; a column that has none here has its own.
 
-    With `constant_label` all edges have that label, and the input needs no column for it.  Edges that are not `timed`
-    have no time: a column with timestamps is not looked at.  With `has_events` there must be a column event too.  Where
-    they are `fixed`, whoever writes the input cannot say other names, and is told to rename its columns.
+    With `constant_label` all edges have that label, and the input needs no column for it.  Without
+    `has_timestamps` edges have no time, and a column with timestamps is ignored.  With `has_events` there must be a column
+    event too.  With `has_fixed_names` the user cannot give other names, and messages advise to rename the columns.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -69,9 +69,9 @@ class ColumnNames:
 
     renamed: tuple[tuple[str, str], ...] = ()
     constant_label: str | None = None
-    timed: bool = True
+    has_timestamps: bool = True
     has_events: bool = False
-    fixed: bool = False
+    has_fixed_names: bool = False
 
     @classmethod
     def parse(cls, text: str | None, *, label: str | None = None, has_events: bool = False) -> ColumnNames:
@@ -107,7 +107,7 @@ class ColumnNames:
         return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events)
 
     def __bool__(self) -> bool:
-        return bool(self.renamed) or self.constant_label is not None or not self.timed or self.has_events
+        return bool(self.renamed) or self.constant_label is not None or not self.has_timestamps or self.has_events
 
     def __getitem__(self, column: str) -> str:
         return dict(self.renamed).get(column, column)
@@ -119,8 +119,8 @@ class ColumnNames:
         >>> ColumnNames(constant_label="follows").columns
         ('source', 'target', 'timestamp', 'op')
         """
-        left_out = {*(("label",) if self.constant_label is not None else ()), *(("timestamp",) if not self.timed else ())}
-        return tuple(column for column in TUPLE_COLUMNS if column not in left_out and not self._is_replaced(column))
+        unused = {"label": self.constant_label is not None, "timestamp": not self.has_timestamps}
+        return tuple(column for column in TUPLE_COLUMNS if not unused.get(column) and not self._is_replaced(column))
 
     def _is_replaced(self, column: str) -> bool:
         """Return whether an optional column is not read: another column, or the other of op and delete, has its place."""
@@ -131,10 +131,10 @@ class ColumnNames:
         return other in renamed or column in renamed.values()
 
     @property
-    def looked_for(self) -> tuple[str, ...]:
+    def readable(self) -> tuple[str, ...]:
         """The columns that are read where columns have names.
 
-        >>> ColumnNames().looked_for
+        >>> ColumnNames().readable
         ('source', 'target', 'label', 'timestamp', 'op', 'delete', 'stream')
         """
         further = (DELETE, STREAM, EVENT) if self.has_events else (DELETE, STREAM)
@@ -142,26 +142,26 @@ class ColumnNames:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns that an input must have; op, delete and stream must be there only if they were given names.
+        """The columns that an input must have; op, delete and stream are required only if names were given for them.
 
         >>> ColumnNames().required
         ('source', 'target', 'label', 'timestamp')
         """
         renamed = dict(self.renamed)
-        return tuple(column for column in self.looked_for if column not in _OPTIONAL or column in renamed)
+        return tuple(column for column in self.readable if column not in _OPTIONAL or column in renamed)
 
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
         """Return where each column of a tuple stands among the names of an input's columns.
 
-        With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError` where one is
-        there twice, and where there are both op and delete, and `MissingColumns`, which lists the names.
+        With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError` for a
+        duplicate column, or for both op and delete, and `MissingColumns`, which lists the names.
 
         >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
         {'source': 1, 'target': 2, 'timestamp': 3}
         """
         folded = [name.lower() for name in names] if any_case else list(names)
         places: dict[str, int] = {}
-        for column in self.looked_for:
+        for column in self.readable:
             name = self[column]
             among = folded if column == name else list(names)
             if among.count(name) > 1:
@@ -174,7 +174,7 @@ class ColumnNames:
         return places
 
     def refuse_missing(self, names: Sequence[str], *, there: Mapping[str, int] | Sequence[str]) -> None:
-        """Raise `MissingColumns` with all columns that an input with these names lacks; `there` are those that it has.
+        """Raise `MissingColumns` with all columns that an input with these names lacks; `there` are the columns found.
 
         >>> try:
         ...     ColumnNames.parse("source=user").refuse_missing(["user", "product", "ts"], there=["source"])
@@ -186,7 +186,7 @@ class ColumnNames:
         if not missing:
             return
         needed = [self[one] for one in self.required if one not in _OPTIONAL]
-        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.looked_for)
+        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.readable)
         expected = f"expected {', '.join(needed)} and optionally {either}, found {', '.join(names) or 'none'}"
         if len(missing) == 1:
             name = self[missing[0]]
@@ -208,7 +208,7 @@ class ColumnNames:
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
         """Return advice for missing columns: the options with the names that they seem to have."""
         renamed = {column: name for column, name in self.renamed if column not in missing}
-        used = {*renamed.values(), *(self[column] for column in self.looked_for if column not in missing)}
+        used = {*renamed.values(), *(self[column] for column in self.readable if column not in missing)}
         free = [name for name in names if name and name not in used]
         found = {
             column: near[0]
@@ -221,7 +221,7 @@ class ColumnNames:
         ends = [column for column in ("source", "target") if column in missing and column not in found]
         if len(ends) == len(free):
             found |= dict(zip(ends, free, strict=True))
-        if self.fixed:
+        if self.has_fixed_names:
             return _rename_hint(found, missing)
         options = []
         with_label = "label" in missing and "label" not in found and "label" not in dict(self.renamed)
@@ -234,16 +234,16 @@ class ColumnNames:
             ]
         return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
 
-    def deletes_not_read(self, names: Sequence[str]) -> list[str]:
-        """Return a warning where an input with such columns or keys has one of Debezium's deletes, and none is read.
+    def debezium_warnings(self, names: Sequence[str]) -> list[str]:
+        """Return a warning if these columns or keys include one of Debezium's deletes and no deletes are read.
 
-        >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
+        >>> ColumnNames().debezium_warnings(["source", "target", "__deleted"])[0].partition(";")[0]
         "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
-        >>> ColumnNames.parse("delete=__deleted").deletes_not_read(["source", "target", "__deleted"])
+        >>> ColumnNames.parse("delete=__deleted").debezium_warnings(["source", "target", "__deleted"])
         []
         """
         renamed = dict(self.renamed)
-        read = [column for column in ("op", DELETE) if column in self.looked_for]
+        read = [column for column in ("op", DELETE) if column in self.readable]
         found = {name.lower(): name for name in names if name not in renamed.values()}
         if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
             return []

@@ -6,16 +6,16 @@ blank nor a comment decides for its file:
 * An object of JSON makes it JSON lines (`rpq.readers.text.jsonlines`), which the format `jsonl` takes for granted.
 * It is a **header** if, cut at tabs, else at commas, else at blanks, its fields include each of `source`, `target`,
   `label` and `timestamp` once (in any order, upper or lower case), or the names that were given for them.  `op` or
-  `delete`, and `stream`, are read if they are there, `event` is where it is asked for, further columns are not, unless a
+  `delete`, and `stream`, are read if they are present, `event` if the reader has events, further columns only if a
   condition names them.
 * Otherwise the **separator** is the first of tab, comma, blanks that cuts it into four or five fields, and the fields
-  are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.  Where all
-  edges have one label that was given, the lines have none, and one field less.  This first line must be whole: it is
-  the only one whose fields in quotes cannot go on in the next line.
+  are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.  Where one
+  label was given for all edges, the lines have none, and one field less.  This first line must be complete: it is
+  the only one whose fields in quotes cannot continue on the next line.
 
-Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers, or times (`rpq.readers.fields`): which of
-them, the first one tells.  Parquet is recognised by its first and last four bytes, whatever the name; a folder is the
-Parquet files in it, one after the other, as `rpq.readers.parquet` says.
+Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers, or times (`rpq.readers.fields`): the
+first one decides.  Parquet is recognised by its first and last four bytes, whatever the name; a folder stands for the
+Parquet files in it, one after the other, as described in `rpq.readers.parquet`.
 
 Each input keeps the order of its lines; several are merged by the timestamps of their heads (`rpq.readers.inputs`).
 """
@@ -54,9 +54,9 @@ def open_edges(
 ) -> InputsReader[Input]:
     """Open inputs in the format `edges`: text files, JSON lines, Parquet files or folders, `-` for standard input.
 
-    `columns` are the names that the inputs have for those of a tuple, `where` tells which tuples are wanted, and
-    `time_unit` is what times in text become (microseconds, where it is not given; a pipe needs it).  `streams` are the
-    names of streams to which the tuples of inputs belong, for each input one or None.
+    `columns` are the names that the inputs have for those of a tuple, `where` selects tuples, and `time_unit` is the unit
+    of times in text (microseconds by default; a pipe needs it).  `streams` are the names of the streams to which the tuples
+    of inputs belong, one or None for each input.
 
     Raises `InputError` for an input that is missing, or where one has integer vertices and another text, or
     timestamps of different units, and `WhereError` for a condition that does not fit the columns of a file.
@@ -129,7 +129,7 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
         )
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if path != STANDARD_INPUT and os.path.isfile(path):
-        detection = detection.looking_at(path, stop=on_error == "stop")
+        detection = detection.with_sample_of(path, stop=on_error == "stop")
     known = detection.known
     text = TextFile(
         path,
@@ -164,7 +164,7 @@ class InMemorySource:
 def read_tuples(
     data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: ColumnNames | None = None
 ) -> tuple[list[pa.RecordBatch], list[str]]:
-    """Read all tuples of a text, JSON lines or lines of fields with or without a header, and what there is to warn of.
+    """Read all tuples of a text: JSON lines, or lines of fields with or without a header.  Return batches and warnings.
 
     Times in text need a `time_unit`, as those of a pipe do.  Raises `InputError` at a bad line.
 
@@ -172,6 +172,6 @@ def read_tuples(
     >>> [batch.to_pylist() for batch in batches]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
-    detection = Detection(columns=columns or ColumnNames(fixed=True), only_json=only_json, time_unit=time_unit)
+    detection = Detection(columns=columns or ColumnNames(has_fixed_names=True), only_json=only_json, time_unit=time_unit)
     text = TextFile(InMemorySource(data, name=name), detect=detection)
     return list(text), text.warnings

@@ -88,7 +88,7 @@ def _match_dates(nanoseconds: pa.Array, texts: pa.Array) -> bool:
 
 
 def check_time(text: str, column: str, *, kind: TimeKind, unit: str) -> int:
-    """Return the time that a field holds, in `unit`; raise `FieldError` if it holds none of this kind."""
+    """Return the time in a field, in `unit`; raise `FieldError` if there is none of this kind."""
     stripped = text.strip(" \t")
     times = times_of(pa.array([stripped]), kind=kind, unit=unit) if text.isascii() else None
     if times is not None:

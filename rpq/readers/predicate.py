@@ -36,11 +36,11 @@ from rpq.stream.plain_columns import plain_type
 _INTEGER = "^[+-]?[0-9]{1,19}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 EXACT = 2.0**53
-"""Below, a float tells integers apart."""
+"""The bound below which floats represent integers exactly."""
 
 
 class UntypedColumn:
-    """Values as an array of text, or of int64, float64 or bool where a format knows them to be that."""
+    """Values without a column type: an array of text, or of int64, float64 or bool where a format has such values."""
 
     def __init__(self, values: pa.Array) -> None:
         self._values = values
@@ -157,15 +157,15 @@ _TEXT_FUNCTIONS = {
     "contains": pc.match_substring,
     "matches": pc.match_substring_regex,
 }
-_KINDS = {"number": "a number", "time": "a time", "text": "text", "boolean": "true or false", "loose": "text"}
+_KINDS = {"number": "a number", "time": "a time", "text": "text", "boolean": "true or false", "untyped": "text"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnKind:
-    """A column as a condition sees it: under which `key` a batch has it, and what it holds.
+    """A column as a condition sees it: its `key` in a batch, and the kind of its values.
 
-    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "loose", or "op" and "delete", which are made of a
-    column of deletes that may be missing.  Columns that every tuple has are `of_tuple`.
+    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "untyped", or "op" and "delete", which are derived
+    from a column of deletes that may be missing.  Columns that every tuple has are `of_tuple`.
     """
 
     key: str
@@ -208,9 +208,9 @@ class Predicate:
         self._run = bound.run
 
     def keep(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
-        """Return which of `count` rows are kept, and for how many of the others the condition cannot be told.
+        """Return the mask of the rows of `count` that are kept, and the number of rows for which the condition is null.
 
-        Which rows are deletes, the column "delete" says, if there is one.
+        The column "delete", if present, says which rows are deletes.
         """
         verdict = self._run(columns)
         if isinstance(verdict, pa.Scalar):
@@ -233,10 +233,10 @@ class Predicate:
                 run = self._condition(inner).run
                 return _Expression("boolean", lambda columns: pc.invert(run(columns)))
             case Comparison(sign, left, right, column=column):
-                return self._compared(sign, self._bind(left), self._bind(right), column)
+                return self._compare(sign, self._bind(left), self._bind(right), column)
             case In(inner, values, column=column):
                 bound = self._bind(inner)
-                found = [self._compared("==", bound, self._bind(value), column).run for value in values]
+                found = [self._compare("==", bound, self._bind(value), column).run for value in values]
                 return _Expression(
                     "boolean", lambda columns: functools.reduce(pc.or_kleene, (run(columns) for run in found))
                 )
@@ -246,7 +246,7 @@ class Predicate:
             case Arithmetic(sign, left, right, column=column):
                 return self._calculate(sign, self._bind(left), self._bind(right), column)
             case Call(function, arguments, column=column):
-                return self._called(function, [self._bind(argument) for argument in arguments], column)
+                return self._call(function, [self._bind(argument) for argument in arguments], column)
         raise AssertionError(node)
 
     def _name(self, name: str, column: int) -> _Expression:
@@ -259,8 +259,8 @@ class Predicate:
         if known.kind not in (*_KINDS, "op", DELETE):
             raise self._where.error(f"column {name!r} holds {known.kind}, which no condition can be about", column)
         key = known.key
-        if known.kind == "loose":
-            return _Expression("loose", lambda columns: UntypedColumn(columns[key]))
+        if known.kind == "untyped":
+            return _Expression("untyped", lambda columns: UntypedColumn(columns[key]))
         if known.kind == "op":
             return _Expression(
                 "text", lambda columns: pc.if_else(columns[key], "-", "+") if key in columns else pa.scalar("+")
@@ -272,24 +272,24 @@ class Predicate:
     def _condition(self, node: Node) -> _Expression:
         """Bind a node that must be a condition."""
         bound = self._bind(node)
-        if bound.kind == "loose":
+        if bound.kind == "untyped":
             return _Expression("boolean", lambda columns: bound.run(columns).booleans())
         if bound.kind != "boolean":
             raise self._where.error(f"is {_KINDS[bound.kind]}; expected a condition such as amount > 10", node.column)
         return bound
 
-    def _compared(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
+    def _compare(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         left, right = self._as_time(left, right, column), self._as_time(right, left, column)
         compare = _COMPARE[sign]
         kinds = {"number" if one.kind == "time" else one.kind for one in (left, right)}
-        if kinds == {"loose"}:
+        if kinds == {"untyped"}:
 
             def run(columns: Columns) -> Value:
                 one, other = left.run(columns), right.run(columns)
                 return pc.coalesce(_compare_numbers(compare, one, other), compare(one.texts(), other.texts()))
 
             return _Expression("boolean", run)
-        typed = kinds - {"loose"}
+        typed = kinds - {"untyped"}
         if len(typed) > 1:
             hint = "; number(…) and text(…) make one of the other" if typed == {"number", "text"} else ""
             raise self._where.error(f"{_KINDS[left.kind]} is compared with {_KINDS[right.kind]}{hint}", column)
@@ -316,16 +316,16 @@ class Predicate:
 
     def _calculate(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         for one in (left, right):
-            if one.kind not in ("number", "time", "loose"):
+            if one.kind not in ("number", "time", "untyped"):
                 raise self._where.error(f"{_KINDS[one.kind]} is no number to calculate with", column)
         return _Expression(
             "number", lambda columns: _calculate(sign, _number(left.run(columns)), _number(right.run(columns)))
         )
 
-    def _called(self, function: str, arguments: list[_Expression], column: int) -> _Expression:
+    def _call(self, function: str, arguments: list[_Expression], column: int) -> _Expression:
         first = arguments[0]
         if function in ("number", "abs"):
-            if function == "abs" and first.kind not in ("number", "loose"):
+            if function == "abs" and first.kind not in ("number", "untyped"):
                 raise self._where.error(f"abs of {_KINDS[first.kind]}; expected a number", column)
             if function == "abs":
                 return _Expression("number", lambda columns: pc.abs(_number(first.run(columns))))
@@ -334,7 +334,7 @@ class Predicate:
             return _Expression("number", lambda columns: _convert(first.run(columns), _number))
         if function == "text":
             return _Expression("text", lambda columns: _convert(first.run(columns), UntypedColumn.texts))
-        if first.kind not in ("text", "loose"):
+        if first.kind not in ("text", "untyped"):
             raise self._where.error(
                 f"{function} of {_KINDS[first.kind]}; expected text, such as text(…) makes of it", column
             )

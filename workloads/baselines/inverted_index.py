@@ -20,14 +20,14 @@ Atom = tuple[Term, str, Term]
 Edge = tuple[str, str, str]
 """Source, label, target."""
 View = tuple[str, str | None, str | None]
-"""Of an atom: its label, and the constants of its ends, None for variables."""
+"""The label of an atom, and the constants of its ends, None for variables."""
 Binding = dict[Term, str]
 Row = tuple[str, ...]
 
 
 @dataclass
 class _RegisteredQuery:
-    """A pattern that is indexed."""
+    """A registered pattern: its atoms, its variables, and its covering paths."""
 
     atoms: tuple[Atom, ...]
     variables: tuple[Term, ...]
@@ -36,7 +36,7 @@ class _RegisteredQuery:
 
 @dataclass
 class _Tables:
-    """A view by the sources and by the targets of its edges."""
+    """Hash tables of a view, by the sources and by the targets of its edges."""
 
     by_source: dict[str, list[str]] = field(default_factory=dict)
     by_target: dict[str, list[str]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _Tables:
 
 
 class InvertedIndex:
-    """Patterns over a graph that only grows. `incremental`: INC in place of INV; `caching`: INV+ and INC+.
+    """An inverted index of patterns over a growing graph: INV, INC if `incremental`, INV+ or INC+ if `caching`.
 
     >>> index = InvertedIndex(incremental=True, caching=True)
     >>> index.register("q", [("?x", "a", "?y"), ("?y", "b", "z")])
@@ -161,7 +161,7 @@ class InvertedIndex:
 
 
 def covering_paths(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
-    """Directed paths that together have every atom: walks from each vertex to one where nothing new is to be visited.
+    """Return directed paths that cover every atom: walks from each vertex until no unvisited atom follows.
 
     >>> covering_paths([("?x", "a", "?y"), ("?y", "b", "?z"), ("?w", "c", "?y")])
     [(('?x', 'a', '?y'), ('?y', 'b', '?z')), (('?w', 'c', '?y'), ('?y', 'b', '?z'))]

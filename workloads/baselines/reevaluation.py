@@ -96,7 +96,7 @@ class Baseline(Protocol):
 
 
 class TimeIsUpError(Exception):
-    """A baseline did not answer in time and was ended."""
+    """A baseline did not answer in time and was stopped."""
 
 
 class BaselineProcess:
@@ -170,7 +170,7 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 class ProductSearch:
-    """Searches for the answers over a set of edges that it holds."""
+    """Searches the product graph of an automaton and a set of edges for the answers."""
 
     def __init__(self, expression: str) -> None:
         self._dfa = automata.compile(expression)
@@ -259,9 +259,9 @@ _VERTEX, _LABEL = "urn:v:", "urn:l:"
 
 
 class SparqlStore:
-    """A store that evaluates one path over the edges that it holds.
+    """A SPARQL store that evaluates one path over a set of edges.
 
-    `path` is a template over a, b, c and `labels` what they are. Raises `ImportError` where pyoxigraph is not installed.
+    `template` is a path over a, b, c, and `labels` are their labels. Raises `ImportError` where pyoxigraph is not installed.
     """
 
     def __init__(self, template: str, labels: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 State = dict[str, dict[str, int]]
-"""By label, the ends of edges and their times: values that every state store can write."""
+"""The ends of edges and their times by label: values that every state store can serialise."""
 
 
 @dataclass(frozen=True, kw_only=True)

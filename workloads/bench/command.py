@@ -32,7 +32,7 @@ EXPERIMENTS = {
     "versions": ("versions:EXPERIMENT", "This version against another one, turn by turn."),
     "simple": ("paper.simple_paths:EXPERIMENT", "Simple path semantics (Table 4)."),
 }  # fmt: skip
-"""Name → the module below this package and its `Experiment`, and a line of help."""
+"""Name → the module below this package with its `Experiment`, and a line of help."""
 
 
 class BenchGroup(click.Group):

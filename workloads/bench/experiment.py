@@ -55,13 +55,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How an experiment is run.
+    """The settings of a run of an experiment.
 
-    `data` is where real files are, `scale` the part of a stream that is used (files: their beginning; generated:
-    `edges` × scale), `repeat` the runs of which the median counts, `queries` names that are wanted (all if none).
-    `sample` tuples are pushed one at a time where that is measured; `seconds` bounds what a baseline may take.
+    `data` is the folder of real files, `scale` the part of a stream that is used (files: their beginning; generated:
+    `edges` × scale), `repeat` the number of runs of which the median counts, `queries` the names to run (all if empty).
+    `sample` is the number of tuples to push one at a time where that is measured; `seconds` limits the time of a baseline.
     `other` is the Python of another installation to compare with, `sketch` the folder of the C++ sketch of patterns.
-    `kafka` are brokers, HOST:PORT, where what needs topics makes its own.
+    `kafka` are brokers, HOST:PORT, on which experiments create topics.
     """
 
     output: Path
@@ -108,7 +108,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an experiment found: one record a measurement, its inputs, and checks (what must hold → whether it does)."""
+    """The result of an experiment: one record a measurement, its inputs, and checks (what must hold → whether it does)."""
 
     records: list[Record]
     streams: Sequence[Mapping[str, Any]]
@@ -120,8 +120,8 @@ class Outcome:
 class Experiment:
     """A table or figure of the paper, or of this project.
 
-    `paper` says what the paper found; `how` what is measured here. `plot` draws the records into a figure. `repeat` is
-    the number of runs where the user names none.
+    `paper` is the finding of the paper; `how` describes the measurement. `plot` draws the records into a figure. `repeat` is
+    the default number of runs.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where and with what a measurement was made, and how fast a fixed loop runs there."""
+"""The machine and the versions of a measurement, and the speed of a fixed loop on it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def describe_machine() -> dict[str, Any]:
 def calibrate(repeat: int = 25) -> float:
     """Return the nanoseconds of a step of a fixed vector loop, the best of `repeat`: 64 bytes, b = max(b, min(a, w)).
 
-    The step of the index on a dense block, in the first-level cache: two machines compare by it.
+    This is the step of the index on a dense block, in the first-level cache; it makes machines comparable.
     """
     source = np.random.default_rng(1).integers(0, 250, _BLOCKS * _LANES).astype(np.uint8)
     _steps(source, np.zeros_like(source), 1)

@@ -1,4 +1,4 @@
-"""One query on one stream: seconds, rows, latencies, and what is held at the peak."""
+"""Measurements of one query on one stream: seconds, rows, latencies, and the content of the index at its peak."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
 SAMPLES = 64
-"""How often a run is stopped to look at the index."""
+"""The number of moments of a run at which the index is inspected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Peak:
-    """The index at its fullest: the tuple after which that was, and what it held then."""
+    """The index at its fullest: the number of tuples before that moment, and its content."""
 
     tuple: int
     trees: int
@@ -54,7 +54,7 @@ class Peak:
 
 
 class RowsDifferError(Exception):
-    """Two runs of the same query over the same stream gave different rows: no figure of theirs counts."""
+    """Two runs of the same query over the same stream gave different rows, so none of their figures counts."""
 
 
 def run_once(
@@ -85,10 +85,10 @@ def run_once(
 
 
 def run_in_turn(query: rpq.Query, streams: Sequence[tuple[Stream, int]], *, repeat: int) -> list[list[Run]]:
-    """Run over each (stream, threads) once, all of them `repeat` times: the runs of each, kernels warm.
+    """Run over each (stream, threads) in turn, `repeat` times with warm kernels; return the runs of each.
 
-    What a busy machine does to one of them it does to those beside it, so their ratios within a turn can be trusted more
-    than their seconds. Raises `RowsDifferError`.
+    A busy machine slows down all runs of a turn alike, so ratios within a turn are more reliable than seconds. Raises
+    `RowsDifferError`.
     """
     for stream, threads in streams:
         warm_up(query, stream, threads=threads)
@@ -188,7 +188,7 @@ def warm_up(query: rpq.Query, stream: Stream, *, threads: int = 1) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SinglePushes:
-    """Relevant tuples that were pushed by themselves: microseconds of each, and the rows that all pushes gave."""
+    """Relevant tuples that were pushed one by one: the microseconds of each, and the number of rows of all pushes."""
 
     microseconds: list[float]
     rows: int

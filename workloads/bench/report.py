@@ -1,13 +1,13 @@
-"""Texts whose figures come from the results: what stands between markers is made from the JSON.
+"""Texts whose figures come from the results: the text between markers is generated from the JSON.
 
     <!-- bench mathoverflow -->            the table of an experiment, how and where it was measured, its plot
     <!-- /bench -->
     <!-- bench mathoverflow columns=query,engine_seconds where=data:yago -->      some columns, some records
     … in <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench --> seconds …
 
-A value is written as its column writes it, or by `format=.1f`. `value=max:KEY` and `value=min:KEY` take the largest
-and the smallest of the records, `value=machine:KEY`, `value=fact:KEY` what the result says besides. With `in=FOLDER`
-the result is taken from that folder beside the others.
+A value has the format of its column, or `format=.1f`. `value=max:KEY` and `value=min:KEY` take the largest and the
+smallest of the records, `value=machine:KEY` and `value=fact:KEY` other values of the result. With `in=FOLDER` the result
+is read from that folder below the others.
 """
 
 from __future__ import annotations

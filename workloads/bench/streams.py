@@ -1,4 +1,4 @@
-"""The streams that experiments run on: real files where they are at hand, a generator's otherwise."""
+"""The streams that experiments run on: real files where they are available, generated streams otherwise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHUFFLE_SEED = 1
 
 
 class StreamError(Exception):
-    """The files of a data set are not there."""
+    """The files of a data set, or something else that an experiment needs, are missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class DataSet:
 
     `window` and `slide` are in the stream's unit, or parts of its length where timestamps are positions. `queries` is
     the name under which `rpq.workloads.named_queries` binds it. A static graph that is written label by label is shuffled,
-    or a window would hold one label.
+    as otherwise a window would have a single label.
     """
 
     name: str
@@ -97,7 +97,7 @@ DATA_SETS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """Tuples in memory with the window they are to be run under; `origin` says where they come from."""
+    """Tuples in memory, and the window to run them under; `origin` describes their source."""
 
     name: str
     queries: str

@@ -36,7 +36,8 @@ from rpq.workloads.generate.pattern_sets import query_set
 TOLERANCE = 1.03
 """The median ratio up to which this version counts as not slower."""
 _DOUBT = 0.125
-"""How often the interval of a verdict may miss the median; seven turns allow the second smallest to the second largest."""
+"""The probability with which the interval of a verdict may miss the median; for seven turns it goes from the second
+smallest to the second largest ratio."""
 _TABLES = {"stackoverflow": "mathoverflow", "ldbc": "ldbc"}
 """Data sets, and the figures that name the path queries of their tables."""
 _PATTERN_ROWS = 4_096
@@ -52,7 +53,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the ratios of the turns say: their median, and an interval of order statistics that holds the true one.
+    """The evaluation of the ratios of turns: their median, and an interval of order statistics for the true median.
 
     The interval goes from the k-th smallest to the k-th largest ratio, with the largest k for which the binomial
     distribution lets it miss the median in at most one of eight experiments. `text` is "slower" where the whole
@@ -91,10 +92,10 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One thing that both versions do in turn; a run of it gives one figure or several.
+    """A task that both versions run in turn; a run gives one figure or several.
 
-    `figures` maps a key of what a run finds to (the name of the figure, its unit). `needs` are the streams that `task`
-    names by `stream`. A task without `do` is a command line, run as a process: `arguments` behind the Python.
+    `figures` maps a key of the result of a run to (the name of the figure, its unit). A task without `do` is a command
+    line, run as a process: `arguments` of the Python.
     """
 
     name: str
@@ -108,7 +109,7 @@ class Measurement:
 
 
 class Version:
-    """An installation: a process that stays and runs tasks, and processes for what has to start anew."""
+    """An installation: a process that runs tasks one after the other, and new processes for tasks that need one."""
 
     def __init__(self, python: str) -> None:
         self._python = python
@@ -298,10 +299,10 @@ def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Resul
 
 
 class Turns:
-    """The turns that were measured, in a file that a later run of the experiment reads again.
+    """The measured turns, in a file that a later run of the experiment reads again.
 
-    A line is the name of a measurement and what both versions found in a turn; the first line is the identity of the
-    experiment, and a file with another one is begun anew.
+    A line is the name of a measurement with the results of both versions in a turn; the first line is the identity of the
+    experiment, and a file with another identity is replaced.
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("stackoverflow", "ldbc", "yago", "gmark", "rdf", "taxi", "biogrid")
-"""Of the generators in `rpq.workloads.generate.generators`, which is imported when one is called."""
+"""The names of the generators in `rpq.workloads.generate.generators`, which is imported when one is called."""
 
 RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
-"""Of the streams in `rpq.workloads.generate.rdf.rdf_streams`."""
+"""The names of the streams in `rpq.workloads.generate.rdf.rdf_streams`."""
 
 
 @click.command("generate", short_help="Make a stream like Stack Overflow's, LDBC's, YAGO's or gMark's, or of RDF.")

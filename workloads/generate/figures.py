@@ -44,7 +44,7 @@ def stream_figures(table: pa.Table) -> Mapping[str, float]:
 
 
 def side_by_side(ours: Mapping[str, float], theirs: Mapping[str, float]) -> list[tuple[str, str, str]]:
-    """Rows (figure, ours, theirs) as text.
+    """Return rows (figure, ours, theirs) as text.
 
     >>> side_by_side({"edges": 1000, "x": 0.5}, {"edges": 20, "x": 0.25})
     [('edges', '1,000', '20'), ('x', '0.500', '0.250')]

@@ -81,7 +81,7 @@ def like_biogrid(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 TYPES = {"Person": 0.45, "Place": 0.15, "Organization": 0.10, "Event": 0.10, "Work": 0.12, "Concept": 0.08}
-"""Parts of the entities."""
+"""The part of the entities that are of each type."""
 
 _NAMED = """
 Person wasBornIn Place; Person isAffiliatedTo Organization; Event happenedIn Place; Person participatedIn Event;

@@ -18,16 +18,16 @@ from rpq.workloads.generate.sampling import BLOCK, DAY, blocks, daily_times, pow
 
 LABELS = ("a2q", "c2a", "c2q")
 SHARES = (0.212, 0.386, 0.402)
-"""Of the labels, as in sx-mathoverflow."""
+"""The share of each label, as in sx-mathoverflow."""
 
 LOOPS = (0.032, 0.285, 0.280)
-"""Edges of each label that go from a user to the same user, as in sx-mathoverflow."""
+"""The share of self-loops for each label, as in sx-mathoverflow."""
 
 START = 1_704_067_200
 """2024-01-01 00:00 UTC, in seconds."""
 
 EDGES_A_DAY, EDGES_A_USER = 216, 20.4
-"""Of sx-mathoverflow."""
+"""The density of sx-mathoverflow."""
 
 _THREADS_AN_EDGE = 0.12
 _ANSWERERS = 2
@@ -36,9 +36,9 @@ _LABEL, _LAG, _ASKER, _NEWCOMER, _ANSWER, _WHO, _ROLE, _LOOP = range(8)
 
 @dataclass(frozen=True, kw_only=True)
 class Interactions:
-    """How much of a stream: `edges` tuples between at most `users` over `days`; `loops` whether users answer themselves.
+    """The size of a stream: `edges` tuples between at most `users` over `days`; with `loops` users answer themselves, too.
 
-    `growth` tells how the rate grows: like (time)^growth.
+    The rate grows like (time)^`growth`.
     """
 
     edges: int = 20_000

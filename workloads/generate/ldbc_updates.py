@@ -29,7 +29,7 @@ EVENTS = {
 EDGES_AN_EVENT, EVENTS_A_DAY, EDGES_A_PERSON = 2.45, 5_150, 270
 DELETED = 0.021
 LONGEST_WAIT = 60_000
-"""Edges until an edge that is to be deleted has been deleted."""
+"""The largest number of edges between an edge and its delete."""
 
 START = 1_325_376_000
 """2012-01-01 00:00 UTC, in seconds; timestamps are milliseconds."""
@@ -45,7 +45,7 @@ LABELS = (
 
 
 class _Edges(NamedTuple):
-    """Columns of edges: kinds of vertices and labels by their place, numbers, and the event or position they belong to."""
+    """Columns of edges: kinds of vertices and labels by their place, numbers, and their event or position."""
 
     source_kind: np.ndarray
     source: np.ndarray
@@ -109,7 +109,7 @@ def _batch(edges: _Edges) -> pa.RecordBatch:
 
 
 class _Maker:
-    """Edges of events. Only counts are carried from block to block: how many persons, messages and forums there are."""
+    """Generates the edges of events; only the counts of persons, messages and forums are carried from block to block."""
 
     def __init__(self, seed: int, *, persons: int, days: float) -> None:
         self._seed = seed

@@ -24,10 +24,10 @@ Edge = tuple[str, str, str]
 
 KINDS: tuple[Literal["chain", "star", "cycle"], ...] = ("chain", "star", "cycle")
 _STEPS = 3_000
-"""Vertices looked at, after which a pattern counts as having too many solutions."""
+"""The number of visited vertices from which a pattern counts as having too many solutions."""
 _TRIES = 50
 _OF_CHAINS, _OF_STARS = 0.3, 0.5
-"""How many vertices are constants at first; the centre of a star counts as one of a chain."""
+"""The initial part of vertices that are constants; the centre of a star counts as a vertex of a chain."""
 
 
 class PatternQuery(NamedTuple):
@@ -35,10 +35,10 @@ class PatternQuery(NamedTuple):
 
     kind: Literal["chain", "star", "cycle"]
     vertices: tuple[str, ...]
-    """The vertices that it was cut out with; of those that are constants the pattern has the names."""
+    """The vertices of the graph that it was cut out with; constants appear in the pattern by their names."""
     is_constant: tuple[bool, ...]
     atoms: tuple[tuple[int, str, int], ...]
-    """Places of vertices, with a label between them."""
+    """(Place of the source in `vertices`, label, place of the target) of each atom."""
     is_satisfied: bool
 
     @property

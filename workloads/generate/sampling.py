@@ -16,7 +16,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def uniform(seed: int, purpose: int, counter: np.ndarray) -> np.ndarray:
-    """Floats in [0, 1), one for each counter (splitmix64; Steele, Lea, Flood 2014). About 10 ns each.
+    """Return floats in [0, 1), one for each counter (splitmix64; Steele, Lea, Flood 2014). About 10 ns each.
 
     >>> uniform(1, 2, np.arange(3)).shape
     (3,)
@@ -29,7 +29,7 @@ def uniform(seed: int, purpose: int, counter: np.ndarray) -> np.ndarray:
 
 
 def power_law(chance: np.ndarray, size: np.ndarray | float, *, head: float, exponent: float) -> np.ndarray:
-    """Ranks below `size`, by chances in [0, 1): rank r has weight (r + head)^-exponent; int64, exponent > 1.
+    """Return ranks below `size` for chances in [0, 1): rank r has weight (r + head)^-exponent; int64, exponent > 1.
 
     >>> power_law(np.array([0.0, 0.5, 0.999]), 1000, head=10, exponent=1.5).tolist()
     [0, 23, 981]
@@ -58,7 +58,7 @@ def _key(seed: int, purpose: int) -> np.uint64:
 
 
 BLOCK = 1 << 16
-"""Tuples that are made at once."""
+"""The number of tuples that are generated at once."""
 
 
 def blocks(count: int, size: int) -> Iterator[np.ndarray]:
@@ -72,7 +72,7 @@ def blocks(count: int, size: int) -> Iterator[np.ndarray]:
 
 
 def vertex_names(prefix: str | pa.Array, number: np.ndarray) -> pa.Array:
-    """Names of vertices: the prefix, one for all or one for each, and the number.
+    """Return names of vertices: the prefix, one for all or one for each, and the number.
 
     >>> vertex_names("u", np.array([3, 10])).to_pylist()
     ['u3', 'u10']
@@ -92,7 +92,7 @@ _PASSED = np.concatenate([[0.0], np.cumsum(_HOURS) / _HOURS.sum()])
 
 
 def daily_times(position: np.ndarray, *, days: float, growth: float, start: int) -> np.ndarray:
-    """Seconds of the tuples at positions in [0, 1) of the stream, which lasts `days`; int64, ascending with position.
+    """Return the seconds of tuples at positions in [0, 1) of a stream that lasts `days`; int64, ascending with position.
 
     The rate grows like (time)^growth: 0 is a steady stream.
 

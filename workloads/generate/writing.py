@@ -20,7 +20,7 @@ from rpq.files.compression import Frame, GzipFrame
 from rpq.files.destinations import is_regular, replacing
 
 GENERATED_AT = "http://www.w3.org/ns/prov#generatedAtTime"
-"""The property that tells when the event was of which a graph is."""
+"""The property with the time of the event of a graph."""
 
 _DATE_TIME = "http://www.w3.org/2001/XMLSchema#dateTime"
 
@@ -97,14 +97,14 @@ _PLAIN = ("source", "target", "label", "timestamp", "op")
 
 
 class OutputError(ValueError):
-    """A name that does not say what to write."""
+    """A file name from which the format to write cannot be derived."""
 
 
 def write_stream(batches: Iterable[pa.RecordBatch], path: str) -> int:
     """Write the stream, with `op` as the fifth column where it has deletes; return the number of tuples.
 
-    Raises `OutputError` for a name that does not say what to write, `rpq.files.destinations.WriteError` for a file that
-    cannot be.
+    Raises `OutputError` for a name without a known ending, `rpq.files.destinations.WriteError` for a file that cannot be
+    written.
     """
     opened = _writer_of(path)
     written = 0

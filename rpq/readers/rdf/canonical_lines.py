@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from rpq.sparql.terms import read_literal
 
 OF_TEXT = "urn:rpq:text:"
-"""How the IRIs begin that are made of texts which are no terms of RDF."""
+"""The prefix of IRIs that are made of texts which are not terms of RDF."""
 
 # What follows is written so that Python and RE2 (Arrow) read it alike. It takes a part of what RDF allows, all of which
 # parsers let pass; an IRI that it does not take is looked at by one.
@@ -110,7 +110,7 @@ STATEMENT = rf"^{_NODE} <{IRI}> {_OBJECT} \.\r?\n?$"
 STATEMENT_OF_GRAPH = rf"^{_NODE} <{IRI}> {_OBJECT} {_NODE} \.\r?\n?$"
 STATEMENT_WITH_LITERAL = rf'^{_NODE} <{IRI}> {_OBJECT} (?:{_NODE}|"[0-9A-Za-z:.+-]*"(?:\^\^<{IRI}>)?) \.\r?\n?$'
 IMPLICIT_DATATYPES = "^^<http://www.w3.org/2001/XMLSchema#string>", "^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-"""Datatypes that are not written, or must not be: a line with one of these is none of the canonical ones."""
+"""Datatypes that canonical lines omit, or that are not allowed: a line with one of these is not canonical."""
 
 ARROW_MINIMUM_LINES = 1_000
 """The number of lines from which Arrow's regular expressions are faster than Python's: it compiles one in milliseconds."""

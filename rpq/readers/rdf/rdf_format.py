@@ -46,20 +46,20 @@ from rpq.readers.rdf.times import (
 from rpq.readers.source import STANDARD_INPUT, ByteSource
 
 DELETE = "urn:rpq:delete"
-"""What stands in a graph of this name, or of one that goes on with a colon, is deleted."""
+"""Triples in a graph of this name, or of one that continues with a colon, are deleted."""
 
 POSITION, GRAPH_POSITION, GRAPH_NAME = "position", "graph-position", "graph-name"
 TIME_SOURCES = (POSITION, GRAPH_POSITION, GRAPH_NAME)
-"""What may say the time of a triple, beside the IRI of a property."""
+"""The sources of the time of a triple, besides the IRI of a property."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RdfReading:
-    """How RDF is read: its `syntax`, what says the `time` of a triple, what else the name of its `graph` means.
+    """How RDF is read: its `syntax`, the source of the `time` of a triple, and the meaning of the name of its `graph`.
 
-    `syntax` is one of nt, nq, ttl, trig, jsonld, rdf; where it is None, the names of files tell it. `time` is "position"
+    `syntax` is one of nt, nq, ttl, trig, jsonld, rdf; where it is None, the names of files decide. `time` is "position"
     (the n-th triple has the time n), "graph-position" (those of the n-th graph have), "graph-name" (the name of the graph
-    ends in the time), or the IRI of a property that says when a graph is. `graph` is "stream" or "event", the column that
+    ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event", the column that
     names the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
 
     Raises `InputError` for an unknown syntax, and where `time` is none of these.
@@ -86,7 +86,7 @@ class RdfReading:
 
     @property
     def has_graph_times(self) -> bool:
-        """Whether times are said in the input, so that they have a kind and a unit of its own.
+        """Whether times are in the input, so that they have a kind and a unit.
 
         >>> RdfReading().has_graph_times, RdfReading(time="graph-name").has_graph_times
         (False, True)
@@ -97,8 +97,8 @@ class RdfReading:
 class RdfInput:
     """The tuples of one input of RDF, in the order of its triples.
 
-    With `on_error="stop"` what is wrong raises `InputError` after the tuples before it were yielded; with `"skip"` it is
-    counted in `rejected`. An input that cannot be read on behind it raises in either case.
+    With `on_error="stop"` an error raises `InputError` after the tuples before it were yielded; with `"skip"` it is
+    counted in `rejected`. An input that cannot be read any further raises in either case.
     """
 
     def __init__(
@@ -119,7 +119,12 @@ class RdfInput:
         self._times = times
         self._stop = on_error == "stop"
         self._statements = Statements(source, syntax, batch_rows=batch_rows, literal_graphs=reading.time == GRAPH_NAME)
-        self._blanks = BlankNodes(scope, are_drawn=not syntax.by_lines, local=syntax.local, labels=self._statements.labels)
+        self._blanks = BlankNodes(
+            scope,
+            are_generated=not syntax.is_line_based,
+            are_local=syntax.has_local_blanks,
+            labels=self._statements.labels,
+        )
         self.name = source.name
         self.bytes_total = source.size
         self.time_unit = time_unit
@@ -138,12 +143,12 @@ class RdfInput:
             if isinstance(read, BadStatement):
                 self._reject(read.message, read.line, ends=read.ends)
             else:
-                columns = self._blanks.named(read.columns[:-1])
+                columns = self._blanks.rename(read.columns[:-1])
                 named = pa.RecordBatch.from_arrays([*columns, read.column("number")], schema=SCHEMA)
-                yield from self._told(self._times.of(named))
-        yield from self._told(self._times.rest())
+                yield from self._tuples_of(self._times.assign(named))
+        yield from self._tuples_of(self._times.finish())
 
-    def _told(self, told: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
+    def _tuples_of(self, told: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
         for one in told:
             if isinstance(one, UntimedStatement):
                 self._reject(one.message, self._line_of(one.number), number=one.number)

@@ -1,4 +1,4 @@
-"""The syntaxes of RDF: their names, the endings of their files, and the parser that reads them."""
+"""The syntaxes of RDF: their names, the endings of their files, and their parser."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rpq.readers.source import COMPRESSIONS
 class RdfSyntax:
     """A syntax: its name here, how files end their names, and its name in pyoxigraph.
 
-    In one that `has_graphs` triples may stand in named ones. In one `by_lines` each statement is a line. In one that
-    `goes_on` what stands behind an error can be read.
-    Its blank nodes are `local` if those without a label are only spoken of within a statement with one subject.
+    With `has_graphs` triples may be in named graphs; with `is_line_based` each statement is a line; with `recovers` the
+    parser goes on after an error. With `has_local_blanks`, blank nodes without a label are referred to only within
+    the statement of one subject.
     """
 
     name: str
@@ -26,20 +26,20 @@ class RdfSyntax:
     member: str
     title: str
     has_graphs: bool = False
-    by_lines: bool = False
-    goes_on: bool = True
-    local: bool = False
+    is_line_based: bool = False
+    recovers: bool = True
+    has_local_blanks: bool = False
 
 
 SYNTAXES = (
-    RdfSyntax(name="nt", endings=(".nt",), member="N_TRIPLES", title="N-Triples", by_lines=True),
-    RdfSyntax(name="nq", endings=(".nq",), member="N_QUADS", title="N-Quads", has_graphs=True, by_lines=True),
-    RdfSyntax(name="ttl", endings=(".ttl", ".turtle"), member="TURTLE", title="Turtle", local=True),
-    RdfSyntax(name="trig", endings=(".trig",), member="TRIG", title="TriG", has_graphs=True, local=True),
+    RdfSyntax(name="nt", endings=(".nt",), member="N_TRIPLES", title="N-Triples", is_line_based=True),
+    RdfSyntax(name="nq", endings=(".nq",), member="N_QUADS", title="N-Quads", has_graphs=True, is_line_based=True),
+    RdfSyntax(name="ttl", endings=(".ttl", ".turtle"), member="TURTLE", title="Turtle", has_local_blanks=True),
+    RdfSyntax(name="trig", endings=(".trig",), member="TRIG", title="TriG", has_graphs=True, has_local_blanks=True),
     RdfSyntax(
-        name="jsonld", endings=(".jsonld", ".json"), member="JSON_LD", title="JSON-LD", has_graphs=True, goes_on=False
+        name="jsonld", endings=(".jsonld", ".json"), member="JSON_LD", title="JSON-LD", has_graphs=True, recovers=False
     ),
-    RdfSyntax(name="rdf", endings=(".rdf", ".owl", ".xml"), member="RDF_XML", title="RDF/XML", goes_on=False),
+    RdfSyntax(name="rdf", endings=(".rdf", ".owl", ".xml"), member="RDF_XML", title="RDF/XML", recovers=False),
 )
 SYNTAX_NAMES = tuple(syntax.name for syntax in SYNTAXES)
 

@@ -1,7 +1,7 @@
-"""From the bytes of an input to its statements in columns, and to what is wrong with the others.
+"""The statements of an RDF input as columns, and the errors between them.
 
-Lines of N-Triples and N-Quads that are canonical are taken as they stand; all else is what pyoxigraph makes of it, written
-down as canonical lines by pyoxigraph itself. So a statement costs about as much as its parser.
+Canonical lines of N-Triples and N-Quads are used as they are; everything else is parsed by pyoxigraph and serialised by it
+as canonical lines. So a statement costs about as much as its parser.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyo
 from rpq.readers.source import Block, ByteSource
 
 BLOCK_BYTES = 1 << 22
-"""Bytes of lines that are looked at together at most."""
+"""The largest size of a block of lines, in bytes."""
 
 BATCH_STATEMENTS = 1 << 14
-"""Statements of other syntaxes that are handed over together."""
+"""The number of statements in a batch of other syntaxes."""
 
 _BYTES_A_LINE = 100
 _CHUNK = 1 << 16
@@ -34,7 +34,7 @@ _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _LITERAL_GRAPH = re.compile(r'(.*[^\s])\s+("(?:[^"\\]|\\.)*"(?:\^\^<[^<>]*>)?)\s*\.\s*(?:#.*)?', re.DOTALL)
 
 SCHEMA = pa.schema([*((name, pa.string()) for name in NAMES), ("number", pa.int64())])
-"""Statements as columns: vertices' texts, the graph null for the default one, and the number of the line or statement."""
+"""The columns of statements: vertices' texts, null for the default graph, and the number of the line or statement."""
 
 RDF12_MESSAGE = "it is of RDF 1.2 (a triple term, or a direction of text), which is not read; expected RDF 1.1"
 
@@ -52,31 +52,31 @@ ReadResult: TypeAlias = pa.RecordBatch | BadStatement
 
 
 class Statements:
-    """The statements of an input, read once: batches of `SCHEMA`, and what is wrong between them, in the order of the input.
+    """The statements of an input, read once: batches of `SCHEMA`, and errors between them, in the order of the input.
 
-    With `literal_graphs` the fourth term of a line may be a literal, as it was in the first N-Quads. `line_of` tells in
-    which line a statement stands, by its number.
+    With `literal_graphs` the fourth term of a line may be a literal, as in the first N-Quads. `line_of` returns the line of
+    a statement by its number.
     """
 
     def __init__(self, source: ByteSource, syntax: RdfSyntax, *, batch_rows: int, literal_graphs: bool = False) -> None:
         self._source = source
         self._syntax = syntax
         self._batch_rows = batch_rows
-        self._labels_seen = LabelCollector() if syntax.local else None
+        self._labels_seen = LabelCollector() if syntax.has_local_blanks else None
         self._literal_graphs = literal_graphs and syntax.name == "nq"
         pyoxigraph()
 
     def __iter__(self) -> Iterator[ReadResult]:
-        return self._of_lines() if self._syntax.by_lines else self._of_document()
+        return self._of_lines() if self._syntax.is_line_based else self._of_document()
 
     @property
     def labels(self) -> Set[str]:
-        """The labels of blank nodes seen so far that look as if a parser had drawn them, where that matters."""
+        """The labels of blank nodes so far that look like generated ones; empty where that does not matter."""
         return frozenset() if self._labels_seen is None else self._labels_seen.labels
 
     def line_of(self, number: int) -> int | None:
         """Return the line of the statement with this number; None where it cannot be found, because the input is gone."""
-        if self._syntax.by_lines:
+        if self._syntax.is_line_based:
             return number
         return self._line_where(lambda count: count > number)
 
@@ -101,7 +101,7 @@ class Statements:
         if not len(others):
             yield _batch(columns_of(lines, kinds.of_graph), numbers)
             return
-        parsed = self._parsed(lines.take(pa.array(others)).to_pylist())
+        parsed = self._parse_lines(lines.take(pa.array(others)).to_pylist())
         plain = columns_of(lines.filter(pa.array(kinds.canonical)), kinds.of_graph[kinds.canonical])
         rows = np.concatenate([np.flatnonzero(kinds.canonical), others[parsed.rows]])
         order = pa.array(np.argsort(rows))
@@ -122,7 +122,7 @@ class Statements:
             return
         yield from self._of_block(block)
 
-    def _parsed(self, texts: list[str]) -> _ParseResult:
+    def _parse_lines(self, texts: list[str]) -> _ParseResult:
         """Parse lines that are statements, blank or comments."""
         meant = [row for row, text in enumerate(texts) if (bare := text.strip()) and not bare.startswith("#")]
         bad: dict[int, str] = {}
@@ -209,7 +209,7 @@ class Statements:
         line = error.lineno
         if line is None:
             line = self._line_where(lambda count: False)
-        return BadStatement(message=parser_message(error), line=line, ends=not self._syntax.goes_on)
+        return BadStatement(message=parser_message(error), line=line, ends=not self._syntax.recovers)
 
     def _line_where(self, is_reached: Callable[[int], bool]) -> int | None:
         """Parse the source again up to a statement; return the line at which it is reached or the parser gives up."""
@@ -222,7 +222,7 @@ class Statements:
             try:
                 next(parser)
             except SyntaxError:
-                if not self._syntax.goes_on:
+                if not self._syntax.recovers:
                     return file.line
                 continue
             except StopIteration:
@@ -234,7 +234,7 @@ class Statements:
 
 @dataclass(frozen=True, kw_only=True)
 class _ParseResult:
-    """Statements as columns, the rows that they are of, and what is wrong with others."""
+    """Statements as columns, their rows, and the messages of bad rows."""
 
     columns: list[pa.Array]
     rows: np.ndarray
@@ -242,7 +242,7 @@ class _ParseResult:
 
 
 def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _ParseResult:
-    """Quads of pyoxigraph as columns, each the row of its place."""
+    """Convert quads of pyoxigraph to columns; the row of a quad is its place."""
     package = pyoxigraph()
     data = package.serialize(quads, format=package.RdfFormat.N_QUADS)
     lines = lines_of(data)
@@ -269,7 +269,7 @@ def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _ParseResult:
 
 
 def _in_order(columns: list[pa.Array], numbers: np.ndarray, bad: dict[int, str]) -> Iterator[ReadResult]:
-    """Statements with these numbers, and between them what is wrong."""
+    """Yield statements with these numbers and, in order, the errors in `bad` (number → message)."""
     start = 0
     for number, message in sorted(bad.items()):
         end = int(np.searchsorted(numbers, number))
@@ -286,7 +286,7 @@ def _batch(columns: list[pa.Array], numbers: np.ndarray) -> pa.RecordBatch:
 
 
 class _Chunks:
-    """Chunks of bytes as a file for the parser; `is_empty` tells that it has been given all that came."""
+    """Chunks of bytes as a file for the parser; `is_empty` says that it has read all that arrived."""
 
     def __init__(self, chunks: Iterator[bytes], labels_seen: LabelCollector | None) -> None:
         self._chunks = chunks
@@ -309,7 +309,7 @@ class _Chunks:
 
 
 class _LineByLine:
-    """A source as a file that gives away no more than one line at a time; `line` is the number of the last one."""
+    """A source as a file that returns at most one line at a time; `line` is the number of the last one."""
 
     def __init__(self, source: ByteSource) -> None:
         self._blocks = source.blocks(_CHUNK)

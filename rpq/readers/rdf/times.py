@@ -32,9 +32,9 @@ Kind = Literal["integers", "naive", "aware"]
 
 
 class TimeTerms:
-    """Makes timestamps of the terms of one input, all integers or all times, with a zone or without, as the first of them.
+    """Converts terms of one input to timestamps: all integers or all times, with a zone or without, as the first one is.
 
-    `unit` is what times become; without one they are an error that asks for it. `kind` is None until a term came.
+    `unit` is the unit of times; without one they are an error that asks for it. `kind` is None before the first term.
     """
 
     def __init__(self, *, unit: str | None = None, kind: Kind | None = None) -> None:
@@ -116,7 +116,7 @@ def unit_of(kind: Kind | None, unit: str | None) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedStatements:
-    """Statements that have a time; `graph` names the graph that each belongs to, null for the default one."""
+    """Statements with their times; `graph` names the graph of each, null for the default one."""
 
     statements: pa.RecordBatch
     timestamps: np.ndarray
@@ -135,36 +135,36 @@ TimedResult: TypeAlias = TimedStatements | UntimedStatement
 
 
 class TripleTimes(Protocol):
-    """Gives the statements of an input their times; `rest` gives those that wait for theirs when the input ends."""
+    """Assigns times to the statements of an input; `finish` yields those that still wait when the input ends."""
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]: ...
+    def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]: ...
 
-    def rest(self) -> Iterator[TimedResult]: ...
+    def finish(self) -> Iterator[TimedResult]: ...
 
 
 class PositionTimes:
-    """The n-th triple has the time n; of several inputs, which are read one after the other, all count."""
+    """The n-th triple has the time n, counted over all inputs, which are read one after the other."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
+    def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         times = np.arange(1, statements.num_rows + 1) + self._count
         self._count += statements.num_rows
         yield TimedStatements(statements=statements, timestamps=times, graph=statements.column("graph"))
 
-    def rest(self) -> Iterator[TimedResult]:
+    def finish(self) -> Iterator[TimedResult]:
         yield from ()
 
 
 class GraphPositionTimes:
-    """The triples of the n-th graph have the time n: those of one graph that come one after the other."""
+    """The triples of the n-th graph have the time n; a graph is a run of consecutive triples with one graph name."""
 
     def __init__(self) -> None:
         self._count = 0
         self._last: str | None = None
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
+    def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         graph = pc.fill_null(statements.column("graph"), "")  # no name is empty
         encoded = graph.dictionary_encode()
         codes = encoded.indices.to_numpy()
@@ -174,19 +174,19 @@ class GraphPositionTimes:
         self._count, self._last = int(times[-1]), graph[-1].as_py()
         yield TimedStatements(statements=statements, timestamps=times, graph=statements.column("graph"))
 
-    def rest(self) -> Iterator[TimedResult]:
-        """Begin a graph anew: what another input calls by the same name is another one."""
+    def finish(self) -> Iterator[TimedResult]:
+        """Begin a new graph: the same name in another input is another graph."""
         self._last = None
         yield from ()
 
 
 class GraphNameTimes:
-    """The name of its graph is the time of a triple."""
+    """The time of a triple is the name of its graph."""
 
     def __init__(self, terms: TimeTerms) -> None:
         self._terms = terms
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
+    def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         encoded = statements.column("graph").dictionary_encode()
         said = self._terms.times(encoded.dictionary.to_pylist())
         codes = pc.fill_null(encoded.indices, len(said)).to_numpy()
@@ -196,7 +196,7 @@ class GraphNameTimes:
         untimed = {row: str(problems[codes[row]]) for row in np.flatnonzero(is_bad).tolist()}
         yield from split_untimed(statements, times, statements.column("graph"), untimed)
 
-    def rest(self) -> Iterator[TimedResult]:
+    def finish(self) -> Iterator[TimedResult]:
         yield from ()
 
 
@@ -225,7 +225,7 @@ MOST_GRAPHS = 100_000
 
 
 class GraphPropertyTimes:
-    """A property of its graph says the time of a triple."""
+    """The time of a triple is a property of its graph."""
 
     def __init__(self, iri: str, terms: TimeTerms) -> None:
         self._property = iri
@@ -234,7 +234,7 @@ class GraphPropertyTimes:
         self._known: dict[str, int] = {}
         self._known_before: dict[str, int] = {}
 
-    def of(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
+    def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         while statements.num_rows:
             about = self._about(statements)
             problem = self._learn(statements, np.flatnonzero(about))
@@ -242,13 +242,13 @@ class GraphPropertyTimes:
             edges = statements.slice(0, end).filter(pa.array(~about[:end]))
             if edges.num_rows:
                 self._waiting.append(edges)
-            yield from self._released(at_end=False)
+            yield from self._release(at_end=False)
             if problem is not None:
                 yield UntimedStatement(number=statements.column("number")[end].as_py(), message=problem[1])
             statements = statements.slice(end + 1)
 
-    def rest(self) -> Iterator[TimedResult]:
-        yield from self._released(at_end=True)
+    def finish(self) -> Iterator[TimedResult]:
+        yield from self._release(at_end=True)
 
     def _about(self, statements: pa.RecordBatch) -> np.ndarray:
         """Return which statements say the time of their own graph, or of any from the default graph."""
@@ -275,7 +275,7 @@ class GraphPropertyTimes:
         time = self._known.get(graph)
         return self._known_before.get(graph) if time is None else time
 
-    def _released(self, *, at_end: bool) -> Iterator[TimedResult]:
+    def _release(self, *, at_end: bool) -> Iterator[TimedResult]:
         """Yield the waiting statements up to the first one whose time is unknown."""
         if not self._waiting:
             return

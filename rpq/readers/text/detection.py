@@ -72,7 +72,7 @@ class FileSample:
 
 
 def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> DetectedFormat:
-    """Tell from the first data line of a file how it is laid out; raise `FieldError` if it cannot be told.
+    """Detect from the first data line of a file how it is laid out; raise `FieldError` if that is impossible.
 
     >>> detect(b"timestamp,source,target,label").parser.layout.fields
     ('timestamp', 'source', 'target', 'label')
@@ -101,7 +101,7 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
     fields, optional = _headerless_fields(columns)
     hint = _unsupported_text_hint(line, names)
     # A line without a time may hold any three words: only one that must have a number can be seen to be a header.
-    needs_header = bool(columns.renamed) or columns.has_events or (columns.timed and columns.is_header(names))
+    needs_header = bool(columns.renamed) or columns.has_events or (columns.has_timestamps and columns.is_header(names))
     if needs_header and not hint:
         columns.places(names, any_case=True)  # says which ones are missing
     for separator, texts in cuts.items() if not needs_header else ():
@@ -129,14 +129,14 @@ def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
 def _missing_label_hint(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
     """Return advice for a first line that lacks one field, which may be the label; empty for any other line."""
     lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts)
-    if lacks_one and "label" in fields and not columns.fixed:
+    if lacks_one and "label" in fields and not columns.has_fixed_names:
         return "; where the lines have no label, give --label LABEL"
     return ""
 
 
 def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
     """Return the fields of lines without a header, and how many of the last may be missing."""
-    if columns.timed:
+    if columns.has_timestamps:
         return columns.columns, 1
     return (*columns.columns[:-1], "", "op"), 2  # the timestamp may be there, but is not read
 
@@ -168,7 +168,7 @@ class Detection:
             layout = replace(layout, times=self.times, time_unit=self.unit)
             parser = LineParser(layout)
         quoted = layout if layout.has_quotes else None
-        warnings = self.columns.deletes_not_read(names)
+        warnings = self.columns.debezium_warnings(names)
         return DetectedFormat(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
 
     @property
@@ -181,12 +181,11 @@ class Detection:
         """What times in text become."""
         return self.time_unit or DEFAULT_UNIT
 
-    def looking_at(self, path: str, *, stop: bool) -> Detection:
+    def with_sample_of(self, path: str, *, stop: bool) -> Detection:
         """Return the detection with a sample of the beginning of a file.
 
-        Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not tell the
-        columns: where bad lines are not to `stop` the reading, only if names were given for columns, but the file has none
-        so called.
+        Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not determine the
+        columns: unless bad lines `stop` the reading, only if names were given for columns and the file has no such columns.
         """
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
         known = FileSample(json=json)
@@ -213,14 +212,15 @@ class Detection:
         if self.known is not None:
             layout = self.known.json
         else:
-            layout = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit).settled(line)
+            layout = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
+            layout = layout.with_detected_kinds(line)
         predicate = None
         if self.where is not None:
             kinds = self._tuple_kinds("number" if layout.integers else "text")
             keys = self.where.names if self.known is None else self.known.keys
-            further = {key: ColumnKind(key=FURTHER + key, kind="loose") for key in keys if key not in kinds}
+            further = {key: ColumnKind(key=FURTHER + key, kind="untyped") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
-        warnings = self.columns.deletes_not_read(_keys(line)) if b"__" in line else ()
+        warnings = self.columns.debezium_warnings(_keys(line)) if b"__" in line else ()
         return DetectedFormat(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
 
     def _further_keys(self) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ class Detection:
                     if names.count(name) > 1:
                         raise where.error(f"column {name!r} stands in the header twice", 1)
                     fields[place] = FURTHER + name
-                kinds[name] = ColumnKind(key=FURTHER + name, kind="loose")
+                kinds[name] = ColumnKind(key=FURTHER + name, kind="untyped")
         return replace(layout, fields=tuple(fields)), Predicate(where, kinds)
 
     def _tuple_kinds(self, vertex: str) -> dict[str, ColumnKind]:
@@ -253,7 +253,7 @@ class Detection:
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         if self.columns.has_events:
             kinds[EVENT] = ColumnKind(key=EVENT, kind="text")
-        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
+        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.readable}}
 
 
 def _refuse_first(path: str, layout: Layout, block: Block) -> None:

@@ -1,13 +1,13 @@
 """JSON lines: one object a line, the columns of a tuple by name.
 
 Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.fields`): the first
-object decides for its file.  Labels are text.  `op` may be missing or null, which is `+`; so may `delete`, which is true or
-false, or text that says so, `stream`, and `event`, which is read where it is asked for, as text or an integer.  Other keys
-are not read, unless a condition names them; then a key may be missing, and its values may be of any kind.
+object decides for its file.  Labels are text.  `op` may be missing or null, which means `+`; so may `delete`, which is true
+or false or the same as text, `stream`, and `event`, text or an integer, which is read if the reader has events.  Other
+keys are not read unless a condition names them; then a key may be missing, and its values may be of any kind.
 
-As with lines of fields there is more than one way: `JsonLayout.read` is the definition, line by line, and knows what is
-wrong where; whole blocks go through a kernel if all their objects are plain, or else through Arrow, and both give up
-wherever they might differ from the definition.
+As for lines of fields there are several implementations: `JsonLayout.read` is the definition, line by line, with the
+place of every error; whole blocks are read by a kernel if all their objects are plain, or else by Arrow, and both refuse a
+block that they might read differently.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLayout:
-    """What the objects of a file look like: `names` has the keys of a tuple, `further` keys that a condition names."""
+    """The layout of the objects of a file: `names` has the keys of a tuple, `further` the keys that a condition names."""
 
     names: ColumnNames
     further: tuple[str, ...] = ()
@@ -48,17 +48,17 @@ class JsonLayout:
     times: Literal["integers", "naive", "aware"] = "integers"
     time_unit: str = "us"
     is_first: bool = False
-    """Whether it reads the object that decides, so that a message cannot speak of those before."""
+    """Whether it reads the first object, so that a message cannot refer to earlier ones."""
 
     @property
     def used(self) -> frozenset[str]:
         """All keys that are read."""
-        return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
+        return frozenset({self.names[column] for column in self.names.readable} | set(self.further))
 
     @cached_property
-    def sought(self) -> tuple[tuple[str, str], ...]:
+    def columns(self) -> tuple[tuple[str, str], ...]:
         """The columns that are read, and their keys."""
-        return tuple((column, self.names[column]) for column in self.names.looked_for)
+        return tuple((column, self.names[column]) for column in self.names.readable)
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
@@ -66,7 +66,7 @@ class JsonLayout:
         kinds: dict[str, Literal["integer", "boolean"]] = {DELETE: "boolean"}
         for column in (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ())):
             kinds[column] = "integer"
-        return tuple(Key(name, kinds.get(column, "text"), column not in _OPTIONAL) for column, name in self.sought)
+        return tuple(Key(name, kinds.get(column, "text"), column not in _OPTIONAL) for column, name in self.columns)
 
     def read(self, line: bytes) -> dict[str, Any]:
         """Return the values of one line by column (`op` as `delete`, further ones as they are); raise `FieldError`.
@@ -75,11 +75,11 @@ class JsonLayout:
         {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False, 'stream': None}
         """
         found = read_object(line)
-        doubled = found.doubled & self.used if isinstance(found, _Object) else frozenset()
-        if doubled:
-            raise FieldError("stands in the object twice", min(doubled))
+        duplicates = found.duplicates & self.used if isinstance(found, _Object) else frozenset()
+        if duplicates:
+            raise FieldError("stands in the object twice", min(duplicates))
         values: dict[str, Any] = {}
-        for column, name in self.sought:
+        for column, name in self.columns:
             if column == STREAM:
                 values[column] = _name_or_none(found.get(name), name, "the name of a stream, or null")
                 continue
@@ -144,10 +144,10 @@ class JsonLayout:
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
         """Raise `MissingColumns` where an object lacks keys that it must have."""
-        there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
+        there = [column for column in self.names.readable if column in _OPTIONAL or self.names[column] in found]
         self.names.refuse_missing(list(found), there=there)
 
-    def settled(self, line: bytes) -> JsonLayout:
+    def with_detected_kinds(self, line: bytes) -> JsonLayout:
         """Return the layout with the kinds of vertices and timestamps of the first object; raise `FieldError`."""
         found = read_object(line)
         self.refuse_missing(found)
@@ -166,13 +166,13 @@ class JsonLayout:
 
 
 class _Object(dict[str, Any]):
-    """An object that has keys twice."""
+    """An object with duplicate keys."""
 
-    doubled: frozenset[str]
+    duplicates: frozenset[str]
 
 
 def read_object(line: bytes) -> dict[str, Any]:
-    """Read the object of a line; raise `FieldError` if there is none.  Its `doubled`, if present, are duplicate keys."""
+    """Read the object of a line; raise `FieldError` if there is none.  Its `duplicates`, if present, are duplicate keys."""
     try:
         found = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
@@ -189,9 +189,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) == len(pairs):
         return found
     names = [name for name, _ in pairs]
-    doubled = _Object(found)
-    doubled.doubled = frozenset(name for name in names if names.count(name) > 1)
-    return doubled
+    result = _Object(found)
+    result.duplicates = frozenset(name for name in names if names.count(name) > 1)
+    return result
 
 
 def _missing(name: str, found: Mapping[str, Any]) -> str:
@@ -225,7 +225,7 @@ def _quote_json(value: Any) -> str:
 
 @dataclass
 class JsonLines:
-    """Reads blocks of JSON lines: quickly where a block is plain, else exactly, cut in halves as `LineParser` does."""
+    """Reads blocks of JSON lines: by a fast path where a block is plain, else exactly, halved as by `LineParser`."""
 
     layout: JsonLayout
     _types: dict[str, pa.DataType] = field(default_factory=dict)
@@ -246,24 +246,24 @@ class JsonLines:
 
     def _parse_plain(self, data: bytes) -> Rows | None:
         layout = self.layout
-        sought = dict(layout.sought)
+        keys = dict(layout.columns)
         if b"\r" in data:  # between the tokens of JSON it is a blank, and inside of text it may not be
             data = data.replace(b"\r\n", b"\n")
         table: pa.Table | None = None
         found = None if layout.further else read_flat_objects(data, layout.keys)
         if found is not None:
-            arrays, count = dict(zip(sought, found, strict=True)), len(found[0])
+            arrays, count = dict(zip(keys, found, strict=True)), len(found[0])
         else:
             count = _objects(data)
             table = self._arrow_table(data) if count else None
             if table is None or table.num_rows != count:
                 return None
-            arrays = {column: table.column(name).combine_chunks() for column, name in sought.items()}
+            arrays = {column: table.column(name).combine_chunks() for column, name in keys.items()}
         deletes = [arrays[column] for column in ("op", DELETE) if column in arrays and _has_values(arrays[column])]
         if len(deletes) == 2 and pc.any(pc.and_(*(array.is_valid() for array in deletes))).as_py():
             return None
         columns: dict[str, pa.Array] = {}
-        for column in sought:
+        for column in keys:
             array = _check_column(arrays[column], column, layout)
             if array is None:
                 return None
@@ -273,14 +273,14 @@ class JsonLines:
                 columns[DELETE] = pc.or_(columns[DELETE], array) if DELETE in columns else array
         for key in layout.further:
             assert table is not None
-            loose = _untyped_column(table.column(key).combine_chunks())
-            if loose is None:
+            further = _untyped_column(table.column(key).combine_chunks())
+            if further is None:
                 return None
-            columns[FURTHER + key] = loose
+            columns[FURTHER + key] = further
         return Rows(columns=columns, data_lines=count)
 
     def _arrow_table(self, data: bytes) -> pa.Table | None:
-        """Read with the types that such columns had last; where that fails, with what the first object says."""
+        """Read with the types that the further columns had last; if that fails, with those of the first objects."""
         types_of_kinds = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
         schema = {key.name: types_of_kinds[key.kind] for key in self.layout.keys}
         for is_last in (False, True):
@@ -300,7 +300,7 @@ class JsonLines:
 
     def _learn(self, data: bytes) -> bool:
         """Guess the types of further columns, and of delete, from some lines; return whether the guess is a new one."""
-        deletes = [name for column, name in self.layout.sought if column == DELETE]
+        deletes = [name for column, name in self.layout.columns if column == DELETE]
         before = dict(self._types)
         for line in data.split(b"\n", 50)[:50]:
             try:
@@ -329,7 +329,7 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
         if name == "delete" or name in layout.names.columns
     }
     for name in (STREAM, EVENT):
-        if name in layout.names.looked_for:
+        if name in layout.names.readable:
             columns[name] = pa.array([values[name] for values in read.values], pa.string()).dictionary_encode()
     if "label" in columns:
         columns["label"] = columns["label"].dictionary_encode()
@@ -341,7 +341,7 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
 
 
 def _objects(data: bytes) -> int:
-    """Return how many lines there are, if each is an object from its first byte to its last, else 0."""
+    """Return the number of lines if each is an object from its first byte to its last, else 0."""
     text = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == ord("\n"))
     if not data.endswith(b"\n"):

@@ -1,11 +1,11 @@
-"""What the fields of a line are: the exact rules, applied to one line at a time.
+"""The exact rules for the fields of a line, applied to one line at a time.
 
-This is the definition of the text formats.  `rpq.readers.text.parsing` reads whole blocks faster, and comes back to this
-code for every block that is not plain.  The rules:
+This is the definition of the text formats.  `rpq.readers.text.parsing` reads whole blocks faster, and uses this code for
+every block that is not plain.  The rules:
 
 * Fields are separated by one tab, by one comma, or by runs of blanks (spaces and tabs; those at the ends of a line do
-  not count).  Between commas, and where a format says so between tabs, fields may be in quotes, and then go over
-  several lines; `rpq.readers.text.quotes` says which lines belong together.
+  not count).  Between commas, and where a format says so between tabs, fields may be in quotes, and then span
+  several lines; `rpq.readers.text.quotes` finds the lines that belong together.
 * A line ends with a line feed, a carriage return before it is dropped.  Lines that are empty or hold blanks only are
   ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that a vertex
   may be called `#tag`).
@@ -28,7 +28,7 @@ SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
 INTEGER = re.compile(r"[+-]?[0-9]+")
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 FURTHER = "="
-"""Begins the name of a field that is none of a tuple, but is kept as text for a condition on the input's columns."""
+"""The prefix of the name of a field that is not a column of a tuple, but kept as text for a condition."""
 
 _BLANKS = re.compile("[ \t]+")
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(?=\t|\Z)')
@@ -46,7 +46,7 @@ def is_ignored(line: bytes) -> bool:
 
 
 def split_line(line: bytes, separator: str, *, quotes: bool = False) -> list[str]:
-    """Cut a line (without its end) into fields; bytes that are not UTF-8 become surrogates, for `check_text` to find.
+    """Split a line (without its end) into fields; bytes that are not UTF-8 become surrogates, which `check_text` rejects.
 
     Between commas fields may be in quotes, between tabs only with `quotes`.
 
@@ -67,7 +67,7 @@ def split_line(line: bytes, separator: str, *, quotes: bool = False) -> list[str
 
 
 def _split_quoted(text: str) -> list[str]:
-    """Cut a line at its tabs; what is in quotes loses them, and a quote that begins anything else is text.
+    """Split a line at its tabs; fields in quotes lose their quotes, and any other quote is text.
 
     >>> _split_quoted('"a\\tb"\\t"c"@en\\t"d')
     ['a\\tb', '"c"@en', '"d']
@@ -88,7 +88,7 @@ def _split_quoted(text: str) -> list[str]:
 
 
 def check_text(text: str, column: str) -> str:
-    """Return a name as it is; raise `FieldError` if it is empty or was not UTF-8."""
+    """Return a name unchanged; raise `FieldError` if it is empty or was not UTF-8."""
     if not text:
         raise FieldError(EMPTY, column)
     if not text.isascii():
@@ -106,7 +106,7 @@ def _was_bytes(text: str) -> bool:
 
 
 def check_integer(text: str, column: str) -> int:
-    """Return the integer that a field holds; raise `FieldError` if there is none or it does not fit 64 bits.
+    """Return the integer in a field; raise `FieldError` if there is none or it does not fit 64 bits.
 
     >>> check_integer(" -7", "timestamp")
     -7
@@ -161,7 +161,7 @@ class Layout:
 
     `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op` or `delete`, `stream` and `event`
     (which may be empty), or "" for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last
-    `optional` of them may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text;
+    `optional` fields may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text;
     with `brackets`, they lose a pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`:
     always between commas, never between blanks.
     `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in

@@ -1,9 +1,9 @@
-"""Blocks of lines to columns: quickly where a block is plain, exactly where it is not.
+"""Blocks of lines as columns: by a fast path where a block is plain, by an exact one where it is not.
 
-`parse_plain` hands a whole block to Arrow's CSV parser, at millions of lines a second, and gives up with None as soon
-as anything in the block might be read differently from the rules of `rpq.readers.text.line_layout`.  `parse_exact` follows
-those rules line by line, at a few hundred thousand lines a second, and knows where each line stands.  What the first
-accepts, the second reads the same: that is a property in the tests.
+`parse_plain` passes a whole block to Arrow's CSV parser, at millions of lines a second, and returns None if anything in the
+block might be read differently from the rules of `rpq.readers.text.line_layout`.  `parse_exact` follows those rules line by
+line, at a few hundred thousand lines a second, with line numbers.  Both read every block that the first accepts in the same
+way: that is a property in the tests.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _TYPES = {
 }
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
 EXACT_BYTES = 1 << 14
-"""A block that is not plain is read exactly as a whole if it has no more bytes than this."""
+"""The size in bytes up to which a block that is not plain is read exactly without splitting it further."""
 
 _PLAIN_INTEGER = f"^(?:{INTEGER.pattern})$"
 _BRACKETED = "^<(.+)>$"
 _BYTES_WORTH_THREADS = 2**16
-"""Of a block whose columns are parsed by several threads. Where a process ends just after one of Arrow's threads had work,
-it may abort (apache/arrow#34314): the last block of a stream is mostly smaller than this."""
+"""The size in bytes from which a block is parsed by several threads. A process that ends just after one of Arrow's threads
+worked may abort (apache/arrow#34314), and the last block of a stream is usually smaller than this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class LineError:
 class Rows:
     """The tuples of a block.
 
-    `columns` by name; `ordinals` the place of each tuple among the block's data lines, bad ones included, or None if
-    they are simply 0, 1, 2, …; `data_lines` how many there are; `errors` the lines that are not in the columns.
+    `columns` are by name; `ordinals` are the places of the tuples among the block's data lines, including bad ones, or None
+    if they are 0, 1, 2, …; `data_lines` is the number of data lines; `errors` are the lines that are not in the columns.
     """
 
     columns: dict[str, pa.Array]
@@ -68,7 +68,7 @@ class Rows:
 
 
 class BlockParser(Protocol):
-    """What makes tuples of a block of lines."""
+    """A parser of blocks of lines into tuples."""
 
     def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
         """Read a block in one or more pieces; with `stop`, nothing after its first bad line."""
@@ -76,9 +76,10 @@ class BlockParser(Protocol):
 
 @dataclass(frozen=True)
 class LineParser:
-    """Reads blocks whose lines are one tuple each, laid out as `layout` says: quickly if it can be, else exactly.
+    """Reads blocks whose lines are one tuple each with a `layout`: by the fast path if possible, else exactly.
 
-    A block that is not plain is cut in halves, so that a few bad lines cost little: only small pieces are read exactly.
+    A block that is not plain is halved again and again, so that a few bad lines cost little: only small pieces are read
+    exactly.
     """
 
     layout: Layout
@@ -115,7 +116,7 @@ class LineParser:
 
 
 def halves(block: Block, middle: int) -> tuple[Block, Block]:
-    """Cut a block in two at a byte that begins a line."""
+    """Split a block in two at a byte that begins a line."""
     first, second = block.data[:middle], block.data[middle:]
     return Block(first, block.line), Block(second, block.line + count_lines(first))
 
@@ -146,7 +147,7 @@ def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ExactRows(Generic[One]):
-    """What was read record by record: what each good one says and its place among all, and what is wrong with the others."""
+    """The result of reading record by record: the values and places of good records, and the errors of the others."""
 
     values: list[One]
     ordinals: list[int]
@@ -219,7 +220,7 @@ def parse_plain(data: bytes, layout: Layout) -> Rows | None:
 
 
 def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | None:
-    """Read a block in which there are quotes, if all parsers agree on them."""
+    """Read a block with quotes if all parsers agree on them; return None otherwise."""
     quotes = quotes_of(data, layout.separator)
     if quotes.regular:
         # Inside quotes a carriage return is text, but it is gone from this data; with tabs, lines are told one by one.

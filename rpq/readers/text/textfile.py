@@ -1,4 +1,4 @@
-"""A text file as an input: its blocks are parsed, its bad lines stop the reading or are counted."""
+"""A text file as an input: its blocks are parsed, and its bad lines raise an error or are counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEGINNING_BYTES = 1 << 16
 """The size of the beginning of a file that detection reads."""
 
 BYTES_A_LINE = 24
-"""A guess, rather short than long, by which a block has no more rows than a batch."""
+"""A low estimate of the length of a line, so that a block has about as many rows as a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def fixed_layout(layout: Layout) -> Detect:
 
 
 class Source(Protocol):
-    """Where the blocks of a text come from."""
+    """A source of the blocks of a text."""
 
     name: str
     position: int
@@ -64,13 +64,13 @@ class Source(Protocol):
 class TextFile:
     """The tuples of a text file, in the order of its lines; in place of its path there may be a source of its blocks.
 
-    `label` names all edges of a file whose lines have no label.  Where the lines have no timestamp, a tuple's is the
-    place of its line among the data lines (rejected ones take their place, blank lines and comments have none),
-    counted from `first_position`; after the reading `next_position` goes on from there.
+    `label` is the label of all edges of a file whose lines have none.  Where the lines have no timestamp, that of a tuple is
+    the place of its line among the data lines (including rejected lines, without blank lines and comments), counted from
+    `first_position`; after the reading `next_position` is the place of the next line.
 
     With `on_error="stop"` a bad line raises `InputError` after the tuples before it were yielded; with `"skip"` it
-    is counted in `rejected`.  A file that cannot be read on (a truncated gzip) raises in either case.  Tuples that are
-    not wanted are counted in `filtered`, and in `undecided` too where that could not be told.
+    is counted in `rejected`.  A file that cannot be read any further (a truncated gzip) raises in either case.  Tuples that
+    the condition excludes are counted in `filtered`, and in `undecided` too if the condition was null.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class TextFile:
             block = next(blocks, None)
             if block is None:
                 return
-            detected, block = self._settle(block)
+            detected, block = self._detect_block(block)
         assert block is not None
         self.warnings = [f"{self.name}: {warning}" for warning in detected.warnings]
         rest = chain([block], blocks) if block.data else blocks
@@ -125,7 +125,7 @@ class TextFile:
                 for bad in rows.errors:
                     self._reject(bad)
 
-    def _settle(self, block: Block) -> tuple[DetectedFormat | None, Block]:
+    def _detect_block(self, block: Block) -> tuple[DetectedFormat | None, Block]:
         def reject(bad: LineError) -> None:
             self._reject(bad)
             self.next_position += 1
@@ -164,7 +164,7 @@ class TextFile:
 
 
 def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat | None, Block]:
-    """Find out at the first data line how to read a file; return it with what is left of the block."""
+    """Detect at the first data line how to read a file; return that with the rest of the block."""
     start, line = 0, block.line
     while start < len(block.data):
         end = block.data.find(b"\n", start) + 1 or len(block.data)

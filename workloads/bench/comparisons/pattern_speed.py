@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 _FOUND = re.compile(r"pos=(\d+) neg=(\d+) sec=([\d.]+).*\(\+(\d+)MB\)")
 _EXPLICIT, _WITH_ROWS, _WITH_LOOK_AHEAD = "1", "2", "1"
 _BY_A_SHELL = ("sh", "-c", '"$0" "$@"; exit $?')
-"""A program's peak of memory begins with that of the process which starts it: a shell has a small one."""
+"""A shell that starts the program: a process inherits the memory peak of its parent, and that of a shell is small."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SketchRun:
-    """What one run of the sketch printed: rows, CPU seconds, memory beyond its input."""
+    """The output of one run of the sketch: rows, CPU seconds, memory beyond its input."""
 
     rows_added: int
     rows_removed: int
@@ -73,16 +73,16 @@ def _run(folder: Path, name: str, lists: str) -> SketchRun:
 
 
 FIRST_TUPLES, MOST_TUPLES, FEWEST_TUPLES, MANY_ROWS = 4_096, 16_384, 64, 1 << 19
-"""How a stream is cut, as the command cuts it: what it brings is to be written before it is too much to be held."""
+"""The sizes of pushes, as the command chooses them: the rows of a push have to fit into memory until they are written."""
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "maximum": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stages:
-    """CPU seconds of a run, and what it gave.
+    """CPU seconds of a run by stage, and its results.
 
-    `kernels` are the calls that apply tuples and write rows of ids; `before` is what comes ahead of them (columns taken
-    in, names to ids, the snapshot graph), `total` all of it, from columns to rows of Arrow where they were wanted.
+    `kernels` are the calls that apply tuples and write rows of ids; `before` is the time before them (reading columns,
+    names to ids, the snapshot graph), `total` the whole time, from columns to rows of Arrow if these are wanted.
     `latency_us` are of tuples that an atom reads, timed in the kernels: p50, p99 and maximum.
     """
 
@@ -104,7 +104,7 @@ class _Watch:
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def over(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a call so that its time is counted."""
 
         def watched(*arguments: Any, **named: Any) -> Any:
@@ -120,15 +120,15 @@ class _Watch:
 def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stages:
     """Push a stream through a fresh engine, `MOST_TUPLES` at a time, fewer where these bring more than `MANY_ROWS` rows.
 
-    With `to_arrow` the rows of each push become a table, which is let go before the next.
+    With `to_arrow` the rows of each push become a table, which is freed before the next push.
     """
     engine = rpq.Engine(query)
     evaluation = engine._evaluation
     applying, delivering, telling = _Watch(), _Watch(), _Watch()
     for host in evaluation.running.hosts:
-        host.apply = applying.over(host.apply)
-        host._live.deliver = delivering.over(host._live.deliver)
-    evaluation._deltas = telling.over(evaluation._deltas)  # type: ignore[method-assign]
+        host.apply = applying.watch(host.apply)
+        host._live.deliver = delivering.watch(host._live.deliver)
+    evaluation._deltas = telling.watch(evaluation._deltas)  # type: ignore[method-assign]
     arrow = values = 0
     pushed = 0.0
     started = time.process_time()
@@ -171,7 +171,7 @@ def _stage_latencies(histogram: np.ndarray) -> dict[str, float]:
 ENGINES = ("GraphFlow", "TurboFlux", "SymBi", "RapidFlow")
 MICROSECOND = 1e-6
 MICROSECONDS_A_TUPLE, NANOSECONDS_A_VALUE = 0.4, 5.0
-"""What rows of Arrow may cost beyond the kernels."""
+"""The allowance for rows of Arrow beyond the kernels."""
 
 MIXED = (
     {"name": "M1", "data": "stackoverflow", "pattern": "?x a2q/c2a* ?y . ?y c2q ?z", "path": "a2q/c2a*"},

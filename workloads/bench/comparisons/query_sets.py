@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Panel(NamedTuple):
-    """One of the figures: what is drawn against what."""
+    """A figure: its axes, and the keys of the records that are drawn."""
 
     figure: str
     title: str
@@ -64,7 +64,7 @@ PANELS = (
 )
 _COLUMNS = 5
 GROWING = ("12a", "12f", "13a", "14a", "14b")
-"""Figures that follow one set through its stream: a point for each piece of it."""
+"""The figures that follow one set through its stream, with a point for each piece of the stream."""
 _WITH_MEMORY = ("12a", "14a", "14b")
 
 
@@ -119,7 +119,7 @@ def _draw(axes: Axes, panel: Panel, records: list[dict[str, Any]]) -> None:
 
 COUNTS = (100, 1000, 3000, 5000, 10_000, 30_000, 100_000)
 BASE = 5000
-"""Patterns of a set where something else is varied, as in the paper."""
+"""The number of patterns of a set in figures that vary something else, as in the paper."""
 EDGES = 100_000
 PIECES = 10
 LENGTH, OVERLAP, SELECTIVITY = 5, 0.35, 0.25
@@ -128,11 +128,11 @@ VARIED: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "12d": ("length", (3, 5, 7, 9)),
     "12e": ("overlap", (0.25, 0.35, 0.45, 0.55, 0.65)),
 }
-"""What a figure varies."""
+"""The parameter that a figure varies, and its values."""
 SHARING: Mapping[Literal["auto", "never"], str] = {"auto": "shared", "never": "nothing shared"}
 BASELINES = {"INV": (False, False), "INV+": (False, True), "INC": (True, False), "INC+": (True, True)}
 BASELINE_PART = 1 / 12
-"""Of the seconds that a baseline may take, those that it may take for one point of a figure."""
+"""The part of the seconds of a baseline that it may take for one point of a figure."""
 PATHS, PATH_QUERY = 1000, "a2q/c2a*"
 MICROSECOND = 1e-6
 
@@ -168,7 +168,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A point of a figure: which set over which stream."""
+    """A point of a figure: a set of patterns over a stream."""
 
     figure: str
     data: str
@@ -201,26 +201,26 @@ def measure(settings: Settings, say: Say) -> Outcome:
             runs.paths(table, min(PATHS, base))
             continue
         grows = Setting(figure="12a" if name == "ldbc" else "14a" if name == "taxi" else "14b", data=name, queries=base)
-        runs.compared(grows, grows.draw(table, settings.seed), table)
+        runs.compare(grows, grows.draw(table, settings.seed), table)
         if name != "ldbc":
             continue
         for figure, (what, values) in VARIED.items():
             for value in values:
                 varied: dict[str, Any] = {what: value}
                 setting = replace(Setting(figure=figure, data=name, queries=base), **varied)
-                runs.compared(setting, setting.draw(table, settings.seed), table)
+                runs.compare(setting, setting.draw(table, settings.seed), table)
         largest = Setting(figure="12c", data=name, queries=counts[-1])
         say(f"{name}: drawing {counts[-1]:,} patterns …")
         drawn = largest.draw(table, settings.seed)
         for count in counts:
             if count <= base:
-                runs.compared(replace(largest, queries=count), drawn[:count], table)
+                runs.compare(replace(largest, queries=count), drawn[:count], table)
             runs.engine(replace(largest, figure="curve", queries=count), drawn[:count], table)
         elsewhere = _other_graph_patterns(counts[-1] - base, settings, say)
         for count in (count for count in counts if count >= base):
             some = [*drawn[:base], *elsewhere[: count - base]]
             runs.engine(replace(largest, figure="concerned", queries=count), some, table)
-        runs.registering(replace(largest, figure="13b", queries=base), drawn[:base])
+        runs.register(replace(largest, figure="13b", queries=base), drawn[:base])
     checks = {
         "rows are the same when nothing is shared": runs.sharing_agrees,
         "baselines find the same solutions": runs.baselines_agree,
@@ -259,7 +259,7 @@ class Runs:
         self._repeat = min(settings.repeat, 3)
         self._seconds = settings.seconds * BASELINE_PART
 
-    def compared(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
+    def compare(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
         """Run the engine, then without sharing, then the baselines, on as many updates as they manage in their time."""
         self.engine(setting, drawn, table)
         self._without_sharing(setting, drawn, table)
@@ -299,7 +299,7 @@ class Runs:
         if last["rows"] != same:
             raise RowsDifferError(f"{setting}: {last['rows']:,} rows when nothing is shared, {same:,} else")
 
-    def registering(self, setting: Setting, drawn: Sequence[PatternQuery]) -> None:
+    def register(self, setting: Setting, drawn: Sequence[PatternQuery]) -> None:
         """Figure 13b: what the next 1,000 patterns take to be registered, CPU time a pattern."""
         engine = rpq.Engine()
         queries = _queries(drawn)
@@ -434,7 +434,7 @@ SMALLER, LARGER = 1_000_000, 10_000_000
 """Edges, at scale 1."""
 LARGER_PIECES = 40
 ENGINE_PART = 15
-"""Times the seconds that a baseline may take, those that the engine may take for the larger stream: 15 minutes, or less."""
+"""The seconds of the engine for the larger stream, as a multiple of those of a baseline: at most 15 minutes."""
 
 GROWTH_HOW = (
     f"Microseconds an update, CPU time of one thread, rows delivered with their names, in each of {PIECES} pieces of "
@@ -457,7 +457,7 @@ def measure_growth(settings: Settings, say: Say) -> Outcome:
         setting = Setting(figure=figure, data="ldbc, generated", queries=count)
         drawn = setting.draw(stream.table, settings.seed)
         if size == SMALLER:
-            runs.compared(setting, drawn, stream.table)
+            runs.compare(setting, drawn, stream.table)
         else:
             runs.engine(setting, drawn, stream.table, pieces=LARGER_PIECES, seconds=settings.seconds * ENGINE_PART)
     checks = {

@@ -44,7 +44,7 @@ MACHINES = (1, 2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeCosts:
-    """Seconds an edge that are `repeated` in each share, `divided` over all, and what an edge `carried` to a share takes."""
+    """Seconds for each edge: `repeated` in each share, `divided` over all shares, and for an edge `carried` to a share."""
 
     repeated: float
     divided: float
@@ -83,16 +83,16 @@ class EdgeCosts:
 
 
 QUERIES = (("a2q/c2a*", 30), ("(a2q|c2a|c2q)*", 5))
-"""With their windows in days, which move by one."""
+"""Expressions with their windows in days, which slide by one day."""
 
 BATCH_EXPRESSION = "a2q/c2a"
 BATCH, WINDOW, UNMEASURED, MEASURED = 100_000, 300_000, 20, 5
-"""Tuples of a micro-batch and of its window; how many micro-batches go before those that are measured: three fill the
-window, and for half a minute the JVM compiles itself beside them.
+"""Tuples of a micro-batch and of its window; the number of micro-batches before those that are measured, and of these: three
+fill the window, and for half a minute the JVM compiles code beside them.
 """
 
 WARMUP_REPLAYS = 4
-"""Replays before those that are measured, for the same reason."""
+"""The number of replays before those that are measured, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
 WORKERS = (1, 2, 3, 4)
@@ -321,7 +321,7 @@ def _limit_cores(cores: int) -> Iterator[None]:
 
 
 class _Costs:
-    """What an edge costs, as shares and what is carried to them were measured."""
+    """The costs of an edge, derived from the measurements of shares."""
 
     def __init__(self, engines: Mapping[int, Mapping[str, Any]], carried: Mapping[str, Any]) -> None:
         self._alone, self._bare = engines[1], engines[max(engines)]

@@ -33,7 +33,7 @@ SLIDES = 100
 
 EDGES_A_GROUP = 10
 _AWAY = 1_000
-"""How far apart the partners of a join come, in thirds of tuples."""
+"""The distance of the partners of a join in the stream, in groups of three tuples."""
 
 
 @dataclass(frozen=True, kw_only=True)

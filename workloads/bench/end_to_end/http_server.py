@@ -1,4 +1,4 @@
-"""Latency through the server: events are posted over HTTP, and the changes that come of them are followed."""
+"""Latency through the server: from events that are posted over HTTP to the server-sent changes that they cause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rpq.workloads.bench.end_to_end.pipes import EXPRESSION, SLIDE, WINDOW, Cloc
 
 START_SECONDS = 120.0
 QUIET_SECONDS = 2.0
-"""What has not come so long after the last post does not come."""
+"""The time after the last post after which no more rows are expected."""
 
 FULL_PART = 5_000
 HEADERS = {"Content-Type": "application/x-ndjson"}
@@ -113,4 +113,4 @@ def _follow(response: http.client.HTTPResponse, clock: Clock, begun: threading.E
         elif line.startswith(b"data: ") and kind == b"changes":
             at = time.perf_counter_ns()
             for change in json.loads(line[6:])["changes"]:
-                clock.came(change["timestamp"], at)
+                clock.record(change["timestamp"], at)

@@ -1,4 +1,4 @@
-"""Latency from topic to topic of Kafka, of the command and of whatever else reads a topic and writes one."""
+"""Latency from topic to topic of Kafka, of the command and of other programs that read a topic and write one."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FULL = 200_000
 
 START_SECONDS = 180.0
 QUIET_SECONDS = 20.0
-"""A run from which nothing has come for so long is over."""
+"""The time without rows after which a run is over."""
 
 DOUBLE_SECONDS = 0.3
-"""So long rows are looked for that should not be there."""
+"""The time in which unexpected further rows are awaited."""
 
 PROBE = (
     b'{"source":"probe","target":"between","label":"a2q","timestamp":%d}' % (-10 * WINDOW),
@@ -39,11 +39,11 @@ HOW = (
 )
 
 Start = Callable[[str, str, str], Sequence[str]]
-"""The command that reads a topic and writes another, and may keep what it likes in a folder."""
+"""A function that returns the command which reads a topic and writes another, with a folder for its files."""
 
 
 class KafkaTopics:
-    """Topics that are there for a measurement."""
+    """Topics that exist for a measurement."""
 
     def __init__(self, brokers: str) -> None:
         from confluent_kafka.admin import AdminClient
@@ -108,7 +108,7 @@ class RowsOfTopic(threading.Thread):
                 if row["timestamp"] < 0:
                     self.begun.set()
                     continue
-                self._clock.came(row["timestamp"], at)
+                self._clock.record(row["timestamp"], at)
                 self.pairs.add((row["source"], row["target"]))
         consumer.close()
 

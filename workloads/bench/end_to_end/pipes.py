@@ -1,6 +1,6 @@
-"""Latency through the command: an event goes in, and the change that comes of it goes out.
+"""Latency through the command: from an event at its input to the row that the event causes at its output.
 
-Events have their numbers as timestamps, so that the timestamp of a row tells which event it came of.
+Events have their numbers as timestamps, so that the timestamp of a row identifies the event that caused it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def lines_of(stream: Stream, count: int) -> list[bytes]:
 
 
 class Clock:
-    """When each event went in, and each row came out; `last` is when the last of them came."""
+    """The times at which events were sent and rows received; `last` is the time of the last row."""
 
     def __init__(self, events: int) -> None:
         self.sent = np.zeros(events, np.int64)
         self.took: list[int] = []
         self.last = time.monotonic()
 
-    def came(self, event: int, at: int) -> None:
+    def record(self, event: int, at: int) -> None:
         """Note a row of an event."""
         self.took.append(at - int(self.sent[event]))
         self.last = time.monotonic()
@@ -106,4 +106,4 @@ def _start_seconds() -> float:
 def _read_rows(out: IO[bytes], clock: Clock) -> None:
     next(iter(out), None)  # the header
     for line in out:
-        clock.came(int(line.split(b",")[2]), time.perf_counter_ns())
+        clock.record(int(line.split(b",")[2]), time.perf_counter_ns())

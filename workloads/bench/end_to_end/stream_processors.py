@@ -1,4 +1,4 @@
-"""Latency of two hops in stream processors that have no paths, from topic to topic, as their users would write it."""
+"""Latency of two hops in stream processors without path queries, from topic to topic, written as their users would."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEIGHBOURS = {
     "Bytewax": ("bytewax", "rpq.workloads.baselines.two_hops_bytewax"),
     "Quix Streams": ("quixstreams", "rpq.workloads.baselines.two_hops_quix"),
 }
-"""Name → the package that it needs, and the program."""
+"""Name → the package that it needs, and the module of its program."""
 
 HOW = (
     "Bytewax and Quix Streams: the same two hops by hand, edges keyed by the vertex in the middle and a state of the edges "

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COMPARED = 10
-"""Evaluations of a sample after which the pairs themselves are compared."""
+"""The number of evaluations of a sample whose pairs are compared."""
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
@@ -68,8 +68,8 @@ def baselines(name: str, query: rpq.Query, stream: Stream, say: Say) -> dict[str
 def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], settings: Settings) -> Record:
     """Run engine and baseline to the middle of the stream, then time both on sampled relevant tuples.
 
-    What comes between two sampled tuples is given to both, untimed. A sampled tuple is one insert or delete to the
-    engine; to the baseline it is the change of its edges and an evaluation, until its time is used up.
+    Tuples between two sampled ones are given to both, untimed. A sampled tuple is one insert or delete for the engine; for
+    the baseline it is the change of its edges and an evaluation, until its time is used up.
     """
     middle = len(stream) // 2
     engine, window = rpq.Engine(query), WindowEdges(query.window)
@@ -95,7 +95,7 @@ def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], sett
 
 
 class _Timing:
-    """Seconds of pushes and evaluations, until the seconds that the baseline has are spent."""
+    """The seconds of pushes and evaluations, until the time of the baseline is used up."""
 
     def __init__(self, *, seconds: float, every: int) -> None:
         self._seconds = seconds
@@ -157,7 +157,7 @@ class _Timing:
 
 
 class _Feed:
-    """Hands the relevant tuples of a stream to a window, in order, and says what that changes."""
+    """Passes the relevant tuples of a stream to a window, in order, and reports the changes of the window."""
 
     def __init__(self, stream: Stream, relevant: np.ndarray, window: WindowEdges) -> None:
         self._table = stream.table

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DATA = ["yago", "stackoverflow", "ldbc"]
 SLICE = 1024
-"""Tuples between two looks at the clock."""
+"""The number of tuples between two checks of the clock."""
 
 
 def measure(settings: Settings, say: Say) -> Outcome:

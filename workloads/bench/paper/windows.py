@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FACTORS = (0.5, 1.0, 1.5, 2.0)
-"""Of the data set's own window or slide: the paper's 5 to 20 million edges around its 10, and slides likewise."""
+"""Multiples of the data set's window or slide: 5 to 20 million edges around the paper's 10, and slides likewise."""
 
 
 def measure(settings: Settings, say: Say) -> Outcome:

@@ -68,7 +68,7 @@ def _edge(number: np.ndarray, seed: int) -> tuple[pa.Array, pa.Array, pa.Array]:
 
 
 class NoSuchStreamError(ValueError):
-    """A name of a stream that a kind does not have."""
+    """An unknown name of a stream of some kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
 
 def numbered_iris(prefix: str, number: np.ndarray) -> pa.Array:
-    """IRIs: a prefix and a number.
+    """Return IRIs: a prefix and a number.
 
     >>> numbered_iris("urn:x", np.array([3])).to_pylist()
     ['urn:x3']
@@ -28,7 +28,7 @@ def choose_terms(terms: list[str], place: np.ndarray) -> pa.Array:
 
 
 def typed_literals(lexical: pa.Array, datatype: str) -> pa.Array:
-    """Literals of a type of XML Schema.
+    """Return literals of a type of XML Schema.
 
     >>> typed_literals(pa.array(["1"]), "integer").to_pylist()
     ['"1"^^<http://www.w3.org/2001/XMLSchema#integer>']
@@ -47,7 +47,7 @@ def integers(values: np.ndarray) -> pa.Array:
 
 
 def decimals(cents: np.ndarray, datatype: str = "decimal") -> pa.Array:
-    """Literals with two digits behind the point, from their hundredfold.
+    """Return literals with two decimals from integers of a hundred times their value.
 
     >>> decimals(np.array([1205, -5]))[1].as_py()
     '"-0.05"^^<http://www.w3.org/2001/XMLSchema#decimal>'
@@ -59,7 +59,7 @@ def decimals(cents: np.ndarray, datatype: str = "decimal") -> pa.Array:
 
 
 def moments(seconds: np.ndarray) -> pa.Array:
-    """Literals of the type xsd:dateTime, without a zone.
+    """Return literals of the type xsd:dateTime, without a zone.
 
     >>> moments(np.array([0]))[0].as_py()
     '"1970-01-01T00:00:00"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
@@ -76,9 +76,9 @@ Triple: TypeAlias = tuple[Term, str, Term]
 
 @dataclass
 class EventTriples:
-    """The events of a block: added kind by kind, they come out in order of their keys, each whole.
+    """The events of a block: they are added kind by kind, and returned in order of their keys, each complete.
 
-    `has_streams` tells whether tuples carry the name of a stream.
+    With `has_streams` tuples have the name of a stream.
     """
 
     has_streams: bool = False
