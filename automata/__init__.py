@@ -29,10 +29,9 @@ from rpq.automata.expressions import (
     NegatedSet,
     Repetition,
 )
-from rpq.automata.nonempty_words import nonempty
 from rpq.automata.parser import parse
-from rpq.automata.reversing import reversal
 from rpq.automata.symbols import Symbol
+from rpq.automata.transforms import nonempty, reversal
 
 if TYPE_CHECKING:
     from rpq.automata.compiler import compile

@@ -1,16 +1,325 @@
-"""From a path expression to its minimal DFA, all the way."""
+"""The compilation of a path expression to its minimal DFA: Thompson's construction, subset construction, minimisation.
+
+**Thompson's construction** (`thompson`) turns the tree of an expression into a non-deterministic automaton. Every operator
+becomes two new states, a start and an end, around the automata of its operands (Thompson 1968, *Regular expression search
+algorithm*). Two things are added here: an inverse is pushed down to the labels while the tree is walked (`^(a/b)` is
+`^b/^a`), and a negated set becomes one edge for each symbol of the alphabet that it accepts.
+
+**The subset construction** (`determinize`) makes the automaton deterministic. A state of the result is the set of NFA states
+that a word can lead to (Rabin and Scott 1959, *Finite automata and their decision problems*). NFA states without steps of
+their own distinguish nothing and are left out of the sets, except for the final one.
+
+**Minimisation** (`minimize`) is Hopcroft's partition refinement, after which the states that accept nothing are removed.
+J. E. Hopcroft 1971, *An n log n algorithm for minimizing states in a finite automaton*; the names are those of T. Knuutila
+2001, *Re-describing an algorithm by Hopcroft*, which is the paper to read beside this module.
+
+A partition of the states is *stable* with respect to a splitter (a block B and a symbol a) if no block has both states
+that a leads into B and states that it does not. Starting from the accepting and the other states, blocks are split until
+the partition is stable with respect to every splitter; then its blocks are the states of the minimal automaton. When a
+block is split, only the smaller half has to wait as a splitter (stability under the whole and under one half gives
+stability under the other), so a state takes part in at most log n splitters for each symbol.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rpq.automata.dfa import DFA
 from rpq.automata.errors import ExpressionError
-from rpq.automata.expressions import Expression, SizeError
-from rpq.automata.hopcroft import minimize
+from rpq.automata.expressions import (
+    Alternation,
+    Concatenation,
+    Expression,
+    Inverse,
+    Label,
+    NegatedSet,
+    Repetition,
+    SizeError,
+)
 from rpq.automata.parser import parse
-from rpq.automata.subsets import determinize
-from rpq.automata.thompson import thompson
+from rpq.automata.symbols import Symbol
+
+
+@dataclass(kw_only=True)
+class NFA:
+    """A non-deterministic automaton with one start and one final state, both given by number."""
+
+    alphabet: tuple[Symbol, ...]
+    epsilon: list[list[int]] = field(default_factory=list)
+    """For every state the states that are reached without a step."""
+    moves: list[list[tuple[int, int]]] = field(default_factory=list)
+    """For every state its steps: (position in the alphabet, next state)."""
+    start: int = 0
+    final: int = 0
+
+
+def alphabet_of(expression: Expression) -> tuple[Symbol, ...]:
+    """Return the symbols that an automaton of the expression has to tell apart, sorted. O(size of the tree · log).
+
+    These are the labels it names, in the direction of the step (inverses resolved), and for each direction in which a
+    negated set can step one symbol for all other labels.
+
+    >>> print(*alphabet_of(Concatenation((Label("a"), Inverse(NegatedSet((Symbol("b"),)))))))
+    a ^b ^(other)
+    """
+    symbols: set[Symbol] = set()
+    pending = [(expression, False)]
+    while pending:
+        node, inverted = pending.pop()
+        match node:
+            case Label(name):
+                symbols.add(Symbol(name, inverted))
+            case NegatedSet(members):
+                symbols.update(Symbol(member.label, member.inverse ^ inverted) for member in members)
+                symbols.update(Symbol(None, inverse ^ inverted) for inverse in node.directions)
+            case Inverse(inner):
+                pending.append((inner, not inverted))
+            case Repetition(inner):
+                pending.append((inner, inverted))
+            case Concatenation(parts) | Alternation(parts):
+                pending.extend((part, inverted) for part in parts)
+    return tuple(sorted(symbols, key=Symbol.sort_key))
+
+
+def thompson(expression: Expression) -> NFA:
+    """Build the automaton of an expression. O(steps written out · alphabet)."""
+    builder = _Builder(alphabet_of(expression))
+    builder.nfa.start, builder.nfa.final = builder.build(expression, inverted=False)
+    return builder.nfa
+
+
+class _Builder:
+    """Adds to one NFA, fragment by fragment; a fragment is its start and its end."""
+
+    def __init__(self, alphabet: tuple[Symbol, ...]) -> None:
+        self.nfa = NFA(alphabet=alphabet)
+        self._column = {symbol: column for column, symbol in enumerate(alphabet)}
+
+    def build(self, node: Expression, *, inverted: bool) -> tuple[int, int]:
+        match node:
+            case Label(name):
+                return self._step([Symbol(name, inverted)])
+            case NegatedSet():
+                return self._step(self._let_through(node, inverted))
+            case Inverse(inner):
+                return self.build(inner, inverted=not inverted)
+            case Concatenation(parts):
+                return self._concatenation(parts[::-1] if inverted else parts, inverted)
+            case Alternation(parts):
+                return self._alternation(parts, inverted)
+            case Repetition():
+                return self._repetition(node, inverted)
+        raise TypeError(f"{node!r} is not a path expression")
+
+    def _step(self, symbols: list[Symbol]) -> tuple[int, int]:
+        start, end = self._state(), self._state()
+        self.nfa.moves[start].extend((self._column[symbol], end) for symbol in symbols)
+        return start, end
+
+    def _let_through(self, node: NegatedSet, inverted: bool) -> list[Symbol]:
+        """Return the symbols that a negated set accepts: "other" always, and every label that is named elsewhere only."""
+        directions = {inverse ^ inverted for inverse in node.directions}
+        forbidden = {Symbol(member.label, member.inverse ^ inverted) for member in node.members}
+        return [symbol for symbol in self.nfa.alphabet if symbol.inverse in directions and symbol not in forbidden]
+
+    def _concatenation(self, parts: tuple[Expression, ...], inverted: bool) -> tuple[int, int]:
+        start = end = self._state()
+        for part in parts:
+            end = self._append(end, part, inverted)
+        return start, end
+
+    def _alternation(self, parts: tuple[Expression, ...], inverted: bool) -> tuple[int, int]:
+        start, end = self._state(), self._state()
+        for part in parts:
+            self._link(self._append(start, part, inverted), end)
+        return start, end
+
+    def _repetition(self, node: Repetition, inverted: bool) -> tuple[int, int]:
+        """`minimum` copies in a row, then others each of which may be the last; without a maximum the last one is a loop.
+
+        So the copy of `+` is the one that loops: were it written again behind a first one, nested ones would double.
+        """
+        start = end = self._state()
+        for _ in range(node.minimum - (node.maximum is None and node.minimum > 0)):
+            end = self._append(end, node.inner, inverted)
+        if node.maximum is None:
+            loop, after = self._state(), self._state()
+            self._link(end, loop)
+            last = self._append(loop, node.inner, inverted)
+            self._link(last, loop)
+            self._link(last if node.minimum else loop, after)
+            return start, after
+        after = self._state()
+        for _ in range(node.maximum - node.minimum):
+            self._link(end, after)
+            end = self._append(end, node.inner, inverted)
+        self._link(end, after)
+        return start, after
+
+    def _append(self, before: int, node: Expression, inverted: bool) -> int:
+        """Build a fragment that begins at the state `before`; return its end."""
+        start, end = self.build(node, inverted=inverted)
+        self._link(before, start)
+        return end
+
+    def _state(self) -> int:
+        self.nfa.epsilon.append([])
+        self.nfa.moves.append([])
+        return len(self.nfa.moves) - 1
+
+    def _link(self, source: int, target: int) -> None:
+        self.nfa.epsilon[source].append(target)
+
+
+MAXIMUM_STATES = 2000
+"""Sets that are made before an expression is given up: their number can be exponential in its size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A deterministic automaton as plain lists; state 0 is the start."""
+
+    next_state: list[list[int]]
+    """For every state, for every symbol of the alphabet, the next state; -1 for none."""
+    accepting: list[bool]
+
+
+def determinize(nfa: NFA) -> Table:
+    """Make the sets that can be reached; the result is complete, the empty set being a state that accepts nothing.
+
+    O(sets · NFA states · alphabet), where the sets may be as many as 2^NFA states; `SizeError` above `MAXIMUM_STATES`.
+    """
+    width = len(nfa.alphabet)
+    closures: dict[int, frozenset[int]] = {}
+
+    def closure(state: int) -> frozenset[int]:
+        if state not in closures:
+            closures[state] = _closure(nfa, state)
+        return closures[state]
+
+    start = closure(nfa.start)
+    number = {start: 0}
+    subsets = [start]
+    rows: list[list[int]] = []
+    for subset in subsets:  # grows while it is walked
+        targets: list[set[int]] = [set() for _ in range(width)]
+        for state in subset:
+            for column, target in nfa.moves[state]:
+                targets[column].add(target)
+        row = []
+        for reached in targets:
+            following = frozenset().union(*map(closure, reached))
+            if following not in number:
+                if len(subsets) == MAXIMUM_STATES:
+                    raise SizeError(f"the expression needs an automaton of more than {MAXIMUM_STATES:,} states")
+                number[following] = len(subsets)
+                subsets.append(following)
+            row.append(number[following])
+        rows.append(row)
+    return Table(next_state=rows, accepting=[nfa.final in subset for subset in subsets])
+
+
+def _closure(nfa: NFA, state: int) -> frozenset[int]:
+    """Return the states that are reached from one without a step."""
+    reached = {state}
+    pending = [state]
+    while pending:
+        for following in nfa.epsilon[pending.pop()]:
+            if following not in reached:
+                reached.add(following)
+                pending.append(following)
+    return frozenset(inner for inner in reached if nfa.moves[inner] or inner == nfa.final)
+
+
+def minimize(table: Table) -> Table:
+    """Return the smallest automaton of the language of a complete one; steps after which nothing is accepted are gone.
+
+    States are numbered as a breadth-first search from the start finds them, symbols in order: equal languages over the
+    same alphabet give equal tables. Only the start may accept nothing (then it is the only state). O(k n log n) for n
+    states and k symbols.
+    """
+    block_of = equivalent_blocks(table)
+    representative: dict[int, int] = {}
+    for state, block in enumerate(block_of):
+        representative.setdefault(block, state)
+    alive = _live_states(table)
+
+    number = {block_of[0]: 0}
+    order = [block_of[0]]
+    rows: list[list[int]] = []
+    for block in order:  # grows while it is walked
+        row = []
+        for target in table.next_state[representative[block]]:
+            if target not in alive:
+                row.append(-1)
+                continue
+            following = block_of[target]
+            if following not in number:
+                number[following] = len(order)
+                order.append(following)
+            row.append(number[following])
+        rows.append(row)
+    return Table(next_state=rows, accepting=[table.accepting[representative[block]] for block in order])
+
+
+def equivalent_blocks(table: Table) -> list[int]:
+    """Return for every state of a complete automaton its block: two states share one if they accept the same words.
+
+    O(k n log n).
+
+    >>> equivalent_blocks(Table(next_state=[[1], [2], [1]], accepting=[False, True, False]))
+    [1, 0, 1]
+    """
+    states = range(len(table.next_state))
+    symbols = range(len(table.next_state[0]))
+    predecessors: list[list[list[int]]] = [[[] for _ in states] for _ in symbols]
+    for state in states:
+        for symbol in symbols:
+            predecessors[symbol][table.next_state[state][symbol]].append(state)
+
+    accepting = {state for state in states if table.accepting[state]}
+    blocks = [block for block in (accepting, set(states) - accepting) if block]
+    block_of = [0 if state in blocks[0] else 1 for state in states]
+    smaller = min(range(len(blocks)), key=lambda block: len(blocks[block]))
+    splitters = {(smaller, symbol) for symbol in symbols}  # the waiting set
+
+    while splitters:
+        splitter, symbol = splitters.pop()
+        touched: dict[int, set[int]] = {}
+        for state in blocks[splitter]:
+            for predecessor in predecessors[symbol][state]:
+                touched.setdefault(block_of[predecessor], set()).add(predecessor)
+        for block, inside in touched.items():
+            if len(inside) == len(blocks[block]):
+                continue  # the whole block leads into the splitter: stable
+            new = len(blocks)
+            blocks[block] -= inside
+            blocks.append(inside)
+            for state in inside:
+                block_of[state] = new
+            smaller = min(block, new, key=lambda half: len(blocks[half]))
+            for other in symbols:
+                # Where the old block was waiting, both halves have to.
+                splitters.add((new if (block, other) in splitters else smaller, other))
+    return block_of
+
+
+def _live_states(table: Table) -> set[int]:
+    """Return the states from which some word is accepted. O(k n)."""
+    predecessors: list[set[int]] = [set() for _ in table.next_state]
+    for state, row in enumerate(table.next_state):
+        for target in row:
+            predecessors[target].add(state)
+    alive = {state for state, accepts in enumerate(table.accepting) if accepts}
+    pending = list(alive)
+    while pending:
+        for state in predecessors[pending.pop()]:
+            if state not in alive:
+                alive.add(state)
+                pending.append(state)
+    return alive
 
 
 def compile(expression: str | Expression) -> DFA:

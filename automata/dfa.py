@@ -1,4 +1,9 @@
-"""The minimal deterministic automaton of a path expression, as a dense table."""
+"""Deterministic automata: the `DFA` that queries run, containment between its states, and its text and Graphviz forms.
+
+[s] is the set of words that lead from state s to an accepting state, the *suffix language* of s. The arrays of
+`suffix_containment` and `shrinks_to_simple_paths` are those of a trim `DFA`: every state accepts some word, except the
+single state of an empty language.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,139 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rpq.automata.containment import shrinks_to_simple_paths, suffix_containment
-from rpq.automata.render import write_dot, write_text
+from rpq.automata.errors import terminal_cells
 from rpq.automata.symbols import Symbol
+
+
+def suffix_containment(transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the matrix, shape (states, states), that says [s] ⊇ [t] at (s, t).
+
+    A word of [t] that is not in [s] is found in the product of the automaton with itself: walking it from (s, t) ends
+    where only t accepts, or where only t has a next step (the automaton is trim, so that step leads to a word). These
+    pairs are the start, and every pair with a step into one that is found is found too. Each pair is found once and
+    its predecessors are looked at once for each symbol: O(states² · symbols) time and O(states²) memory.
+    """
+    states, columns = transitions.shape
+    steps = (transitions >= 0).astype(np.float32)  # floats, because only these multiply fast
+    only_t_steps = (1 - steps) @ steps.T > 0
+    found = only_t_steps | (~accepting[:, None] & accepting[None, :])
+    predecessors = [_Predecessors(transitions[:, column], states) for column in range(columns)]
+
+    s, t = np.nonzero(found)
+    while len(s):
+        earlier = [_cross(inverse, s, t) for inverse in predecessors]
+        codes = np.unique(np.concatenate([before_s * states + before_t for before_s, before_t in earlier]))
+        s, t = np.divmod(codes, states)
+        new = ~found[s, t]
+        s, t = s[new], t[new]
+        found[s, t] = True
+    return ~found
+
+
+def shrinks_to_simple_paths(
+    transitions: NDArray[np.int32], accepting: NDArray[np.bool_], contains: NDArray[np.bool_]
+) -> bool:
+    """Return whether every walk that is an answer shrinks to a simple path that is one, on every graph.
+
+    It does if a cycle can always be left out: [s] ⊇ [t] for every s that a non-empty word reaches and every t that a
+    non-empty word reaches from s, and [s0] ∪ {ε} ⊇ [t] for every t. The ε is there because a walk that is back at its
+    first vertex in an accepting state is an answer (x, x), which simple paths never give. Steps against the direction
+    of edges change nothing: what shrinks is the walk. O(states³) for the reachable pairs, all of them small.
+    """
+    reaches = reachability(transitions)
+    if np.any(reaches[reaches[0]] & ~contains[reaches[0]]):
+        return False
+    # [s0] ∪ {ε} ⊇ [t] looks at one step by hand, since ε is no state's concern after it.
+    for t in range(len(transitions)):
+        for from_start, from_t in zip(transitions[0], transitions[t], strict=True):
+            if from_t >= 0 and (from_start < 0 or not contains[from_start, from_t]):
+                return False
+    return True
+
+
+class _Predecessors:
+    """For one symbol the states with a step into each state: `states[starts[t] : starts[t] + counts[t]]`."""
+
+    def __init__(self, next_state: NDArray[np.int32], states: int) -> None:
+        sources = np.flatnonzero(next_state >= 0)
+        targets = next_state[sources]
+        self.states = sources[np.argsort(targets, kind="stable")]
+        self.counts = np.bincount(targets, minlength=states)
+        self.starts = np.cumsum(self.counts) - self.counts
+
+
+def _cross(
+    inverse: _Predecessors, s: NDArray[np.int64], t: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return every predecessor of s[i] with every predecessor of t[i], for every i."""
+    of_t = inverse.counts[t]
+    sizes = inverse.counts[s] * of_t
+    pair = np.repeat(np.arange(len(s)), sizes)
+    inside = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    before_s = inverse.states[inverse.starts[s[pair]] + inside // of_t[pair]]
+    before_t = inverse.states[inverse.starts[t[pair]] + inside % of_t[pair]]
+    return before_s, before_t
+
+
+def reachability(transitions: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return the matrix, shape (states, states), that says at (s, t) whether a non-empty word leads from s to t."""
+    states = len(transitions)
+    reaches = np.zeros((states, states), dtype=np.bool_)
+    for s in range(states):
+        row = transitions[s]
+        reaches[s, row[row >= 0]] = True
+    for middle in range(states):  # Warshall 1962
+        reaches[reaches[:, middle]] |= reaches[middle]
+    return reaches
+
+
+_WIDEST_TABLE = 100
+
+
+def write_text(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> str:
+    """Write the table; where the labels are too long for a table, columns have numbers that a legend explains."""
+    names = [str(symbol) for symbol in symbols]
+    headers = names
+    if sum(terminal_cells(name) + 2 for name in names) > _WIDEST_TABLE:
+        headers = [f"#{column}" for column in range(len(names))]
+    rows = [["state ", *headers]]
+    for state, (row, accepts) in enumerate(zip(transitions, accepting, strict=True)):
+        mark = f"{'→' if state == 0 else ' '} {state} {'*' if accepts else ' '}"
+        rows.append([mark, *("·" if target < 0 else str(target) for target in row)])
+    widths = [max(map(terminal_cells, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [first + " " * (widths[0] - terminal_cells(first))]
+        cells += [" " * (width - terminal_cells(cell)) + cell for width, cell in zip(widths[1:], rest, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    if headers is not names:
+        lines += ["", *(f"{header} = {name}" for header, name in zip(headers, names, strict=True))]
+    return "\n".join(lines)
+
+
+def write_dot(name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> str:
+    """Write the drawing: an arrow into the start, double circles accept."""
+    lines = [
+        f"digraph {_quote(name)} {{",
+        "  rankdir=LR;",
+        "  node [shape=circle];",
+        '  start [shape=none, label=""];',
+    ]
+    lines += [f"  {state} [shape=doublecircle];" for state, accepts in enumerate(accepting) if accepts]
+    lines.append("  start -> 0;")
+    for state, row in enumerate(transitions):
+        labels: dict[int, list[str]] = {}
+        for column, target in enumerate(row):
+            if target >= 0:
+                labels.setdefault(int(target), []).append(str(symbols[column]))
+        lines += [f"  {state} -> {target} [label={_quote('|'.join(words))}];" for target, words in labels.items()]
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _quote(text: str) -> str:
+    """Quote a text as a DOT string, in which backslashes begin escapes and & begins an HTML entity."""
+    return '"' + text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,7 +218,7 @@ class DFA:
         return frozenset(symbol.label for symbol in self.symbols if symbol.label is not None)
 
     def is_relevant(self, label: str) -> bool:
-        """Does the label occur in a word of the language, in either direction? O(states).
+        """Return whether the label occurs in a word of the language, in either direction. O(states).
 
         >>> from rpq.automata import compile
         >>> dfa = compile("!(a|^b)")
@@ -112,7 +247,7 @@ class DFA:
 
     @property
     def accepts_empty(self) -> bool:
-        """Is the empty word in the language?
+        """Whether the empty word is in the language.
 
         >>> from rpq.automata import compile
         >>> compile("a*").accepts_empty, compile("a+").accepts_empty
@@ -122,7 +257,7 @@ class DFA:
 
     @property
     def is_empty(self) -> bool:
-        """Is no word in the language? (Not even the empty one.)
+        """Whether no word is in the language, not even the empty one.
 
         >>> from rpq.automata import compile
         >>> compile("a").is_empty  # SPARQL has no expression without any path
@@ -178,10 +313,10 @@ class DFA:
 
     @cached_property
     def simple_equals_walk(self) -> bool:
-        """Do simple paths give the answers of walks, but for the pairs (x, x), on every graph?
+        """Whether simple paths give the answers of walks, except for the pairs (x, x), on every graph.
 
         This is the containment property of the paper (Pacaci et al. 2020, section on simple paths), see
-        `rpq.automata.containment.shrinks_to_simple_paths`.
+        `rpq.automata.dfa.shrinks_to_simple_paths`.
 
         >>> from rpq.automata import compile
         >>> [compile(text).simple_equals_walk for text in ("a*", "(a|b|c)+", "a/b*")]

@@ -32,13 +32,13 @@ class ExpressionError(ValueError):
         place = len(lines[-1]) + 1
         line = f"line {len(lines)}, " if "\n" in self.expression else ""
         told = f"{line}column {place}: {self.message}; expected {self.expected}"
-        return f"{told}\n{pointed(text, place)}"
+        return f"{told}\n{pointer_lines(text, place)}"
 
 
-def pointed(line: str, column: int) -> str:
+def pointer_lines(line: str, column: int) -> str:
     """Two lines: what stands around a column of a line, counted from 1, and a pointer to it.
 
-    >>> print(pointed("a/b||c", 5))
+    >>> print(pointer_lines("a/b||c", 5))
       a/b||c
           ^
     """

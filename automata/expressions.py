@@ -21,8 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from rpq.automata.names import write_name
-from rpq.automata.symbols import Symbol
+from rpq.automata.symbols import Symbol, write_name
 
 MAXIMUM_DEPTH = 100
 """Levels of operators below each other; redundant parentheses do not count."""

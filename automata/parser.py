@@ -11,7 +11,7 @@ The grammar is that of SPARQL 1.1 property paths (section 9.1, rules 88 to 96), 
     member        '^'? name
 
 As in SPARQL a step has one `^` and one quantifier at most; `(a*)+` and `^(^a)` need their parentheses. Blanks are free
-everywhere but inside a name. How names are written: `rpq.automata.names`.
+everywhere but inside a name. How names are written: `rpq.automata.symbols`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from rpq.automata.expressions import (
     Repetition,
     SizeError,
 )
-from rpq.automata.names import ESCAPES, bare_name_end, in_angle_brackets, starts_name, write_name
-from rpq.automata.symbols import Symbol
+from rpq.automata.symbols import ESCAPES, Symbol, bare_name_end, in_angle_brackets, starts_name, write_name
 
 _OPERAND = "a name, '(', '!' or '^'"
 _PRIMARY = "a name, '(' or '!'"
@@ -101,7 +100,7 @@ class _Parser:
         self._quantified = False  # the step that was just read has a quantifier
 
     def parse(self) -> Expression:
-        """The whole text."""
+        """Parse the whole text."""
         expression = self._expression()
         if self._position < len(self._text):
             self._unexpected(self._after_operand("the end"))
@@ -234,7 +233,7 @@ class _Parser:
         return int(digits or "0") if self._position > start else None
 
     def _is_variable(self) -> bool:
-        """Whether the next character begins the name of a variable."""
+        """Return whether the next character begins the name of a variable."""
         following = self._text[self._position + 1 : self._position + 2]
         return self._is_prefix and self._peek() == "?" and bool(following) and starts_name(following)
 

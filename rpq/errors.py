@@ -7,7 +7,7 @@ import shlex
 from typing import Any, Literal
 
 from rpq.automata.errors import ExpressionError as _ExpressionError
-from rpq.automata.errors import pointed
+from rpq.automata.errors import pointer_lines
 
 
 class RpqError(Exception):
@@ -90,7 +90,7 @@ class SparqlError(QueryError):
             return told
         # Whatever ends a line, the pointer stands below its place.
         lines = self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        return f"line {self.line}, column {self.column}: {told}\n{pointed(lines[self.line - 1], self.column)}"
+        return f"line {self.line}, column {self.column}: {told}\n{pointer_lines(lines[self.line - 1], self.column)}"
 
 
 class RegistrationError(QueryError):
@@ -158,9 +158,7 @@ class ConflictBudgetError(RpqError):
     The engine can be used on.
     """
 
-    def __init__(
-        self, message: str, *, query: str, root: int | str, row: int | None, size: int, budget: int
-    ) -> None:
+    def __init__(self, message: str, *, query: str, root: int | str, row: int | None, size: int, budget: int) -> None:
         super().__init__(message)
         self.query = query
         self.root = root

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rpq.errors import InputError
-from rpq.readers.column_names import BOTH, DELETE, STREAM, TUPLE, ColumnNames
-from rpq.readers.field_errors import FieldError
+from rpq.readers.column_names import DELETE, OP_AND_DELETE, STREAM, TUPLE_COLUMNS, ColumnNames
+from rpq.readers.fields import FieldError
 from rpq.spark.errors import PipelineError
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.values import BOOLEANS
@@ -111,11 +111,11 @@ def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -
             places = names.places(edges.columns)
         except FieldError as error:
             raise PipelineError(("" if error.column is None else f"column {error.column!r} ") + error.message) from error
-        found = {column: edges.columns[place] for column, place in places.items() if column in (*TUPLE, DELETE)}
+        found = {column: edges.columns[place] for column, place in places.items() if column in (*TUPLE_COLUMNS, DELETE)}
     else:
-        found = {name: name for name in (*TUPLE, DELETE) if name in edges.columns}
+        found = {name: name for name in (*TUPLE_COLUMNS, DELETE) if name in edges.columns}
         if "op" in found and DELETE in found:
-            raise PipelineError(f"column {DELETE!r} {BOTH}")
+            raise PipelineError(f"column {DELETE!r} {OP_AND_DELETE}")
     wanted = (*(_REQUIRED if names is None else ()), *([sequence] if sequence else []))
     for name in wanted:
         if name not in edges.columns:

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from rpq.readers import TextFormat
-from rpq.readers.column_names import DELETE, TUPLE
+from rpq.readers.column_names import DELETE, TUPLE_COLUMNS
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.parsing import LineError, Rows
-from rpq.readers.text.textfile import settle
+from rpq.readers.text.textfile import detect_block
 from rpq.spark.splits import Split, blocks
 from rpq.spark.text_formats import Head, Lines, head_of
 from rpq.stream.plain_columns import with_plain_columns
@@ -112,7 +112,7 @@ def parsed(beginnings: Iterable[tuple[Block, int]], head: Head, format: TextForm
         skipped = Block(whole.data[:cut], whole.line)
         block = Block(whole.data[cut:], whole.line + count_lines(skipped.data))
         errors: list[LineError] = []
-        settle(skipped, format.detect, errors.append)  # lines before the one that tells the layout tell nothing
+        detect_block(skipped, format.detect, errors.append)  # lines before the one that tells the layout tell nothing
         data_lines += len(errors)
         if errors:
             yield BAD, _bad_lines(errors, whole)
@@ -161,7 +161,7 @@ def _bad_lines(errors: list[LineError], block: Block) -> dict[str, pa.Array]:
 def _read_parquet(split: Split) -> Iterator[Part]:
     """Row groups."""
     with pq.ParquetFile(split.path) as file:
-        names = [name for name in (*TUPLE, DELETE) if name in file.schema_arrow.names]
+        names = [name for name in (*TUPLE_COLUMNS, DELETE) if name in file.schema_arrow.names]
         first = sum(file.metadata.row_group(group).num_rows for group in range(split.start))
         row = first
         for batch in file.iter_batches(row_groups=list(range(split.start, split.end)), columns=names):

@@ -15,9 +15,8 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
-from rpq.readers.inflating import compression_of
 from rpq.readers.parquet import is_parquet
-from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, count_lines
+from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_of, count_lines
 
 SPLIT_BYTES = 1 << 26
 BLOCK_BYTES = 1 << 22

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import rpq
+from rpq.readers.fields import time_kind
 from rpq.readers.text.line_layout import INTEGER
-from rpq.readers.times import time_kind
 from rpq.spark import hadoop_files
 from rpq.spark.console import REFRESH_SECONDS, Progress, summary_text
 from rpq.spark.errors import PipelineError

@@ -8,23 +8,22 @@ from dataclasses import dataclass, replace
 from rpq.readers import TextFormat, formats
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import EDGES
-from rpq.readers.known_formats import format_named
+from rpq.readers.fields import DEFAULT_UNIT
+from rpq.readers.format_registry import format_by_name
 from rpq.readers.source import Block, ByteSource
-from rpq.readers.text.detection import line_layout
-from rpq.readers.text.first_times import with_times
+from rpq.readers.text.detection import line_layout, with_times
 from rpq.readers.text.parsing import LineError, LineParser
-from rpq.readers.text.textfile import Detected, settle
-from rpq.readers.times import DEFAULT_UNIT
+from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
 from rpq.spark.splits import BLOCK_BYTES
 
 
 def text_format_named(name: str) -> TextFormat:
     """How the lines of a format are laid out; raises `PipelineError` for an unknown one, and one that does not say it."""
-    text = format_named(name).text if name in formats() else None
+    text = format_by_name(name).text if name in formats() else None
     if text is not None:
         return text
-    readable = ", ".join(known for known in formats() if format_named(known).text is not None)
+    readable = ", ".join(known for known in formats() if format_by_name(known).text is not None)
     if name in formats():
         raise PipelineError(
             f"the format {name!r} does not say how its lines are laid out, so that tasks cannot share a file of it: "
@@ -70,9 +69,9 @@ class Lines:
         return (self.time_unit or DEFAULT_UNIT) if self.format == EDGES.name else None
 
 
-def _detected(line: bytes, names: ColumnNames) -> Detected:
+def _detected(line: bytes, names: ColumnNames) -> DetectedFormat:
     layout, header = line_layout(line, names)
-    return Detected(parser=LineParser(layout), is_header=bool(header), quoted=layout if layout.has_quotes else None)
+    return DetectedFormat(parser=LineParser(layout), is_header=bool(header), quoted=layout if layout.has_quotes else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +81,7 @@ class Head:
     `detected` is None where no line tells; `problem` then says why the first one does not.
     """
 
-    detected: Detected | None
+    detected: DetectedFormat | None
     size: int
     problem: LineError | None = None
 
@@ -104,14 +103,14 @@ def head_in(blocks: Iterable[Block], lines: Lines) -> Head:
     size = 0
     problems: list[LineError] = []
     for block in blocks:
-        detected, rest = settle(block, format.detect, problems.append)
+        detected, rest = detect_block(block, format.detect, problems.append)
         size += len(block.data)
         if detected is not None:
             return Head(detected=_with_times(detected, rest, lines.unit), size=size - len(rest.data))
     return Head(detected=None, size=size, problem=problems[0] if problems else None)
 
 
-def _with_times(detected: Detected, block: Block, unit: str | None) -> Detected:
+def _with_times(detected: DetectedFormat, block: Block, unit: str | None) -> DetectedFormat:
     """The same, where timestamps are times as one that reads these."""
     if unit is None or not isinstance(detected.parser, LineParser):
         return detected

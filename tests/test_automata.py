@@ -31,9 +31,7 @@ from rpq.automata import (
     Repetition,
     Symbol,
 )
-from rpq.automata.hopcroft import equivalent_blocks
-from rpq.automata.subsets import Table
-from rpq.automata.thompson import thompson
+from rpq.automata.compiler import Table, equivalent_blocks, thompson
 from tests.real import SHARED
 from tests.reference import is_relevant
 from tests.test_expression_words import STEPS, all_words, expressions, words

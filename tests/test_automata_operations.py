@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rpq import automata
 from rpq.automata import Concatenation, Expression, Inverse, Label, Repetition, nonempty, parse, reversal
 from rpq.automata.expressions import MAXIMUM_DEPTH, SizeError
-from rpq.automata.nonempty_words import accepts_empty
+from rpq.automata.transforms import accepts_empty
 from tests.test_expression_words import Word, expressions, words
 
 

@@ -12,12 +12,13 @@ from click.testing import CliRunner
 
 import rpq
 from rpq.workloads import named_queries
-from rpq.workloads.bench import latency, latency_served, measure, plots
+from rpq.workloads.bench import measure, plots
 from rpq.workloads.bench.command import EXPERIMENTS, bench
-from rpq.workloads.bench.deletes import PERCENT
+from rpq.workloads.bench.end_to_end import http_server, latency
+from rpq.workloads.bench.paper.deletes import PERCENT
+from rpq.workloads.bench.paper.windows import FACTORS, expiry_of
 from rpq.workloads.bench.streams import DATA_SETS, generate, load_files
 from rpq.workloads.bench.versions import Verdict
-from rpq.workloads.bench.windows import FACTORS, expiry_of
 
 SPEED = ("mathoverflow", "ldbc")  # tests of their own
 
@@ -204,7 +205,7 @@ def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
 def test_latency_is_that_of_every_call(run):
     records = run("latency", "--scale", 0.004, edges=1_000_000)["records"]
     calls = {record["call"]: record for record in records}
-    ways = ["stdin → stdout", *(["HTTP → SSE"] if latency_served.is_there() else [])]
+    ways = ["stdin → stdout", *(["HTTP → SSE"] if http_server.is_there() else [])]
     by_pipes = {f"{way}, {load}" for way in ways for load in ("10,000/s", "full load")}
     assert {*latency.CALLS, "delete", "insert, names that come and go", "push, 1,000 rows", *by_pipes} == {*calls}
     for record in records:

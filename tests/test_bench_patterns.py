@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rpq.workloads.bench import pattern_speed
 from rpq.workloads.bench.command import bench
-from rpq.workloads.bench.result_files import figures_of_others
+from rpq.workloads.bench.comparisons import pattern_speed
+from rpq.workloads.bench.experiment import figures_of_others
 from tests.test_pattern_kernels_real import LDBC, MATHOVERFLOW
 
 

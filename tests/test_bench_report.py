@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from rpq.workloads.bench.command import bench
-from rpq.workloads.bench.result_files import default_directory, write_result
+from rpq.workloads.bench.experiment import default_directory, write_result
 
 ROOT = Path(__file__).parents[1]
 

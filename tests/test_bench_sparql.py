@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from rpq.workloads.bench.command import bench
-from rpq.workloads.bench.sparql_streams import QUESTIONS
+from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
 
 pytest.importorskip("pyoxigraph")
 pytest.importorskip("duckdb")

@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 import rpq
-from rpq.workloads.bench import measure, speed
+from rpq.workloads.bench import measure
 from rpq.workloads.bench.command import bench
-from rpq.workloads.bench.result_files import figures_of_others
+from rpq.workloads.bench.comparisons import path_speed
+from rpq.workloads.bench.experiment import figures_of_others
 from rpq.workloads.bench.streams import DATA_SETS, StreamError, load_files
 from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
@@ -81,7 +82,7 @@ def test_figures_of_others_name_their_source():
         assert "Measured" in figures_of_others(name)["source"]
     queries = figures_of_others("mathoverflow")["queries"]
     assert len(queries) == 8 and queries[0]["rows"] == 5_211_348
-    assert speed.figure_text(queries[-1]["seconds"]["S-PATH"]) == "> 150"
+    assert path_speed.figure_text(queries[-1]["seconds"]["S-PATH"]) == "> 150"
 
 
 def test_the_peak_is_the_fullest_of_the_looks(data):

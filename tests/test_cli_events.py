@@ -17,9 +17,8 @@ import pytest
 import rpq as library
 from rpq.cli import session
 from rpq.readers import open_reader
-from rpq.readers.batch import Batch
+from rpq.readers.batch import Batch, align_to_events
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.event_batches import in_whole_events
 from rpq.stream.event_grouping import whole_events
 from tests.commands import Caller
 
@@ -174,7 +173,7 @@ def test_batches_are_cut_at_the_ends_of_events(tmp_path, name, rows):
     path = written(tmp_path / name, tuples)
     columns = ColumnNames(has_events=True)
     reader = open_reader("edges", [str(path)], columns=columns, batch_rows=rows)
-    batches = list(in_whole_events(iter(reader)))
+    batches = list(align_to_events(iter(reader)))
     read = [(row["source"], row["timestamp"], row["event"]) for batch in batches for row in batch.columns.to_pylist()]
     assert read == [(one[0], one[3], one[5]) for one in tuples]
     ends = Counter(event for batch in batches for event in {row["event"] for row in batch.columns.to_pylist()} - {None})

@@ -25,7 +25,7 @@ from rpq.errors import InputError
 from rpq.kafka.message_columns import MessageColumns
 from rpq.kafka.message_tuples import MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
-from rpq.readers.rdf.rdf_input import RdfReading
+from rpq.readers.rdf.rdf_format import RdfReading
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.playback import Playback
 from rpq.serve.posted_tuples import read_posted

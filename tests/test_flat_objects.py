@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rpq.arrays.flat_objects import Key, read_flat_objects
 from rpq.readers import ColumnNames
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError
 from rpq.readers.text.jsonlines import JsonLayout
 
 KEYS = (Key("source", "text"), Key("time", "integer"), Key("op", "text", False), Key("delete", "boolean", False))

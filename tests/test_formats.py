@@ -10,9 +10,7 @@ import gzip
 import pytest
 
 from rpq.errors import InputError
-from rpq.workloads.formats.gmark_edges import open_gmark
-from rpq.workloads.formats.stackoverflow_edges import label_of, open_stackoverflow
-from rpq.workloads.formats.yago_facts import open_yago
+from rpq.workloads.formats.edge_lists import label_of, open_gmark, open_stackoverflow, open_yago
 
 
 def rows(reader) -> list[tuple]:

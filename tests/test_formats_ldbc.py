@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from rpq.errors import InputError
-from rpq.workloads.formats.ldbc_edges import open_ldbc
+from rpq.workloads.formats.ldbc import open_ldbc
 
 PERSON = "100|0|1|5|Dale|Garcia|female|1|2|1.2.3.4|Firefox|799|en|a@b.c;d@e.f|14;28|55,2009|96,2016;94,2011"
 POST = "200|0|6|70||200|1.2.3.4|Safari|tk|About | nothing|89|5|30|98|59;20"

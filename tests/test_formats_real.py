@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from rpq.readers.edges import open_edges
-from rpq.readers.selecting import WithoutSelfLoops
-from rpq.workloads.formats.gmark_edges import open_gmark
-from rpq.workloads.formats.ldbc_edges import open_ldbc
-from rpq.workloads.formats.stackoverflow_edges import open_stackoverflow
-from rpq.workloads.formats.yago_facts import open_yago
+from rpq.readers.selection import SelfLoopFilter
+from rpq.workloads.formats.edge_lists import open_gmark, open_stackoverflow, open_yago
+from rpq.workloads.formats.ldbc import open_ldbc
 from tests.real import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")
@@ -47,7 +45,7 @@ def test_mathoverflow():
     labels, counts = np.unique(every["label"], return_counts=True)
     assert dict(zip(labels, counts, strict=True)) == {"a2q": 107_581, "c2a": 195_330, "c2q": 203_639}
     assert len(set(every["source"]) | set(every["target"])) == 24_818
-    proper = columns(WithoutSelfLoops(open_stackoverflow(paths)))
+    proper = columns(SelfLoopFilter(open_stackoverflow(paths)))
     assert len(proper["source"]) == 390_441
     assert is_sorted(every["timestamp"])
 

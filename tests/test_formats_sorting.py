@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpq.workloads.formats.sorting import sorted_by_time
+from rpq.workloads.formats.ordering import sort_by_time
 
 
 @settings(max_examples=60, deadline=None)
@@ -35,7 +35,7 @@ def test_sorted_stably_whatever_fits_in_memory(batches, run_rows):
 
     rows = [row for batch in stream() for row in batch.to_pylist()]
     expected = sorted(rows, key=lambda row: row["timestamp"])
-    found = [row for batch in sorted_by_time(stream(), run_rows=run_rows) for row in batch.to_pylist()]
+    found = [row for batch in sort_by_time(stream(), run_rows=run_rows) for row in batch.to_pylist()]
     assert [{**row, "delete": row.get("delete", False)} for row in found] == [
         {**row, "delete": row.get("delete", False)} for row in expected
     ]

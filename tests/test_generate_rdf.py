@@ -16,7 +16,7 @@ from rpq.cli import main
 from rpq.readers import open_reader
 from rpq.workloads.generate.command import RDF_NAMES
 from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS, rdf_stream
-from rpq.workloads.generate.tuple_lines import GENERATED_AT
+from rpq.workloads.generate.writing import GENERATED_AT
 
 STREAMS = {
     "rides": ["dropoff", "fare", "pickup"],

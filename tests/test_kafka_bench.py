@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import rpq
 from rpq.workloads.baselines.two_hops import State, TwoHops
-from rpq.workloads.bench import latency_neighbours
 from rpq.workloads.bench.command import bench
+from rpq.workloads.bench.end_to_end import stream_processors
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def measured(kafka, tmp_path):
 
 
 def test_latency_from_topic_to_topic_is_measured_and_all_rows_come(measured, monkeypatch) -> None:
-    monkeypatch.setattr(latency_neighbours, "is_there", lambda name: False)
+    monkeypatch.setattr(stream_processors, "is_there", lambda name: False)
     calls, checks = measured()
     assert checks["the command gives the engine's rows"] and checks["rows that go through topics come, and once"]
     for call in ("stdin → stdout, 10,000/s", "Kafka → Kafka, 10,000/s", "Kafka → Kafka, full load"):
@@ -40,12 +40,12 @@ def test_latency_from_topic_to_topic_is_measured_and_all_rows_come(measured, mon
 
 @pytest.mark.long
 def test_stream_processors_beside_it_give_the_same_pairs(measured) -> None:
-    for name in latency_neighbours.NEIGHBOURS:
-        if not latency_neighbours.is_there(name):
+    for name in stream_processors.NEIGHBOURS:
+        if not stream_processors.is_there(name):
             pytest.skip(f"{name} is not installed")
     calls, checks = measured()
     assert all(checks.values())
-    for name in latency_neighbours.NEIGHBOURS:
+    for name in stream_processors.NEIGHBOURS:
         for load in ("10,000/s", "full load"):
             record = calls[f"Kafka → {name} → Kafka, {load}"]
             assert 0 < record["p50_us"] <= record["p99_us"] <= record["maximum_us"] and record["rows"] > 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers.edges import open_edges
-from rpq.readers.merge import merge_by_heads
+from rpq.readers.inputs import merge_by_heads
 
 
 def by_hand(streams: list[list[int]]) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from rpq.cli import main
 from rpq.errors import InputError
-from rpq.readers import ColumnNames, formats, known_formats, open_reader, parse_where
+from rpq.readers import ColumnNames, format_registry, formats, open_reader, parse_where
 from rpq.spark.errors import PipelineError
 from rpq.spark.preparing import prepare
 
@@ -22,9 +22,10 @@ PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 @pytest.fixture
 def installed(monkeypatch):
     """The entry points of the project, as if it were installed."""
-    declared = tomllib.loads(PROJECT.read_text())["project"]["entry-points"][known_formats.GROUP]
-    points = metadata.EntryPoints(metadata.EntryPoint(name, value, known_formats.GROUP) for name, value in declared.items())
-    monkeypatch.setattr(known_formats, "entry_points", points.select)
+    declared = tomllib.loads(PROJECT.read_text())["project"]["entry-points"][format_registry.GROUP]
+    group = format_registry.GROUP
+    points = metadata.EntryPoints(metadata.EntryPoint(name, value, group) for name, value in declared.items())
+    monkeypatch.setattr(format_registry, "entry_points", points.select)
 
 
 @pytest.fixture
@@ -106,8 +107,8 @@ def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
         "    return open_edges(paths, on_error=on_error, batch_rows=batch_rows)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    points = metadata.EntryPoints([metadata.EntryPoint("pairs", "another_package:open_pairs", known_formats.GROUP)])
-    monkeypatch.setattr(known_formats, "entry_points", points.select)
+    points = metadata.EntryPoints([metadata.EntryPoint("pairs", "another_package:open_pairs", format_registry.GROUP)])
+    monkeypatch.setattr(format_registry, "entry_points", points.select)
     file = tmp_path / "edges.txt"
     file.write_text("a b x 1\nb c x 2\n")
     assert formats() == ["edges", "jsonl", "pairs", "rdf"]
@@ -120,7 +121,7 @@ def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
 def test_the_help_names_the_formats_that_there_are(installed, command, shares_files):
     shown = CliRunner().invoke(main, [*command.split(), "--help"], terminal_width=200).output
     named = re.search(r"Their format: ([\w, ]+)\.", shown)[1].split(", ")
-    readable = [name for name in formats() if not shares_files or known_formats.format_named(name).text is not None]
+    readable = [name for name in formats() if not shares_files or format_registry.format_by_name(name).text is not None]
     assert sorted(named) == readable
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import RdfReading, open_reader
-from rpq.readers.rdf import graph_times, rdf_columns, statements
-from rpq.readers.rdf.rdf_columns import kinds_of, lines_of
-from rpq.readers.rdf.rdf_terms import rdf_term, vertex_text
+from rpq.readers.rdf import canonical_lines, statements
+from rpq.readers.rdf import times as rdf_times
+from rpq.readers.rdf.canonical_lines import kinds_of, lines_of, rdf_term, vertex_text
 from rpq.sparql.terms import RDF, XSD, literal_text
 
 ox = pytest.importorskip("pyoxigraph")
@@ -213,7 +213,7 @@ def test_a_line_that_needs_no_parser_is_what_the_parser_makes_of_it(pieces, end)
     data = line.encode()
     kinds = kinds_of(lines_of(data), data, graphs=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rdf_columns, "FEW", 0)
+        patch.setattr(canonical_lines, "ARROW_MINIMUM_LINES", 0)
         by_arrow = kinds_of(lines_of(data), data, graphs=True)
     assert (kinds.canonical[0], kinds.of_graph[0]) == (by_arrow.canonical[0], by_arrow.of_graph[0])
     if kinds.canonical[0]:
@@ -340,13 +340,13 @@ def test_of_turtle_no_node_is_remembered_behind_its_statement(tmp_path):
     from rpq.readers.rdf.blank_nodes import BlankNodes
 
     path = written(tmp_path, "a.ttl", "@prefix : <http://e/> .\n" + ":a :p [ :q [] ] .\n" * 2000)
-    blanks = BlankNodes("f1", are_drawn=True, local=True)
-    from rpq.readers.rdf.rdf_syntax import syntax_named
+    blanks = BlankNodes("f1", are_generated=True, are_local=True)
+    from rpq.readers.rdf.rdf_syntax import syntax_by_name
     from rpq.readers.source import ByteSource
 
     names = set()
-    for batch in statements.Statements(ByteSource(path), syntax_named("ttl"), batch_rows=50):
-        columns = blanks.named(batch.columns[:-1])
+    for batch in statements.Statements(ByteSource(path), syntax_by_name("ttl"), batch_rows=50):
+        columns = blanks.rename(batch.columns[:-1])
         names |= {text for text in (*columns[0].to_pylist(), *columns[2].to_pylist()) if text.startswith("_:")}
         assert len(blanks._numbers) <= 3
     assert len(names) == 4000
@@ -473,7 +473,7 @@ def test_a_graph_without_a_time_is_an_error_at_its_line(tmp_path):
 
 
 def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_times, "MOST_WAITING", 10)
+    monkeypatch.setattr(rdf_times, "MOST_WAITING", 10)
     lines = [f"s{n} o g:{n}" for n in range(40)]
     stated = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' for n in range(40) if n != 7)
     path = written(tmp_path, "a.nq", "".join(quads(line) + (stated if n == 39 else "") for n, line in enumerate(lines)))
@@ -486,16 +486,16 @@ def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):
 
 
 def test_only_so_many_graphs_are_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_times, "MOST_GRAPHS", 10)
+    monkeypatch.setattr(rdf_times, "MOST_GRAPHS", 10)
     stream = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' + quads(f"s o g:{n}", f"s q g:{n}") for n in range(100))
-    times_of = graph_times.ByProperty(PROV, graph_times.TimeTerms())
+    times_of = rdf_times.GraphPropertyTimes(PROV, rdf_times.TimeTerms())
     path = written(tmp_path, "a.nq", stream)
     assert times(path, time=PROV, batch_rows=3) == [n for n in range(100) for _ in range(2)]
     batch = pa.RecordBatch.from_pylist(
         [{"subject": f"g:{n}", "predicate": PROV, "object": '"1"', "graph": None, "number": n} for n in range(100)],
         schema=statements.SCHEMA,
     )
-    assert list(times_of.of(batch)) == [] and len(times_of._known) + len(times_of._known_before) <= 20
+    assert list(times_of.assign(batch)) == [] and len(times_of._known) + len(times_of._known_before) <= 20
 
 
 @pytest.mark.parametrize(

@@ -148,5 +148,5 @@ def test_standard_input(tmp_path, redirect):
 
 
 def test_reading_needs_no_pandas():
-    code = "import sys, rpq.readers, rpq.workloads.formats.ldbc_edges; sys.exit('pandas' in sys.modules)"
+    code = "import sys, rpq.readers, rpq.workloads.formats.ldbc; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -10,9 +10,7 @@ import pytest
 
 import rpq
 from rpq.workloads import named_queries
-from rpq.workloads.baselines.confined import Confined, TimeIsUpError
-from rpq.workloads.baselines.product_search import ProductSearch
-from rpq.workloads.baselines.window_edges import WindowEdges
+from rpq.workloads.baselines.reevaluation import BaselineProcess, ProductSearch, TimeIsUpError, WindowEdges
 
 
 def random_edges(seed: int, count: int = 25) -> list[tuple[str, str, str]]:
@@ -43,7 +41,7 @@ def test_the_search_finds_the_engines_answers(expression):
 @pytest.mark.parametrize("name", named_queries.TEMPLATES)
 def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
     pytest.importorskip("pyoxigraph")
-    from rpq.workloads.baselines.sparql import SparqlStore
+    from rpq.workloads.baselines.reevaluation import SparqlStore
 
     for seed in range(3):
         edges = random_edges(seed, 12)
@@ -62,7 +60,7 @@ def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
 
 def test_names_survive_the_store():
     pytest.importorskip("pyoxigraph")
-    from rpq.workloads.baselines.sparql import SparqlStore
+    from rpq.workloads.baselines.reevaluation import SparqlStore
 
     store = SparqlStore("a/b*", ("is a", "<7>"))
     edges = [("x y", "is a", 'z"<é>'), ('z"<é>', "<7>", "w%20")]
@@ -88,11 +86,11 @@ def test_the_window_is_the_engines():
 
 @pytest.mark.ci
 def test_a_baseline_is_ended_when_its_time_is_up():
-    with Confined(partial(ProductSearch, "a/b*")) as search:
+    with BaselineProcess(partial(ProductSearch, "a/b*")) as search:
         search.change([("x", "a", "y")], [])
         assert search.evaluate([("y", "b", "z")], [], seconds=60) > 0
         assert search.pairs(seconds=60) == {("x", "y"), ("x", "z")}
-    with Confined(partial(ProductSearch, "a/b*")) as search:
+    with BaselineProcess(partial(ProductSearch, "a/b*")) as search:
         started = time.perf_counter()
         with pytest.raises(TimeIsUpError, match=r"not done in 0\.001 s"):
             search.evaluate([], [], seconds=0.001)

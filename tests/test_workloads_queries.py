@@ -10,9 +10,8 @@ import pytest
 from rpq import automata
 from rpq.workloads import named_queries
 from rpq.workloads.generate.generators import KINDS
-from rpq.workloads.gmark.random_queries import random_queries
+from rpq.workloads.gmark.queries import random_queries, read_workload
 from rpq.workloads.gmark.schema import SOCIAL, SchemaError, read_schema
-from rpq.workloads.gmark.workload import read_workload
 from tests.real import DATA
 
 GMARK = DATA / "gmark"

@@ -1,4 +1,7 @@
-"""`rpq demo`: a small stream, a path and a pattern over it, what comes out, and what to try next; or all on a page."""
+"""`rpq demo`: a small stream, a path and a pattern over it, their results, and what to try next; or all of it on a page.
+
+With `--page` a server plays the stream back, and a browser shows its page.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ import json
 import os
 import shlex
 import shutil
+import socket
 import sys
+import tempfile
+import threading
+import time
+import webbrowser
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,13 +29,137 @@ if TYPE_CHECKING:
 
     import rpq
 
+QUERIES = """\
+[defaults]
+semantics = "explicit"
+
+[[query]]
+name = "Whom does an answer reach, reply by reply?"
+query = "answered/replied*"
+window = "36h"
+slide = "6h"
+
+[[query]]
+name = "Who replies to a rival who answered the same person?"
+query = "?critic answered ?asker . ?rival answered ?asker . ?critic replied ?rival"
+window = "10d"
+slide = "1d"
+
+[[query]]
+name = "Who replies to somebody whom the other answered?"
+query = "replied/^answered"
+window = "2d"
+slide = "6h"
+"""
+"""The first queries of the page: a path, a pattern, and a path against the direction of an edge, by descriptive names."""
+
+VERBS = {"a2q": "answered", "c2a": "replied", "c2q": "commented"}
+"""Readable names of the labels: a reply is a comment on an answer, from its author to the author of the answer."""
+
+FIRST_NAMES = (
+    "Ada Aiko Alma Amir Anna Arjun Asha Bao Bela Bruno Carla Chidi Clara Dana Dario Edda Elif Emil Esra Farid Finn Gita "
+    "Greta Hana Hugo Ida Ines Ivan Jana Jin Juan Kaya Kofi Lara Leo Lena Lina Luca Maja Mara Mei Milo Mina Nadia Nia Noor "
+    "Olga Omar Otto Pia Priya Rafa Rosa Sami Sara Tariq Tess Uma Vera Yuki"
+).split()
+INITIALS = "ABCDEFGHIJKLMNOPRSTUVWXYZ"
+
+SPEED = 21_600
+"""Seconds of the stream that are played in one: its 120 days take eight minutes, and an answer of 36 hours six seconds."""
+
+RETENTION = "10d"
+"""The length of the window of queries that are written on the page."""
+
+START_SECONDS = 300.0
+"""The longest wait for the server, which may have to compile kernels."""
+
+
+def show_page(stream: pa.Table, *, port: int) -> int:
+    """Serve the stream until Ctrl-C; return the exit status. Raises click's exceptions."""
+    from rpq.serve.command import serve
+    from rpq.workloads.generate.writing import write_stream
+
+    port = port or _free_port()
+    with tempfile.TemporaryDirectory(prefix="rpq-demo-") as folder:
+        queries, tuples = os.path.join(folder, "queries.toml"), os.path.join(folder, "stream.tsv")
+        with open(queries, "w", encoding="utf-8") as file:
+            file.write(QUERIES)
+        write_stream(with_people(stream).to_batches(), tuples)
+        click.echo(f"The page: http://127.0.0.1:{port}/  (Ctrl-C ends it)")
+        click.echo("People of a question-and-answer site answer questions and reply to answers: who is joined by that?")
+        if _shows_windows():
+            threading.Thread(target=_open_once_it_answers, args=(port,), daemon=True).start()
+        asked = [
+            "--queries", queries, "--input", tuples, "--playback-speed", str(SPEED), "--time-unit", "s", "--keep", RETENTION,
+            "--port", str(port),
+        ]  # fmt: skip
+        try:
+            serve.main(asked, prog_name="rpq serve", standalone_mode=False)
+        except SystemExit as ended:
+            # Ctrl-C is how the demo ends.
+            return 0 if ended.code == 130 else int(ended.code or 0)
+    return 0
+
+
+def with_people(stream: pa.Table) -> pa.Table:
+    """Return the stream with names of people in place of `u0`, `u1`, …, and with verbs as labels."""
+    import pyarrow as pa
+
+    names = {name: person(int(name[1:])) for end in ("source", "target") for name in stream[end].unique().to_pylist()}
+    for column, words in (("source", names), ("target", names), ("label", VERBS)):
+        codes = stream[column].combine_chunks().dictionary_encode()
+        named = pa.array([words[word] for word in codes.dictionary.to_pylist()], pa.string()).take(codes.indices)
+        stream = stream.set_column(stream.schema.get_field_index(column), column, named)
+    return stream
+
+
+def person(number: int) -> str:
+    """Return the name of a user: a different one for each number.
+
+    >>> person(0), person(1), person(60)
+    ('Ada A.', 'Aiko B.', 'Ada B.')
+    """
+    turn, given = divmod(number, len(FIRST_NAMES))
+    more, turn = divmod(turn, len(INITIALS))
+    initial = INITIALS[(turn + given) % len(INITIALS)]
+    return f"{FIRST_NAMES[given]} {initial}." if more == 0 else f"{FIRST_NAMES[given]} {initial}. {more + 1}"
+
+
+def _free_port() -> int:
+    """Return a free port."""
+    with closing(socket.socket()) as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def _shows_windows() -> bool:
+    """Return whether a user is at the terminal, with a desktop on which a browser can open."""
+    if not sys.stderr.isatty():
+        return False
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def _open_once_it_answers(port: int) -> None:
+    """Let the browser of the system show the page as soon as the server answers."""
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            # A socket that listens is there before the engine is ready, and keeps the browser waiting until it is.
+            webbrowser.open(f"http://127.0.0.1:{port}/")
+            return
+
+
 EXPRESSION = "a2q/c2a*"
 PATTERN = "?critic a2q ?asker . ?rival a2q ?asker . ?critic c2a ?rival"
 DAY = 86_400
 WINDOW_DAYS, SLIDE_DAYS = 10, 1
 SHOWN, LONGEST_SHOWN = 8, 5
 LATEST_EDGES = 200
-"""So many edges at the end of the stream bring the rows of which some are shown."""
+"""The number of edges at the end of the stream whose rows are candidates to be shown."""
 
 
 @click.command("demo", short_help="Run a path and a pattern over a small stream made up for it.")
@@ -63,8 +196,6 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
     if output == STANDARD_OUTPUT:
         return
     if page:
-        from rpq.workloads.demo_page import show_page
-
         sys.exit(show_page(stream, port=port))
     window = rpq.Window(size=WINDOW_DAYS * DAY, slide=SLIDE_DAYS * DAY)
     query, pattern = rpq.Query(EXPRESSION, window=window), rpq.Query(PATTERN, window=window)
@@ -102,7 +233,7 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
 
 
 def _latest(query: rpq.Query, stream: pa.Table) -> list[tuple[dict[str, Any], list[str]]]:
-    """Some of the latest rows with their paths, one for each source, with paths that fit on a line."""
+    """Return some of the latest rows with their paths, one for each source, with paths that fit on a line."""
     import rpq
 
     engine = rpq.Engine(query, witness=True)
@@ -139,7 +270,7 @@ def _table(rows: list[tuple[dict[str, Any], list[str]]]) -> Any:
 
 
 def _table_of_pattern(rows: pa.Table) -> Any:
-    """The latest rows of the pattern, the last one first; its variables are the columns."""
+    """Return the latest rows of the pattern, the last one first; its variables are the columns."""
     from rich.table import Table
 
     table = Table(title="Its latest rows", title_justify="left")
@@ -176,12 +307,12 @@ def _next_steps(output: str | None, edges: int, seed: int) -> str:
 
 
 def _as_value(path: str) -> str:
-    """A path that is not taken for an option."""
+    """Return a path in a form that is not taken for an option."""
     return os.path.join(os.curdir, path) if path.startswith("-") else path
 
 
 def command_name() -> str:
-    """How a shell calls the command that runs now: `rpq` where that is on the PATH, or the path of what was called."""
+    """Return the command to show in a shell: `rpq` if it is on the PATH, else the path of the running program."""
     called = sys.argv[0]
     if os.path.normpath(called).endswith(os.path.join("rpq", "cli", "__main__.py")):
         return f"{shlex.quote(sys.executable)} -m rpq.cli"

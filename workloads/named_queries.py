@@ -53,19 +53,19 @@ T = TypeVar("T")
 
 
 class UnknownQueryError(ValueError):
-    """A name of a query or a data set that is not known."""
+    """An unknown name of a query or a data set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """What a, b and c are in a data set: one binding for all queries, others for single ones; () leaves a query out."""
+    """The labels a, b and c in a data set: one binding for all queries, others for single ones; () excludes a query."""
 
     labels: tuple[str, ...]
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
 
     def labels_of(self, name: str) -> tuple[str, ...]:
-        """The labels of one query, () if it cannot be asked of this data set."""
+        """Return the labels of one query, () if it cannot be asked of this data set."""
         return self.others.get(name, self.labels)
 
 
@@ -100,27 +100,27 @@ BINDINGS: Mapping[str, Binding] = {
 
 
 def names(dataset: str) -> list[str]:
-    """The names of the queries that can be asked of a data set.
+    """Return the names of the queries that can be asked of a data set.
 
     >>> names("ldbc")
     ['Q1', 'Q2', 'Q3', 'Q5', 'Q6', 'Q7', 'Q8', 'Q10', 'Q11']
     """
     if dataset == "wikidata":
         return list(WIKIDATA_SHAPES)
-    binding = _found(dataset, BINDINGS, "data set")
+    binding = _lookup(dataset, BINDINGS, "data set")
     return [name for name in TEMPLATES if binding.labels_of(name)]
 
 
 def named_query(name: str, dataset: str) -> str:
-    """The expression of a query by name over the labels of a data set. Raises `UnknownQueryError`.
+    """Return the expression of a query by name over the labels of a data set. Raises `UnknownQueryError`.
 
     >>> named_query("Q2", "stackoverflow"), named_query("q7", "ldbc"), named_query("W2", "wikidata")
     ('a2q/c2a*', 'knows/likes/replyOf*', 'P31/P279*')
     """
     if dataset == "wikidata":
-        return _found(name.upper(), WIKIDATA_SHAPES, "query")
-    binding = _found(dataset, BINDINGS, "data set")
-    template = _found(name.upper(), TEMPLATES, "query")
+        return _lookup(name.upper(), WIKIDATA_SHAPES, "query")
+    binding = _lookup(dataset, BINDINGS, "data set")
+    template = _lookup(name.upper(), TEMPLATES, "query")
     labels = binding.labels_of(name.upper())
     if not labels:
         raise UnknownQueryError(f"{name} cannot be asked of {dataset}: {binding.note}")
@@ -128,7 +128,7 @@ def named_query(name: str, dataset: str) -> str:
 
 
 def bind(template: str, labels: tuple[str, ...]) -> str:
-    """A template with its letters a, b, c replaced; labels that are no plain names are put in angle brackets.
+    """Return a template with its letters a, b, c replaced; labels that are no plain names are put in angle brackets.
 
     >>> bind("a/b*", ("knows", "8"))
     'knows/<8>*'
@@ -137,7 +137,7 @@ def bind(template: str, labels: tuple[str, ...]) -> str:
     return re.sub(r"[abc]", lambda letter: plain["abc".index(letter[0])], template)
 
 
-def _found(name: str, known: Mapping[str, T], kind: str) -> T:
+def _lookup(name: str, known: Mapping[str, T], kind: str) -> T:
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

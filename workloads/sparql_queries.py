@@ -20,10 +20,10 @@ _FIELDS = ("From", "Stream", "Window", "Changed")
 
 @dataclass(frozen=True, kw_only=True)
 class NamedSparql:
-    """A query as its file says it.
+    """A query and the fields of its file.
 
     `stream` is a kind of `rpq generate rdf`; `window` the size and the slide of the default window as the command line takes
-    them, ("unbounded",), or () where none is needed. `changed` tells how `text` differs from what was printed.
+    them, ("unbounded",), or () where none is needed. `changed` says how `text` differs from the publication.
     """
 
     name: str
@@ -36,7 +36,7 @@ class NamedSparql:
 
 
 def sparql_names(stream: str | None = None) -> list[str]:
-    """The names of all queries, or of those over one kind of stream.
+    """Return the names of all queries, or of those over one kind of stream.
 
     >>> sparql_names("taxi")
     ['NY-Q1', 'NY-Q2', 'NY-Q3']
@@ -45,7 +45,7 @@ def sparql_names(stream: str | None = None) -> list[str]:
 
 
 def named_sparql(name: str) -> NamedSparql:
-    """A query by its name. Raises `UnknownQueryError`.
+    """Return a query by its name. Raises `UnknownQueryError`.
 
     >>> named_sparql("ny-q1").window
     ('10m', '1m')
@@ -59,7 +59,7 @@ def named_sparql(name: str) -> NamedSparql:
 
 
 def named_text(name: str, stream: str) -> str:
-    """The text of a query over a kind of stream: what `--query NAME --dataset STREAM` asks. Raises `UnknownQueryError`.
+    """Return the text of a query for `--query NAME --dataset STREAM`. Raises `UnknownQueryError`.
 
     >>> named_text("LS-Q1", "social").splitlines()[0]
     '# LS-Q1: two posts of one user.'
@@ -79,7 +79,7 @@ def _queries() -> Mapping[str, NamedSparql]:
 
 
 def _read(text: str) -> NamedSparql:
-    """A file's text with what its first comments say."""
+    """Read a query file: its text, and the fields of its first comments."""
     said: dict[str, list[str]] = {field: [] for field in _FIELDS}
     first, *others = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
     name, about = first.split(": ", 1)

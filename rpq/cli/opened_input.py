@@ -17,8 +17,8 @@ from rpq.cli.settings import RunSettings
 from rpq.errors import InputError
 from rpq.queries.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
-from rpq.readers.event_batches import in_whole_events
-from rpq.readers.known_formats import format_named
+from rpq.readers.batch import align_to_events
+from rpq.readers.format_registry import format_by_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class OpenedInput:
         if are_files or self.settings.format == "jsonl":
             batches, integers = _peek(batches)
         if self.settings.events:
-            batches = in_whole_events(batches)
+            batches = align_to_events(batches)
         return BegunInput(batches=batches, integers=integers, labels_seen=labels_seen)
 
 
@@ -78,7 +78,7 @@ def are_regular(inputs: Sequence[str]) -> bool:
 
 def _open(settings: RunSettings) -> Reader:
     is_rdf = settings.format == "rdf"
-    if settings.events and not is_rdf and "columns" not in format_named(settings.format).options:
+    if settings.events and not is_rdf and "columns" not in format_by_name(settings.format).options:
         raise click.UsageError(
             f"--events: tuples of the format {settings.format} have no events; expected edges or jsonl with a column event, "
             "or rdf, where an event is a graph"

@@ -14,9 +14,8 @@ from typing import Any
 
 from rpq.errors import InputError
 from rpq.readers.column_names import DELETE, ColumnNames, did_you_mean
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError, check_time, time_kind
 from rpq.readers.text.line_layout import check_delete, check_integer, check_op, check_text
-from rpq.readers.times import check_time, time_kind
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
 MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
@@ -34,8 +33,8 @@ class ValueColumns(ColumnNames):
         return tuple(column for column in super().columns if column not in self._elsewhere)
 
     @property
-    def looked_for(self) -> tuple[str, ...]:
-        return tuple(column for column in super().looked_for if column not in self._elsewhere)
+    def readable(self) -> tuple[str, ...]:
+        return tuple(column for column in super().readable if column not in self._elsewhere)
 
     @property
     def _elsewhere(self) -> set[str]:
@@ -67,7 +66,7 @@ class MessageColumns:
         values = ValueColumns(
             renamed=tuple(pair for pair in names.renamed if pair not in beside),
             constant_label=names.constant_label,
-            timed=names.timed,
+            has_timestamps=names.has_timestamps,
             beside=tuple(column for column, _ in beside),
         )
         return cls(values=values, beside=beside, time_unit=time_unit)

@@ -18,15 +18,14 @@ from rpq.errors import InputError
 from rpq.kafka.message_columns import MessageColumns, check_beside, text_beside
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import DELETE, STREAM
-from rpq.readers.field_errors import FieldError
-from rpq.readers.merge import in_order
+from rpq.readers.fields import FieldError, time_kind
+from rpq.readers.inputs import order_rows
 from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, Layout, is_ignored, split_line
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
-from rpq.readers.times import time_kind
 from rpq.readers.where import Where
 
 ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
@@ -192,7 +191,7 @@ class MessageReader:
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
         found = read_object(value)
-        self.warnings = names.deletes_not_read(list(found))
+        self.warnings = names.debezium_warnings(list(found))
         ends = [found.get(names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,
@@ -262,7 +261,7 @@ class MessageReader:
         if not batches:
             return Tuples(None, np.empty(0, np.int64), bad, filtered, undecided)
         numbers = np.concatenate(of_rows)
-        columns = batches[0] if len(batches) == 1 else in_order(batches, np.arange(len(numbers)))
+        columns = batches[0] if len(batches) == 1 else order_rows(batches, np.arange(len(numbers)))
         return Tuples(columns, numbers, bad, filtered, undecided)
 
     def _wanted(

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.kafka.message_tuples import Bad
-from rpq.readers.merge import in_order
+from rpq.readers.inputs import order_rows
 
 LEAST = np.iinfo(np.int64).min
 
@@ -348,6 +348,6 @@ def _merged(pieces: Sequence[_Piece], numbers: Sequence[int]) -> tuple[pa.Record
         return pieces[0].columns, pieces[0].offsets, lines
     keys = np.concatenate([piece.keys for piece in pieces])
     offsets = np.concatenate([piece.offsets for piece in pieces])
-    columns = in_order([piece.columns for piece in pieces], keys)
+    columns = order_rows([piece.columns for piece in pieces], keys)
     order = np.argsort(keys, kind="stable")
     return columns, offsets[order], lines[order]

@@ -16,7 +16,7 @@ from rpq.kafka.message_tuples import MessageReader
 from rpq.kafka.partition_merge import PartitionMerge, Place
 from rpq.kafka.run_events import tell, warn
 from rpq.readers.column_names import did_you_mean
-from rpq.readers.uncollected import uncollected
+from rpq.readers.gc_pause import gc_paused
 
 ALERT = "SSL alert number"
 """What OpenSSL says where a broker does not take a certificate; to the client of Kafka it is a lost connection."""
@@ -229,7 +229,7 @@ class TopicReader:
     def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
         """Put what has come into the merge, waiting for the first message at most so long; how many messages came."""
         self._hold_back(merge)
-        with uncollected():
+        with gc_paused():
             return self._fetch(merge, most, seconds)
 
     def _fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:

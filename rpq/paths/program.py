@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq import automata
-from rpq.automata.containment import reached_by_steps, suffix_containment
+from rpq.automata.dfa import reachability, suffix_containment
 
 # Fields of `Program.sizes`.
 CLASSES = 0  # transition classes
@@ -129,7 +129,7 @@ def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np
     comes back to it with the step s -> t, from another vertex, has spelt a non-empty word from r to s before.
     """
     states = len(table)
-    reaches = reached_by_steps(table)
+    reaches = reachability(table)
     conflicts = reaches & ~suffix_containment(table, accepting)
     conflicts[0] = False  # the root is not visited again
     steps = np.arange(states)[:, None] * states + table

@@ -23,8 +23,8 @@ from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label
-from rpq.automata.names import ESCAPES, bare_name_end, starts_name, write_name
 from rpq.automata.parser import parse_name, parse_prefix
+from rpq.automata.symbols import ESCAPES, bare_name_end, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
 
 MOST_ATOMS = 32

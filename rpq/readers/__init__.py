@@ -1,10 +1,13 @@
 """Stream readers: from files, pipes and Parquet to batches of columns.
 
-`open_reader` is the way in.  What a format is, `rpq.readers.input_format` says; which ones there are, and how an installed
-package adds one, `rpq.readers.known_formats`.  `edges` and `jsonl` live here, the formats of data sets elsewhere.
+`open_reader` is the entry point.  `rpq.readers.input_format` defines what a format is, `rpq.readers.format_registry` lists
+the formats, and how an installed package adds one.  `edges`, `jsonl` and `rdf` are defined here, the formats of data sets in
+`rpq.workloads.formats`.
 
-    bytes (inflating, source) → records (quotes) → fields (detection, layout, parsing, jsonlines, times) → columns
-    (textfile, parquet) → those that are wanted (where, predicate) → one stream (merge, inputs) → a part of it (selecting)
+    bytes (source) → records (text.quotes) → fields (text.detection, line_layout, parsing, jsonlines; fields) → columns
+    (text.textfile, parquet, rdf) → rows that are wanted (where, predicate) → one stream (inputs) → a part of it (selection)
+
+Imports from the engine's layers below (`rpq.stream`, `rpq.arrays`, `rpq.sparql.terms`), never from the command line.
 """
 
 from __future__ import annotations
@@ -15,12 +18,11 @@ from collections.abc import Iterable, Sequence
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.guessing import Hinted, hinted_opening
+from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, format_by_name, formats, hint_on_error
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
-from rpq.readers.known_formats import OWN, format_named, formats
-from rpq.readers.rdf.rdf_input import RdfReading
-from rpq.readers.selecting import Filtered, Limited, Skipped, WithoutSelfLoops
+from rpq.readers.rdf.rdf_format import RdfReading
+from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
 from rpq.readers.where import Where, WhereError, parse_where
 
 __all__ = [
@@ -58,16 +60,16 @@ def open_reader(
     """Open inputs of a format as one stream of tuples, to be read once.
 
     `paths` are files, or `-` for standard input.  `on_error="stop"` raises `InputError` at the first bad line, after
-    everything before it was handed over; `"skip"` leaves bad lines out and counts them in `rejected` (which counts by
-    blocks: with a `limit`, bad lines shortly behind it may be among them).  Then, in this order: `limit` keeps the
+    everything before it was yielded; `"skip"` leaves bad lines out and counts them in `rejected` (which counts by
+    blocks: with a `limit`, bad lines shortly after it may be among them).  Then, in this order: `limit` keeps the
     first tuples as they are read, `drop_self_loops` leaves out edges from a vertex to itself, and `skip` passes over
-    the first tuples of the rest, to go on where an earlier reading ended.
+    the first tuples of the rest, to continue where an earlier reading ended.
 
     `columns` are the names that the input has for the columns of a tuple, or a label for all edges; `where` is a
-    condition on the input's columns: tuples for which it does not hold are not there for anything that follows, and
-    counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is what times in text become.  `streams` are the names of
+    condition on the input's columns: tuples for which it does not hold are left out of all that follows, and
+    counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is the unit of times in text.  `streams` are the names of
     the streams that the tuples of each input belong to, None for those without; a tuple belongs to the merged stream
-    in any case.  `rdf` is how inputs of the format `rdf` are read.
+    in any case.  `rdf` says how inputs of the format `rdf` are read.
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
     condition that does not fit an input, for a pipe when it is read.
@@ -84,20 +86,22 @@ def open_reader(
     described = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf}
 
     def open_as(format: str, paths: list[str], on_error: str, **options: object) -> Reader:
-        one = format_named(format)
+        one = format_by_name(format)
         taken = {name: value for name, value in options.items() if name in one.options}
         return one.open(paths, on_error=on_error, batch_rows=batch_rows, **taken)
 
-    takes = format_named(format).options
+    takes = format_by_name(format).options
     if columns and "columns" not in takes:
         raise InputError(
-            f"the format {format} has columns of its own; names of columns, or a label, go with {_those_with('columns')}"
+            f"the format {format} has columns of its own; names of columns, or a label, go with {_formats_with('columns')}"
         )
     if rdf is not None and "rdf" not in takes:
         raise InputError(f"the format {format} is not read as RDF; syntax, time and graphs of RDF go with the format rdf")
     if streams is not None and any(name is not None for name in streams):
         if "streams" not in takes:
-            raise InputError(f"the format {format} knows no streams; the names of streams go with {_those_with('streams')}")
+            raise InputError(
+                f"the format {format} knows no streams; the names of streams go with {_formats_with('streams')}"
+            )
         if len(streams) != len(names):
             raise InputError(f"there are {len(names)} inputs and the streams of {len(streams)}")
     else:
@@ -106,19 +110,19 @@ def open_reader(
     def open_one(format: str, path: str, on_error: str) -> Reader:
         return open_as(format, [path], on_error, **described)
 
-    with hinted_opening(format=format, formats=formats(), open_as=open_one):
+    with hint_on_error(format=format, formats=formats(), open_as=open_one):
         opened = open_as(format, names, on_error, where=where, streams=streams, **described)
-    reader: Reader = Hinted(opened, format=format, paths=names, formats=formats(), open_as=open_one)
+    reader: Reader = FormatHintReader(opened, format=format, paths=names, formats=formats(), open_as=open_one)
     if where is not None and "where" not in takes:
-        reader = Filtered(reader, where, time_unit=time_unit)
+        reader = FilterReader(reader, where, time_unit=time_unit)
     if limit is not None:
-        reader = Limited(reader, limit)
+        reader = LimitReader(reader, limit)
     if drop_self_loops:
-        reader = WithoutSelfLoops(reader)
-    return Skipped(reader, skip) if skip else reader
+        reader = SelfLoopFilter(reader)
+    return SkipReader(reader, skip) if skip else reader
 
 
-def _those_with(option: str) -> str:
-    """The own formats that take an option, in words."""
-    *first, last = (name for name, format in OWN.items() if option in format.options)
+def _formats_with(option: str) -> str:
+    """Return the names of the built-in formats that take an option, as an enumeration."""
+    *first, last = (name for name, format in BUILTIN_FORMATS.items() if option in format.options)
     return f"{', '.join(first)} and {last}" if first else last

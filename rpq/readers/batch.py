@@ -1,4 +1,4 @@
-"""What a reader hands over: batches of columns, in the order of the stream."""
+"""The output of a reader: batches of columns, in the order of the stream, with no event divided between two batches."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from rpq.stream.event_grouping import whole_events
 from rpq.stream.plain_columns import TEXTS
 
 LABEL_TYPE = TEXTS
@@ -16,14 +17,14 @@ LABEL_TYPE = TEXTS
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Some consecutive tuples of a stream as columns; never empty.
+    """Consecutive tuples of a stream as columns; never empty.
 
     `columns` holds `source` and `target` (both string, or both int64 where the input was typed so), `label`
     (dictionary of strings, or string), `timestamp` (int64) and, only where something may be deleted, `delete`
     (bool; absent means that all rows are inserts).  No column holds nulls.  Where tuples belong to streams there is a column
     `stream` (dictionary of strings), which is null for those that belong to none; where they come in events, `event`.
-    `bytes_read` is how many bytes of the whole input had been read when the batch was made (a running total, for a progress
-    bar).
+    `bytes_read` is the number of bytes of the whole input that had been read when the batch was made (a running total, for a
+    progress bar).
 
     >>> columns = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}
     >>> batch = Batch(columns=pa.RecordBatch.from_pydict(columns), bytes_read=24)
@@ -64,11 +65,11 @@ class Reader(Protocol):
 
     @property
     def rejections(self) -> list[str]:
-        """What was wrong with the first of them, and where."""
+        """The messages for the first rejected lines, with their places."""
 
     @property
     def warnings(self) -> list[str]:
-        """What may be meant otherwise than it is read; all there is once the first batch was read of each input."""
+        """Warnings about columns that may have been meant otherwise; complete once a batch of each input was read."""
 
     @property
     def filtered(self) -> int:
@@ -76,7 +77,7 @@ class Reader(Protocol):
 
     @property
     def undecided(self) -> int:
-        """Those among them for which it could not be told whether it holds: a value is missing, or is no number."""
+        """Filtered tuples for which the condition is null: a value is missing, or is not a number."""
 
     @property
     def bytes_total(self) -> int | None:
@@ -88,3 +89,27 @@ class Reader(Protocol):
 
     def __iter__(self) -> Iterator[Batch]:
         """Read the stream; raises `InputError` at a bad line, after everything before it was handed over."""
+
+
+def align_to_events(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the same tuples in batches that do not divide an event; the last event of a batch waits for the next batch.
+
+    An error of the reader ends the stream before the event in which it occurs. O(tuples).
+
+    >>> def batch(events):
+    ...     return Batch(columns=pa.RecordBatch.from_pydict({"event": events}), bytes_read=len(events))
+    >>> [one.columns["event"].to_pylist() for one in align_to_events(iter([batch(["g"]), batch(["g", "h"])]))]
+    [['g', 'g'], ['h']]
+    """
+    bytes_read = 0
+
+    def tables() -> Iterator[pa.RecordBatch]:
+        nonlocal bytes_read
+        for batch in batches:
+            bytes_read = batch.bytes_read
+            yield batch.columns
+
+    for table in whole_events(tables()):
+        one = table.combine_chunks().to_batches() if isinstance(table, pa.Table) else [table]
+        for columns in one:
+            yield Batch(columns=columns, bytes_read=bytes_read)

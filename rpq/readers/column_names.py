@@ -1,4 +1,4 @@
-"""Which columns of an input are those of the tuples: `source=user,target=item,timestamp=ts`."""
+"""The mapping of the columns of an input to those of tuples: `source=user,target=item,timestamp=ts`."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rpq.errors import InputError
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError
 from rpq.stream.values import EMPTY
 
-TUPLE = ("source", "target", "label", "timestamp", "op")
+TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op may be missing."""
 
 DELETE = "delete"
-"""What may say, as true or false, what op says with + and -, where columns have names: a tuple has one of the two."""
+"""The alternative to op where columns have names: true or false in place of - and +; a tuple has one of the two."""
 
 STREAM = "stream"
-"""A further column that a tuple may have where columns have names: the stream that it belongs to, or nothing."""
+"""A further column that a tuple may have where columns have names: the stream that it belongs to, or null."""
 
 EVENT = "event"
-"""A further column that a reader may give tuples: the event that they belong to, or nothing."""
+"""A further column that a reader may add to tuples: the event that they belong to, or null."""
 
-NAMED = (*TUPLE, DELETE, STREAM)
+NAMED_COLUMNS = (*TUPLE_COLUMNS, DELETE, STREAM)
 
-BOTH = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
-"""What is wrong with tuples that have both op and delete."""
+OP_AND_DELETE = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
+"""The message for tuples that have both op and delete."""
 
-_OF_DEBEZIUM = {
+_DEBEZIUM_COLUMNS = {
     "__deleted": "--columns delete=__deleted takes these edges back, and so does the name delete",
     "__op": "let its connector rewrite them (delete.tombstone.handling.mode=rewrite), and say --columns delete=__deleted",
 }
-"""Columns that Debezium adds to records without their envelopes, and how what they say is read."""
+"""Columns that Debezium adds to records without their envelopes, and how to have them read."""
 
 _OPTIONAL = ("op", DELETE, STREAM)
 
-_USUAL = {
+_COMMON_NAMES = {
     "timestamp": "timestamp ts time datetime date when epoch created at t",
     "source": "source src from subject user sender payer buyer customer caller follower start head u s",
     "target": "target dst dest destination to object item receiver recipient payee product callee followee end tail v o",
     "label": "label predicate relation relationship relationshiptype type kind action verb event p",
 }
-"""What columns are often called, likelier names first; columns whose names can be told apart best come first."""
+"""Common names of columns, likelier names first; columns with the most distinctive names come first."""
 
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
 class MissingColumns(FieldError):
-    """An input has no columns with the names that are looked for; the message says how to name those that it has."""
+    """An input lacks columns with the expected names; the message says how to name those that it has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNames:
     """The names that an input has for the columns of the tuples; a column that has none here has its own.
 
-    With `constant_label` all edges have that label, and the input needs no column for it.  Edges that are not `timed`
-    have no time: a column with timestamps is not looked at.  With `has_events` there must be a column event too.  Where
-    they are `fixed`, whoever writes the input cannot say other names, and is told to rename its columns.
+    With `constant_label` all edges have that label, and the input needs no column for it.  Without
+    `has_timestamps` edges have no time, and a column with timestamps is ignored.  With `has_events` there must be a column
+    event too.  With `has_fixed_names` the user cannot give other names, and messages advise to rename the columns.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -69,9 +69,9 @@ class ColumnNames:
 
     renamed: tuple[tuple[str, str], ...] = ()
     constant_label: str | None = None
-    timed: bool = True
+    has_timestamps: bool = True
     has_events: bool = False
-    fixed: bool = False
+    has_fixed_names: bool = False
 
     @classmethod
     def parse(cls, text: str | None, *, label: str | None = None, has_events: bool = False) -> ColumnNames:
@@ -82,7 +82,7 @@ class ColumnNames:
         """
         if label == "":
             raise InputError(f"the label {EMPTY}")
-        known = (*NAMED, EVENT) if has_events else NAMED
+        known = (*NAMED_COLUMNS, EVENT) if has_events else NAMED_COLUMNS
         renamed: dict[str, str] = {}
         for pair in next(csv.reader([text])) if text else ():
             column, equals, name = pair.partition("=")
@@ -107,7 +107,7 @@ class ColumnNames:
         return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events)
 
     def __bool__(self) -> bool:
-        return bool(self.renamed) or self.constant_label is not None or not self.timed or self.has_events
+        return bool(self.renamed) or self.constant_label is not None or not self.has_timestamps or self.has_events
 
     def __getitem__(self, column: str) -> str:
         return dict(self.renamed).get(column, column)
@@ -119,11 +119,11 @@ class ColumnNames:
         >>> ColumnNames(constant_label="follows").columns
         ('source', 'target', 'timestamp', 'op')
         """
-        left_out = {*(("label",) if self.constant_label is not None else ()), *(("timestamp",) if not self.timed else ())}
-        return tuple(column for column in TUPLE if column not in left_out and not self._is_replaced(column))
+        unused = {"label": self.constant_label is not None, "timestamp": not self.has_timestamps}
+        return tuple(column for column in TUPLE_COLUMNS if not unused.get(column) and not self._is_replaced(column))
 
     def _is_replaced(self, column: str) -> bool:
-        """Whether an optional column is not read: its name was given for another one, or of op and delete the other was."""
+        """Return whether an optional column is not read: another column, or the other of op and delete, has its place."""
         renamed = dict(self.renamed)
         if column in renamed or column not in _OPTIONAL:
             return False
@@ -131,10 +131,10 @@ class ColumnNames:
         return other in renamed or column in renamed.values()
 
     @property
-    def looked_for(self) -> tuple[str, ...]:
+    def readable(self) -> tuple[str, ...]:
         """The columns that are read where columns have names.
 
-        >>> ColumnNames().looked_for
+        >>> ColumnNames().readable
         ('source', 'target', 'label', 'timestamp', 'op', 'delete', 'stream')
         """
         further = (DELETE, STREAM, EVENT) if self.has_events else (DELETE, STREAM)
@@ -142,26 +142,26 @@ class ColumnNames:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns that an input must have; op, delete and stream must be there only if they were given names.
+        """The columns that an input must have; op, delete and stream are required only if names were given for them.
 
         >>> ColumnNames().required
         ('source', 'target', 'label', 'timestamp')
         """
         renamed = dict(self.renamed)
-        return tuple(column for column in self.looked_for if column not in _OPTIONAL or column in renamed)
+        return tuple(column for column in self.readable if column not in _OPTIONAL or column in renamed)
 
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
         """Return where each column of a tuple stands among the names of an input's columns.
 
-        With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError` where one is
-        there twice, and where there are both op and delete, and `MissingColumns`, which lists the names.
+        With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError` for a
+        duplicate column, or for both op and delete, and `MissingColumns`, which lists the names.
 
         >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
         {'source': 1, 'target': 2, 'timestamp': 3}
         """
         folded = [name.lower() for name in names] if any_case else list(names)
         places: dict[str, int] = {}
-        for column in self.looked_for:
+        for column in self.readable:
             name = self[column]
             among = folded if column == name else list(names)
             if among.count(name) > 1:
@@ -170,11 +170,11 @@ class ColumnNames:
                 places[column] = among.index(name)
         self.refuse_missing(names, there=places)
         if "op" in places and DELETE in places:
-            raise FieldError(BOTH, DELETE)
+            raise FieldError(OP_AND_DELETE, DELETE)
         return places
 
     def refuse_missing(self, names: Sequence[str], *, there: Mapping[str, int] | Sequence[str]) -> None:
-        """Raise `MissingColumns` with all columns that an input with these names lacks; `there` are those that it has.
+        """Raise `MissingColumns` with all columns that an input with these names lacks; `there` are the columns found.
 
         >>> try:
         ...     ColumnNames.parse("source=user").refuse_missing(["user", "product", "ts"], there=["source"])
@@ -186,7 +186,7 @@ class ColumnNames:
         if not missing:
             return
         needed = [self[one] for one in self.required if one not in _OPTIONAL]
-        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.looked_for)
+        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.readable)
         expected = f"expected {', '.join(needed)} and optionally {either}, found {', '.join(names) or 'none'}"
         if len(missing) == 1:
             name = self[missing[0]]
@@ -197,18 +197,18 @@ class ColumnNames:
         raise MissingColumns(f"the columns {', '.join(first)} and {last} are missing; {expected}{remedy}")
 
     def is_header(self, texts: Sequence[str]) -> bool:
-        """Whether the first line of an input looks like a header with names of other columns, not like a tuple.
+        """Return whether the first line of an input looks like a header with names of other columns, not like a tuple.
 
         >>> [ColumnNames().is_header(line.split()) for line in ("user item ts", "from to label time", "a b x 1", "a b c d")]
         [True, True, False, False]
         """
         is_plain = all(text and not text[0].isdigit() for text in texts) and len(set(texts)) == len(texts)
-        return is_plain and len(_likely(texts, tuple(_USUAL))) >= 2
+        return is_plain and len(_guess_columns(texts, tuple(_COMMON_NAMES))) >= 2
 
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
-        """What to do where columns are missing: which names they may have instead, as far as that can be guessed."""
+        """Return advice for missing columns: the options with the names that they seem to have."""
         renamed = {column: name for column, name in self.renamed if column not in missing}
-        used = {*renamed.values(), *(self[column] for column in self.looked_for if column not in missing)}
+        used = {*renamed.values(), *(self[column] for column in self.readable if column not in missing)}
         free = [name for name in names if name and name not in used]
         found = {
             column: near[0]
@@ -216,50 +216,53 @@ class ColumnNames:
             if column in missing and (near := difflib.get_close_matches(name, free, n=1))
         }
         free = [name for name in free if name not in found.values()]
-        found |= _likely(free, [column for column in missing if column not in found])
+        found |= _guess_columns(free, [column for column in missing if column not in found])
         free = [name for name in free if name not in found.values()]
         ends = [column for column in ("source", "target") if column in missing and column not in found]
         if len(ends) == len(free):
             found |= dict(zip(ends, free, strict=True))
-        if self.fixed:
-            return _renaming(found, missing)
+        if self.has_fixed_names:
+            return _rename_hint(found, missing)
         options = []
         with_label = "label" in missing and "label" not in found and "label" not in dict(self.renamed)
         named = [column for column in missing if column != "label" or not with_label]
         if named:
             pairs = {**renamed, **{column: found.get(column, "NAME") for column in named}}
-            options = ["--columns", _written({column: pairs[column] for column in (*NAMED, EVENT) if column in pairs})]
+            options = [
+                "--columns",
+                _columns_option({column: pairs[column] for column in (*NAMED_COLUMNS, EVENT) if column in pairs}),
+            ]
         return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
 
-    def deletes_not_read(self, names: Sequence[str]) -> list[str]:
-        """Return a warning where an input with such columns or keys has one of Debezium's deletes, and none is read.
+    def debezium_warnings(self, names: Sequence[str]) -> list[str]:
+        """Return a warning if these columns or keys include one of Debezium's deletes and no deletes are read.
 
-        >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
+        >>> ColumnNames().debezium_warnings(["source", "target", "__deleted"])[0].partition(";")[0]
         "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
-        >>> ColumnNames.parse("delete=__deleted").deletes_not_read(["source", "target", "__deleted"])
+        >>> ColumnNames.parse("delete=__deleted").debezium_warnings(["source", "target", "__deleted"])
         []
         """
         renamed = dict(self.renamed)
-        read = [column for column in ("op", DELETE) if column in self.looked_for]
+        read = [column for column in ("op", DELETE) if column in self.readable]
         found = {name.lower(): name for name in names if name not in renamed.values()}
         if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
             return []
-        for column, remedy in _OF_DEBEZIUM.items():
+        for column, remedy in _DEBEZIUM_COLUMNS.items():
             if column in found:
                 return [f"column {found[column]!r} looks like the deletes of Debezium, which are read as inserts; {remedy}"]
         return []
 
 
-def _likely(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
-    """The names that columns of a tuple seem to have among others.
+def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+    """Guess which of the names are those of the columns of a tuple.
 
-    >>> _likely(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
+    >>> _guess_columns(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
     {'timestamp': 'created_at', 'source': 'userId', 'target': 'to_account'}
     """
     words = {name: [word.lower() for word in _WORD.findall(name)] for name in names}
     found: dict[str, str] = {}
-    for column in (one for one in _USUAL if one in columns):
-        usual = _USUAL[column].split()
+    for column in (one for one in _COMMON_NAMES if one in columns):
+        usual = _COMMON_NAMES[column].split()
         ranked = [
             ("".join(own) != word, usual.index(word), name)  # a whole name before one of several words
             for name, own in words.items()
@@ -271,10 +274,10 @@ def _likely(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _written(pairs: Mapping[str, str]) -> str:
-    """Pairs as `--columns` takes them in a shell.
+def _columns_option(pairs: Mapping[str, str]) -> str:
+    """Write pairs as the argument of `--columns` in a shell.
 
-    >>> print(_written({"source": "user", "label": "a, b"}))
+    >>> print(_columns_option({"source": "user", "label": "a, b"}))
     'source=user,"label=a, b"'
     """
     text = io.StringIO()
@@ -282,15 +285,15 @@ def _written(pairs: Mapping[str, str]) -> str:
     return shlex.quote(text.getvalue())
 
 
-def _renaming(found: Mapping[str, str], missing: Sequence[str]) -> str:
-    """What to do with an input whose columns must have the names of a tuple's."""
+def _rename_hint(found: Mapping[str, str], missing: Sequence[str]) -> str:
+    """Return advice for an input whose columns must have the names of a tuple's: which to rename, which to add."""
     renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
     added = " and ".join(column for column in missing if column not in found)
     return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """A hint at the name that was meant, or nothing.
+    """Return a hint at the known name that is closest to an unknown one; empty if none is close.
 
     >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
     ("; did you mean 'user'?", '')

@@ -1,13 +1,13 @@
-"""Explicit deletes made up for a stream that has none: `--deletes PERCENT --seed N`.
+"""Generated deletes for a stream that has none: `--deletes PERCENT --seed N`.
 
 After each insert that enters the window, with the given probability, an edge drawn uniformly from the window is
 deleted at stream time τ (Pacaci et al. 2020, section 5: consumed edges that come again as negative tuples).  The
 window holds, at τ and after expiry, the distinct edges with a label that the query uses, each with its largest
 timestamp.  An insert that is irrelevant or late changes nothing and draws nothing.
 
-The coins are numbers of a counter, not of a generator with a state: the n-th insert has the n-th coin however the
-stream is cut into batches, with whichever version of a library.  The whole is a function of the stream, the window and
-the seed, so to go on in the middle is to replay the beginning; nothing needs to be stored.
+The coins are functions of a counter, not of a generator with a state: the n-th insert has the n-th coin however the
+stream is cut into batches, with any version of a library.  The result is a function of the stream, the window and the
+seed, so a run resumes in the middle by replaying the beginning; nothing needs to be stored.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Edge = tuple[Any, str, Any]
 class Deletions:
     """Adds deletes to a stream, batch by batch.
 
-    `size` and `slide` are the window's, in the stream's time unit; `is_relevant` tells the labels that the query
-    uses; `percent` is between 0 and 100.  Memory is that of the window, with what was deleted in it.  Takes
-    about 3 µs a tuple.
+    `size` and `slide` are those of the window, in the stream's time unit; `is_relevant` says whether the query uses a
+    label; `percent` is between 0 and 100.  Memory is that of the window, including deleted edges.  Takes about
+    3 µs a tuple.
 
     >>> columns = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 2]}
     >>> deletions = Deletions(size=10, slide=1, percent=100, seed=7, is_relevant=lambda label: True)
@@ -58,7 +58,7 @@ class Deletions:
         self._next_slide = _NEVER  # the earliest slide at which an edge expires
 
     def extend(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with the deletes put behind the inserts that drew them, in a column `delete`."""
+        """Return the batch with each delete after the insert that drew it, and with a column `delete`."""
         timestamps = batch.column("timestamp").to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         deletes = (
             batch.column("delete").to_numpy(zero_copy_only=False)
@@ -95,7 +95,7 @@ class Deletions:
     def _draw(
         self, batch: pa.RecordBatch, timestamps: np.ndarray, times: np.ndarray, deletes: np.ndarray
     ) -> list[tuple[int, Edge]]:
-        """Take the rows of a batch into the window; return which edges are deleted, and behind which rows."""
+        """Add the rows of a batch to the window; return the edges that are deleted, each with the row before it."""
         labels = batch.column("label")
         if not pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_encode()
@@ -158,12 +158,12 @@ class Deletions:
         return drawn
 
     def _numbers(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The coin of each insert and the number that draws its edge, both of 53 bits; ranks count from 1."""
+        """Return the coin of each insert and the number that draws its edge, both of 53 bits; ranks count from 1."""
         counters = (np.uint64(self._inserts) + ranks.astype(np.uint64)) * np.uint64(2)
-        return _mixed(self._seed, counters), _mixed(self._seed, counters + np.uint64(1))
+        return _splitmix(self._seed, counters), _splitmix(self._seed, counters + np.uint64(1))
 
     def _remove(self, entry: list[Any]) -> None:
-        """Take an edge out of the window, closing the gap with the window's last one."""
+        """Remove an edge from the window, closing the gap with the window's last one."""
         edge, place, _ = entry
         del self._places[edge]
         last = self._window.pop()
@@ -173,7 +173,7 @@ class Deletions:
         entry[_EXPIRY] = _NEVER
 
     def _expire(self, slide: int) -> int:
-        """Take out what expires up to a slide; return the next one at which something does."""
+        """Remove what expires up to a slide; return the next slide at which something expires."""
         for expiry in sorted(expiry for expiry in self._leaving if expiry <= slide):
             for entry in self._leaving.pop(expiry):
                 if entry[_EXPIRY] == expiry:
@@ -181,8 +181,8 @@ class Deletions:
         return min(self._leaving, default=_NEVER)
 
 
-def _mixed(seed: int, counters: np.ndarray) -> np.ndarray:
-    """A 53-bit number for each counter, as if by chance (splitmix64; Steele, Lea, Flood 2014)."""
+def _splitmix(seed: int, counters: np.ndarray) -> np.ndarray:
+    """Return a pseudo-random 53-bit number for each counter (splitmix64; Steele, Lea, Flood 2014)."""
     values = counters * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)

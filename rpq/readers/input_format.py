@@ -15,9 +15,10 @@ from rpq.readers.text.textfile import Detect, TextFile
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
-    """How files of lines are read, each line for itself: all that it takes to read a part of a file.
+    """How files of lines are read, each line independently of others, so that a part of a file can be read.
 
-    `detect` tells from the first data line of a file how it is laid out, `label` from its name the label of all its edges.
+    `detect` detects from the first data line of a file how it is laid out; `label` derives the label of all edges of a file
+    from its name.
     `time_unit` is that of the timestamps ("s", "ms", "us", "ns"), None where they are plain numbers.  With `by_position` a
     tuple's timestamp is the number of its line among the data lines of all files.
 
@@ -39,7 +40,7 @@ class TextFormat:
         on_error: str,
         batch_rows: int,
     ) -> InputsReader[TextFile]:
-        """Open files as a reader that `combine` makes one stream of.  Raises `InputError` for a name without a label.
+        """Open files as one reader, whose stream `combine` makes.  Raises `InputError` for a file name without a label.
 
         >>> import os, tempfile
         >>> from rpq.readers.edges import EDGES
@@ -71,8 +72,8 @@ class Format:
     """A format by its name.
 
     `open(paths, *, on_error, batch_rows)` opens inputs as one stream.  It may take `columns`, `where` and `time_unit` too,
-    as `rpq.readers.edges.open_edges` does; what it does not take cannot be asked for, or is done behind it.  `text` is how
-    its lines are laid out; without it, tasks that share a file (`rpq spark prepare`) cannot read the format.
+    as `rpq.readers.edges.open_edges` does; options that it does not take are refused, or applied to its output.  `text` is
+    the layout of its lines; without it, tasks that share a file (`rpq spark prepare`) cannot read the format.
 
     >>> from rpq.readers.edges import EDGES
     >>> EDGES.name, EDGES.text is not None
@@ -85,7 +86,7 @@ class Format:
 
     @property
     def options(self) -> frozenset[str]:
-        """The names of what `open` takes.
+        """The names of the parameters of `open`.
 
         >>> from rpq.readers.edges import EDGES
         >>> "columns" in EDGES.options, "by_position" in EDGES.options

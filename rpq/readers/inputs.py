@@ -1,23 +1,38 @@
-"""From several inputs to one stream: what an input is, and the reader that puts inputs together."""
+"""From several inputs to one stream: what an input is, the reader that combines inputs, and the merge by their heads.
+
+The rule of `merge_by_heads` is that of a merge of files held in hand: of the lines on top, the one with the smallest
+timestamp goes next, of equal ones that of the first stream.  Streams need not be sorted: a line that is late within its own
+stream comes right after the line before it, because once the larger timestamp was taken, the smaller one precedes all other
+heads.
+
+So the position of a line is decided by the largest timestamp *up to* it in its stream.  That running maximum never
+falls, and ordering all lines by (running maximum, stream, line) is the merge by heads: a line is on top only after
+all before it were taken, and it is taken when no other head is smaller, which is when all lines with a smaller
+running maximum are gone.  Hence no loop over lines: one batch of every stream is in memory, all rows below the smallest
+last running maximum can be passed on, and they are ordered by one stable sort.  Each round uses up a batch, so the cost is
+O(rows · log streams) and the memory one batch for each stream.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.readers.batch import Batch
+from rpq.readers.batch import LABEL_TYPE, Batch
+from rpq.readers.column_names import EVENT, STREAM
 from rpq.readers.source import STANDARD_INPUT
 
 BATCH_ROWS = 1 << 17
-"""Rows of a batch unless told otherwise: enough that the cost of a batch does not count, small against a window."""
+"""The default number of rows of a batch: large enough to amortise the cost of a batch, small against a window."""
 
 ON_ERROR = ("stop", "skip")
 
-REJECTIONS_TOLD = 10
-"""The first bad lines of an input have their messages kept, all are counted."""
+REJECTION_MESSAGES = 10
+"""The number of bad lines of an input whose messages are kept; all are counted."""
 
 
 class Input(Protocol):
@@ -73,7 +88,7 @@ class InputsReader(Generic[One]):
         if len(units) > 1:
             (unit, name), (other_unit, other_name) = list(units.items())[:2]
             raise InputError(
-                f"{other_name}: timestamps are {_described(other_unit)}, but {_described(unit)} in {name}; "
+                f"{other_name}: timestamps are {_describe_unit(other_unit)}, but {_describe_unit(unit)} in {name}; "
                 "inputs that are read together must agree",
                 file=other_name,
                 column="timestamp",
@@ -86,7 +101,7 @@ class InputsReader(Generic[One]):
 
     @property
     def rejections(self) -> list[str]:
-        return [message for one in self._inputs for message in one.rejections][:REJECTIONS_TOLD]
+        return [message for one in self._inputs for message in one.rejections][:REJECTION_MESSAGES]
 
     @property
     def warnings(self) -> list[str]:
@@ -115,18 +130,18 @@ class InputsReader(Generic[One]):
                 yield Batch(columns=batch.slice(start, self._batch_rows), bytes_read=self.bytes_read)
 
 
-def _described(unit: str | None) -> str:
+def _describe_unit(unit: str | None) -> str:
     return "numbers without a unit" if unit is None else f"in {unit}"
 
 
-def one_after_the_other(inputs: Sequence[Input]) -> Iterator[pa.RecordBatch]:
+def concatenate_inputs(inputs: Sequence[Input]) -> Iterator[pa.RecordBatch]:
     """Combine inputs by reading the first to its end, then the second, and so on."""
     for one in inputs:
         yield from one
 
 
 def check_arguments(paths: Sequence[str], *, on_error: str, batch_rows: int) -> None:
-    """Raise where a reader is asked for something that cannot be: `InputError` for the paths, `ValueError` else."""
+    """Check the arguments of a reader; raise `InputError` for the paths, `ValueError` for the others."""
     if not paths:
         raise InputError("no input: expected at least one file, or - for standard input")
     if sum(path == STANDARD_INPUT for path in paths) > 1:
@@ -135,3 +150,129 @@ def check_arguments(paths: Sequence[str], *, on_error: str, batch_rows: int) -> 
         raise ValueError(f"on_error is {on_error!r}; expected one of {', '.join(ON_ERROR)}")
     if batch_rows < 1:
         raise ValueError(f"batch_rows is {batch_rows}; expected at least 1")
+
+
+class SingleStreamInput:
+    """An input whose tuples all belong to one stream; raises `InputError` if they have a column `stream`."""
+
+    def __init__(self, one: Input, stream: str) -> None:
+        self._input = one
+        self._stream = pa.array([stream], LABEL_TYPE.value_type)
+        self.name = one.name
+        self.time_unit = one.time_unit
+
+    @property
+    def rejected(self) -> int:
+        return self._input.rejected
+
+    @property
+    def rejections(self) -> list[str]:
+        return self._input.rejections
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._input.warnings
+
+    @property
+    def filtered(self) -> int:
+        return self._input.filtered
+
+    @property
+    def undecided(self) -> int:
+        return self._input.undecided
+
+    @property
+    def bytes_total(self) -> int | None:
+        return self._input.bytes_total
+
+    @property
+    def bytes_read(self) -> int:
+        return self._input.bytes_read
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._input:
+            if STREAM in batch.schema.names:
+                raise InputError(
+                    f"{self.name}: has a column {STREAM!r}, and all of it is said to be of the stream "
+                    f"{self._stream[0].as_py()!r}; give one of the two",
+                    file=self.name,
+                    column=STREAM,
+                )
+            names = pa.DictionaryArray.from_arrays(np.zeros(batch.num_rows, np.int32), self._stream)
+            yield batch.append_column(STREAM, names)
+
+
+class _Head:
+    """A stream and its rows that were not taken yet, with their running maxima."""
+
+    def __init__(self, stream: Iterable[pa.RecordBatch]) -> None:
+        self._stream = iter(stream)
+        self._highest = np.iinfo(np.int64).min
+        self.batch: pa.RecordBatch | None = None
+        self.keys = np.empty(0, np.int64)
+
+    def refill(self) -> None:
+        """Take the next batch that is not empty; None at the end of the stream."""
+        self.batch = next((batch for batch in self._stream if batch.num_rows), None)
+        if self.batch is not None:
+            times = self.batch.column("timestamp").to_numpy()
+            self.keys = np.maximum(np.maximum.accumulate(times), self._highest)
+            self._highest = self.keys[-1]
+
+    def take(self, count: int) -> pa.RecordBatch:
+        assert self.batch is not None
+        taken, self.batch, self.keys = self.batch.slice(0, count), self.batch.slice(count), self.keys[count:]
+        return taken
+
+
+def merge_by_heads(streams: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all streams, merged by the timestamps of their heads, ties in the order of the streams.
+
+    A stream that raises does so when its next head is needed: all rows that come before were yielded.
+    """
+    if len(streams) == 1:  # whose rows stay as they are, types included
+        yield from streams[0]
+        return
+    heads = [_Head(stream) for stream in streams]
+    for head in heads:
+        head.refill()
+    while heads := [head for head in heads if head.batch is not None]:
+        # The stream whose next head is unknown first: behind its last row nothing is certain.
+        first = min(range(len(heads)), key=lambda place: heads[place].keys[-1])
+        bound = heads[first].keys[-1]
+        keys, parts = [], []
+        for place, head in enumerate(heads):
+            count = int(np.searchsorted(head.keys, bound, side="right" if place <= first else "left"))
+            if count:
+                keys.append(head.keys[:count])
+                parts.append(head.take(count))
+        yield parts[0] if len(parts) == 1 else order_rows(parts, np.concatenate(keys))
+        heads[first].refill()
+
+
+def order_rows(parts: Sequence[pa.RecordBatch], keys: np.ndarray) -> pa.RecordBatch:
+    """Put the rows of all parts, one after the other, in the order of their keys; equal keys keep their order."""
+    order = pa.array(np.argsort(keys, kind="stable"))
+    names = ["source", "target", "label", "timestamp"]
+    names += [name for name in ("delete", STREAM, EVENT) if any(name in part.schema.names for part in parts)]
+    return pa.RecordBatch.from_arrays([_concatenate(parts, name).take(order) for name in names], names)
+
+
+def _concatenate(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    arrays = [_column(part, name) for part in parts]
+    if name in ("label", STREAM, EVENT) and len({array.type for array in arrays}) > 1:
+        arrays = [array if array.type == LABEL_TYPE else array.dictionary_encode() for array in arrays]
+    kinds = sorted({str(array.type) for array in arrays})
+    if len(kinds) > 1:
+        raise InputError(
+            f"column '{name}' is {kinds[0]} in one input and {kinds[1]} in another; they must agree", column=name
+        )
+    return pa.concat_arrays(arrays)
+
+
+def _column(part: pa.RecordBatch, name: str) -> pa.Array:
+    if name == "delete" and name not in part.schema.names:
+        return pa.array(np.zeros(part.num_rows, np.bool_))
+    if name in (STREAM, EVENT) and name not in part.schema.names:
+        return pa.nulls(part.num_rows, LABEL_TYPE)
+    return part.column(name)

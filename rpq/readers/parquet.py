@@ -22,8 +22,8 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers.column_names import DELETE, EVENT, ColumnNames
-from rpq.readers.field_errors import FieldError
-from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
+from rpq.readers.fields import FieldError
+from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
 from rpq.readers.text.line_layout import FURTHER, no_operation
 from rpq.readers.where import Where
@@ -38,15 +38,15 @@ _CONTROLS = frozenset({*range(9), *range(14, 32)})
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a file begins like Parquet and goes on like no text, if only because it ends like Parquet.
+    """Return whether a file begins with the magic bytes of Parquet, and ends with them or holds bytes that text does not.
 
-    False where there is no regular file.
+    Returns False for a path that is not a regular file.
     """
     return _begins_with(path, MAGIC)
 
 
 def is_typed(path: str) -> bool:
-    """Whether a file is Parquet or an Arrow file, whole or truncated; raises `InputError` if it is only called so."""
+    """Return whether a file is Parquet or Arrow, whole or truncated; raise `InputError` for an empty file of such a name."""
     if _begins_with(path, MAGIC) or _begins_with(path, ARROW_MAGIC):
         return True
     if path.endswith((".parquet", ".feather", ".arrow")) and os.path.isfile(path) and not os.path.getsize(path):
@@ -104,7 +104,7 @@ class ParquetInput:
         self.bytes_total = sum(os.path.getsize(file) for file in self._files)
         self._bytes_read = 0.0
         schemas = {file: _schema(file) for file in self._files}
-        kinds = {file: _checked_schema(file, schema, self._columns) for file, schema in schemas.items()}
+        kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
         self.vertex_type, self.time_unit = kinds[self._files[0]]
         for file, kind in kinds.items():
             if kind != kinds[self._files[0]]:
@@ -115,7 +115,7 @@ class ParquetInput:
         self.warnings = [
             f"{file}: {warning}"
             for file, schema in schemas.items()
-            for warning in self._columns.deletes_not_read(schema.names)
+            for warning in self._columns.debezium_warnings(schema.names)
         ][:1]
         for schema in schemas.values():
             self._predicate(schema)
@@ -132,7 +132,7 @@ class ParquetInput:
         row = 0
         try:
             schema = _schema(path)
-            names = {column: self._columns[column] for column in self._columns.looked_for}
+            names = {column: self._columns[column] for column in self._columns.readable}
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
             further = [key.removeprefix(FURTHER) for key in sorted(predicate.keys if predicate else ()) if key != DELETE]
@@ -142,13 +142,13 @@ class ParquetInput:
                 self._bytes_read += size
                 tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
                 known = {FURTHER + name: batch.column(name) for name in further}
-                yield from self._checked(tuples, path, row, predicate, known)
+                yield from self._check(tuples, path, row, predicate, known)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, error) from error
+            raise _read_error(path, error) from error
 
     def _predicate(self, schema: pa.Schema) -> Predicate | None:
-        """The condition, bound to the columns of a file: an input's own names go before those of a tuple's columns."""
+        """Bind the condition to the columns of a file; an input's own names take precedence over those of a tuple's."""
         if self._where is None:
             return None
         for name in self._where.names:
@@ -159,19 +159,19 @@ class ParquetInput:
             kind, unit = kind_of_type(field.type)
             kinds[field.name] = ColumnKind(key=FURTHER + field.name, kind=kind, unit=unit)
         of_tuple = {column: kind for column, kind in tuple_kinds().items() if kind.key == DELETE}
-        for column in self._columns.looked_for:
+        for column in self._columns.readable:
             name = self._columns[column]
             if name in kinds:
                 kinds[name] = of_tuple.setdefault(column, replace(kinds[name], of_tuple=column != EVENT))
         return Predicate(self._where, kinds | {column: kind for column, kind in of_tuple.items() if column not in kinds})
 
-    def _checked(
+    def _check(
         self, batch: pa.RecordBatch, path: str, row: int, predicate: Predicate | None, further: dict[str, pa.Array]
     ) -> Iterator[pa.RecordBatch]:
         """Convert a batch, take out its bad rows and those not to keep; it begins with row number `row` of the file."""
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
         for name in batch.schema.names:
-            columns[name], wrong = _converted(batch.column(name), name)
+            columns[name], wrong = _convert(batch.column(name), name)
             bad |= wrong
         if self._columns.constant_label is not None:
             indices = pa.array(np.zeros(batch.num_rows, np.int32))
@@ -184,7 +184,7 @@ class ParquetInput:
                 chosen[end:] = False
             else:
                 self.rejected += int(np.count_nonzero(bad))
-                for place in np.flatnonzero(bad)[: REJECTIONS_TOLD - len(self.rejections)]:
+                for place in np.flatnonzero(bad)[: REJECTION_MESSAGES - len(self.rejections)]:
                     self.rejections.append(str(_row_error(batch, path, row, int(place), self._columns)))
         if predicate is not None:
             deletes = columns.get("op", columns.get(DELETE))
@@ -213,18 +213,18 @@ def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> 
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
         return
     metadata = pq.read_metadata(path)
-    repetitive = _repetitive(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
+    repetitive = _dictionary_columns(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
     with pq.ParquetFile(path, read_dictionary=repetitive, metadata=metadata) as file:
         for batch in file.iter_batches(rows, columns=wanted):
             yield batch, bytes_a_row * batch.num_rows
 
 
-def _repetitive(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
-    """The columns to read as dictionaries: those of `few` values, and vertices where that is twice as fast and not five
-    times slower.
+def _dictionary_columns(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
+    """Return the columns to read as dictionaries: those in `few`, and vertex columns with repeated values.
 
-    Written out, a text takes four bytes for its length and then its own; a column with less a value repeats itself.
+    Repetitive columns are read twice as fast as dictionaries, others five times slower. A text takes four bytes for its
+    length and then its own bytes, so a column with fewer than five bytes a value repeats itself.
     """
     bytes_a_value: dict[str, float] = {}
     for group in range(metadata.num_row_groups):
@@ -257,11 +257,11 @@ def _schema(path: str) -> pa.Schema:
                 return file.schema
         return pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
+        raise _read_error(path, error) from error
 
 
-def _unreadable(path: str, error: Exception) -> InputError:
-    """What is wrong with a file, in place of what Arrow finds at its end."""
+def _read_error(path: str, error: Exception) -> InputError:
+    """Return the error for an unreadable file: empty or truncated where it is that, otherwise the message of Arrow."""
     magic = ARROW_MAGIC if _begins_with(path, ARROW_MAGIC) else MAGIC
     reason = str(error).partition("\n")[0]
     if os.path.isfile(path):
@@ -276,7 +276,7 @@ def _unreadable(path: str, error: Exception) -> InputError:
     return InputError(f"{path}: cannot be read as {_kind(path)}: {reason}", file=path)
 
 
-def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[str, str | None]:
+def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[str, str | None]:
     """Return the kind of the vertices and the unit of the timestamps, or raise `InputError`."""
     try:
         places = columns.places(schema.names)
@@ -312,7 +312,7 @@ def _checked_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple
             file=path,
             column=columns["target"],
         )
-    return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"]) if columns.timed else None
+    return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"]) if columns.has_timestamps else None
 
 
 def _unit(type_: pa.DataType) -> str | None:
@@ -327,8 +327,8 @@ def _is_text(type_: pa.DataType) -> bool:
     return type_ in (TEXT, TEXTS)
 
 
-def _converted(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
-    """The column in the type of the batches, and which rows are bad; a bad row's value is arbitrary."""
+def _convert(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
+    """Convert a column to its type in batches; return it and the mask of bad rows, whose values are arbitrary."""
     if name == "timestamp":
         return _integers(column)
     if name == "op":

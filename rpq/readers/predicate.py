@@ -1,21 +1,26 @@
 """Conditions over batches of columns: what the values mean, and which rows are kept.
 
-* A column has a type, or its values are **loose** (`rpq.readers.loose`): read as what they are compared with.  Two loose
-  values are compared as numbers where both are numbers, else as text.
+* A column has a type, or its values are **untyped** (`UntypedColumn`), as are the further columns of text files and of JSON
+  lines: such a value is text, and may be read as a number (`12`, `-0.5`, `1e3`) or as true or false; an empty one is null.
+  It is read as what it is compared with; two untyped values are compared as numbers where both are numbers, else as text.
 * Types that do not go together are an error before anything is read, not a condition that never holds.
-* What cannot be told is null: a comparison with null, a number that is none, a division by zero.  As in SQL `and`, `or`
-  and `not` pass it on unless the other side decides.  Rows for which the condition is null are left out, and counted.
-* A row's verdict depends on that row alone.
-* A delete is kept whatever the condition says of it, for it mostly lacks what the condition asks about, and without it an
-  edge would stay that was taken back.  Only a condition that names no other columns than those which every tuple has
-  (`tuple_kinds`) decides about deletes, too.
+* A result that cannot be determined is null: a comparison with null, text that is not a number, a division by zero.  As in
+  SQL, `and`, `or` and `not` pass null on unless the other side decides.  Rows for which the condition is null are left out,
+  and counted.
+* The result for a row depends on that row alone, never on other values of its column.  So it does not matter how the input
+  is cut into batches.
+* A delete is kept whatever the condition says about it: it mostly lacks the columns that the condition names, and without
+  it a deleted edge would stay.  Only a condition that names no other columns than those which every tuple has
+  (`tuple_kinds`) applies to deletes, too.
 """
 
 from __future__ import annotations
 
 import functools
+import json
+import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,15 +29,111 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.readers.column_names import DELETE, STREAM, did_you_mean
-from rpq.readers.field_errors import FieldError, shown
-from rpq.readers.loose import LooseColumn
-from rpq.readers.times import check_time, time_kind
+from rpq.readers.fields import FieldError, check_time, quote_value, time_kind
 from rpq.readers.where import Arithmetic, Call, Comparison, In, IsNull, Literal, Logical, Name, Node, Not, Where
 from rpq.stream.plain_columns import plain_type
 
+_INTEGER = "^[+-]?[0-9]{1,19}$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+EXACT = 2.0**53
+"""The bound below which floats represent integers exactly."""
+
+
+class UntypedColumn:
+    """Values without a column type: an array of text, or of int64, float64 or bool where a format has such values."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._values = values
+
+    def texts(self) -> pa.Array:
+        """Return the values as text; null where they are empty."""
+        values = self._values
+        if pa.types.is_string(values.type):
+            return pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+        if pa.types.is_floating(values.type):
+            return texts_of(values.to_pylist())
+        return values.cast(pa.string())
+
+    def numbers(self) -> tuple[pa.Array, ...]:
+        """Return the values as numbers, in one array or more: a value is in one of them at most, and null elsewhere."""
+        values = self._values
+        if pa.types.is_boolean(values.type):
+            return (pa.nulls(len(values), pa.float64()),)
+        if not pa.types.is_string(values.type):
+            return (values,)
+        texts = self.texts()
+        try:
+            quick = texts.cast(pa.float64())
+        except pa.ArrowInvalid:
+            pass
+        else:
+            absolute = np.abs(quick.to_numpy(zero_copy_only=False))
+            if bool((np.isnan(absolute) | (absolute < EXACT)).all()) and _nans(absolute) == quick.null_count:
+                return (quick,)
+        texts = pc.utf8_trim(texts, " \t")
+        is_integer = pc.match_substring_regex(texts, _INTEGER)
+        is_number = pc.and_(pc.invert(is_integer), pc.match_substring_regex(texts, _NUMBER))
+        unsigned = pc.utf8_ltrim(texts, "+")
+        nothing = pa.scalar(None, pa.string())
+        return (
+            *_integers(pc.if_else(is_integer, unsigned, nothing)),
+            _floats(pc.if_else(is_number, unsigned, nothing)),
+        )
+
+    def booleans(self) -> pa.Array:
+        """Return the values as true or false."""
+        if pa.types.is_boolean(self._values.type):
+            return self._values
+        texts = pc.utf8_lower(self.texts())
+        known = pc.is_in(texts, pa.array(["true", "false"]))
+        return pc.if_else(known, pc.equal(texts, "true"), pa.scalar(None, pa.bool_()))
+
+
+def texts_of(values: Sequence[Any]) -> pa.Array:
+    """Return values of JSON as text.
+
+    >>> texts_of(["a", 5, 5.0, 0.25, True, None, {"b": [1]}]).to_pylist()
+    ['a', '5', '5', '0.25', 'true', None, '{"b":[1]}']
+    """
+    return pa.array([_text(value) for value in values], pa.string())
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return str(int(value)) if value.is_integer() and abs(value) < EXACT else repr(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _nans(values: np.ndarray) -> int:
+    return int(np.count_nonzero(np.isnan(values)))
+
+
+def _integers(texts: pa.Array) -> tuple[pa.Array, ...]:
+    try:
+        return (texts.cast(pa.int64()),)
+    except pa.ArrowInvalid:  # some of nineteen digits do not fit: they are floats
+        values = [None if text is None else int(text) for text in texts.to_pylist()]
+        fits = [value is not None and -(2**63) <= value < 2**63 for value in values]
+        integers = [value if fit else None for value, fit in zip(values, fits, strict=True)]
+        others = [None if fit or value is None else float(value) for value, fit in zip(values, fits, strict=True)]
+        return pa.array(integers, pa.int64()), pa.array(others, pa.float64())
+
+
+def _floats(texts: pa.Array) -> pa.Array:
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:  # out of range
+        values = [None if text is None else float(text) for text in texts.to_pylist()]
+        return pa.array(values, pa.float64())
+
+
 Columns: TypeAlias = Mapping[str, pa.Array]
 Value: TypeAlias = Any
-"""An Arrow array, an Arrow scalar, or a `LooseColumn`."""
+"""An Arrow array, an Arrow scalar, or a `UntypedColumn`."""
 
 _COMPARE = {
     "==": pc.equal,
@@ -56,15 +157,15 @@ _TEXT_FUNCTIONS = {
     "contains": pc.match_substring,
     "matches": pc.match_substring_regex,
 }
-_KINDS = {"number": "a number", "time": "a time", "text": "text", "boolean": "true or false", "loose": "text"}
+_KINDS = {"number": "a number", "time": "a time", "text": "text", "boolean": "true or false", "untyped": "text"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnKind:
-    """A column as a condition sees it: under which `key` a batch has it, and what it holds.
+    """A column as a condition sees it: its `key` in a batch, and the kind of its values.
 
-    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "loose", or "op" and "delete", which are made of a
-    column of deletes that may be missing.  Columns that every tuple has are `of_tuple`.
+    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "untyped", or "op" and "delete", which are derived
+    from a column of deletes that may be missing.  Columns that every tuple has are `of_tuple`.
     """
 
     key: str
@@ -74,7 +175,7 @@ class ColumnKind:
 
 
 def tuple_kinds(*, vertex: str = "text", unit: str | None = None, has_stream: bool = True) -> dict[str, ColumnKind]:
-    """The columns that every tuple has, as a condition sees them; `vertex` is the kind of source and target."""
+    """Return the columns that every tuple has, as a condition sees them; `vertex` is the kind of source and target."""
     kinds = {
         "source": ColumnKind(key="source", kind=vertex, of_tuple=True),
         "target": ColumnKind(key="target", kind=vertex, of_tuple=True),
@@ -87,7 +188,7 @@ def tuple_kinds(*, vertex: str = "text", unit: str | None = None, has_stream: bo
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _Expression:
     kind: str
     run: Callable[[Columns], Value]
     unit: str | None = None
@@ -107,9 +208,9 @@ class Predicate:
         self._run = bound.run
 
     def keep(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
-        """Return which of `count` rows are kept, and for how many of the others the condition cannot be told.
+        """Return the mask of the rows of `count` that are kept, and the number of rows for which the condition is null.
 
-        Which rows are deletes, the column "delete" says, if there is one.
+        The column "delete", if present, says which rows are deletes.
         """
         verdict = self._run(columns)
         if isinstance(verdict, pa.Scalar):
@@ -118,7 +219,7 @@ class Predicate:
             verdict = pc.or_kleene(verdict, columns[DELETE])
         return verdict.fill_null(False).to_numpy(zero_copy_only=False), verdict.null_count
 
-    def _bind(self, node: Node) -> _Bound:
+    def _bind(self, node: Node) -> _Expression:
         match node:
             case Literal(value):
                 return _literal(value)
@@ -127,26 +228,28 @@ class Predicate:
             case Logical(word, parts):
                 join = pc.and_kleene if word == "and" else pc.or_kleene
                 runs = [self._condition(part).run for part in parts]
-                return _Bound("boolean", lambda columns: functools.reduce(join, (run(columns) for run in runs)))
+                return _Expression("boolean", lambda columns: functools.reduce(join, (run(columns) for run in runs)))
             case Not(inner):
                 run = self._condition(inner).run
-                return _Bound("boolean", lambda columns: pc.invert(run(columns)))
+                return _Expression("boolean", lambda columns: pc.invert(run(columns)))
             case Comparison(sign, left, right, column=column):
-                return self._compared(sign, self._bind(left), self._bind(right), column)
+                return self._compare(sign, self._bind(left), self._bind(right), column)
             case In(inner, values, column=column):
                 bound = self._bind(inner)
-                found = [self._compared("==", bound, self._bind(value), column).run for value in values]
-                return _Bound("boolean", lambda columns: functools.reduce(pc.or_kleene, (run(columns) for run in found)))
+                found = [self._compare("==", bound, self._bind(value), column).run for value in values]
+                return _Expression(
+                    "boolean", lambda columns: functools.reduce(pc.or_kleene, (run(columns) for run in found))
+                )
             case IsNull(inner):
                 some = self._bind(inner).run
-                return _Bound("boolean", lambda columns: _is_null(some(columns)))
+                return _Expression("boolean", lambda columns: _is_null(some(columns)))
             case Arithmetic(sign, left, right, column=column):
-                return self._calculated(sign, self._bind(left), self._bind(right), column)
+                return self._calculate(sign, self._bind(left), self._bind(right), column)
             case Call(function, arguments, column=column):
-                return self._called(function, [self._bind(argument) for argument in arguments], column)
+                return self._call(function, [self._bind(argument) for argument in arguments], column)
         raise AssertionError(node)
 
-    def _name(self, name: str, column: int) -> _Bound:
+    def _name(self, name: str, column: int) -> _Expression:
         known = self._columns.get(name)
         if known is None:
             listed = ", ".join(self._columns)
@@ -156,35 +259,37 @@ class Predicate:
         if known.kind not in (*_KINDS, "op", DELETE):
             raise self._where.error(f"column {name!r} holds {known.kind}, which no condition can be about", column)
         key = known.key
-        if known.kind == "loose":
-            return _Bound("loose", lambda columns: LooseColumn(columns[key]))
+        if known.kind == "untyped":
+            return _Expression("untyped", lambda columns: UntypedColumn(columns[key]))
         if known.kind == "op":
-            return _Bound("text", lambda columns: pc.if_else(columns[key], "-", "+") if key in columns else pa.scalar("+"))
+            return _Expression(
+                "text", lambda columns: pc.if_else(columns[key], "-", "+") if key in columns else pa.scalar("+")
+            )
         if known.kind == DELETE:
-            return _Bound("boolean", lambda columns: columns[key] if key in columns else pa.scalar(False))
-        return _Bound(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
+            return _Expression("boolean", lambda columns: columns[key] if key in columns else pa.scalar(False))
+        return _Expression(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
 
-    def _condition(self, node: Node) -> _Bound:
-        """What holds or not."""
+    def _condition(self, node: Node) -> _Expression:
+        """Bind a node that must be a condition."""
         bound = self._bind(node)
-        if bound.kind == "loose":
-            return _Bound("boolean", lambda columns: bound.run(columns).booleans())
+        if bound.kind == "untyped":
+            return _Expression("boolean", lambda columns: bound.run(columns).booleans())
         if bound.kind != "boolean":
             raise self._where.error(f"is {_KINDS[bound.kind]}; expected a condition such as amount > 10", node.column)
         return bound
 
-    def _compared(self, sign: str, left: _Bound, right: _Bound, column: int) -> _Bound:
+    def _compare(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         left, right = self._as_time(left, right, column), self._as_time(right, left, column)
         compare = _COMPARE[sign]
         kinds = {"number" if one.kind == "time" else one.kind for one in (left, right)}
-        if kinds == {"loose"}:
+        if kinds == {"untyped"}:
 
             def run(columns: Columns) -> Value:
                 one, other = left.run(columns), right.run(columns)
-                return pc.coalesce(_compared_numbers(compare, one, other), compare(one.texts(), other.texts()))
+                return pc.coalesce(_compare_numbers(compare, one, other), compare(one.texts(), other.texts()))
 
-            return _Bound("boolean", run)
-        typed = kinds - {"loose"}
+            return _Expression("boolean", run)
+        typed = kinds - {"untyped"}
         if len(typed) > 1:
             hint = "; number(…) and text(…) make one of the other" if typed == {"number", "text"} else ""
             raise self._where.error(f"{_KINDS[left.kind]} is compared with {_KINDS[right.kind]}{hint}", column)
@@ -192,42 +297,44 @@ class Predicate:
             raise self._where.error(f"a time in {left.unit} is compared with one in {right.unit}", column)
         kind = typed.pop()
         if kind == "number":
-            return _Bound("boolean", lambda columns: _compared_numbers(compare, left.run(columns), right.run(columns)))
+            return _Expression("boolean", lambda columns: _compare_numbers(compare, left.run(columns), right.run(columns)))
         cast = _texts if kind == "text" else _booleans
-        return _Bound("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
+        return _Expression("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
 
-    def _as_time(self, one: _Bound, other: _Bound, column: int) -> _Bound:
-        """A text that is compared with a time, as a time."""
+    def _as_time(self, one: _Expression, other: _Expression, column: int) -> _Expression:
+        """Convert a text literal that is compared with a time to a time; return any other operand as it is."""
         if other.kind != "time" or not isinstance(one.literal, str):
             return one
         kind = time_kind(one.literal)
         if kind is None or other.unit is None:
             reason = "is not a time" if kind is None else "is a time, but the times of this input are plain numbers"
-            raise self._where.error(f"{shown(one.literal)} {reason}", column)
+            raise self._where.error(f"{quote_value(one.literal)} {reason}", column)
         try:
             return _literal(check_time(one.literal, "", kind=kind, unit=other.unit))
         except FieldError as error:
             raise self._where.error(error.message, column) from error
 
-    def _calculated(self, sign: str, left: _Bound, right: _Bound, column: int) -> _Bound:
+    def _calculate(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         for one in (left, right):
-            if one.kind not in ("number", "time", "loose"):
+            if one.kind not in ("number", "time", "untyped"):
                 raise self._where.error(f"{_KINDS[one.kind]} is no number to calculate with", column)
-        return _Bound("number", lambda columns: _calculated(sign, _number(left.run(columns)), _number(right.run(columns))))
+        return _Expression(
+            "number", lambda columns: _calculate(sign, _number(left.run(columns)), _number(right.run(columns)))
+        )
 
-    def _called(self, function: str, arguments: list[_Bound], column: int) -> _Bound:
+    def _call(self, function: str, arguments: list[_Expression], column: int) -> _Expression:
         first = arguments[0]
         if function in ("number", "abs"):
-            if function == "abs" and first.kind not in ("number", "loose"):
+            if function == "abs" and first.kind not in ("number", "untyped"):
                 raise self._where.error(f"abs of {_KINDS[first.kind]}; expected a number", column)
             if function == "abs":
-                return _Bound("number", lambda columns: pc.abs(_number(first.run(columns))))
+                return _Expression("number", lambda columns: pc.abs(_number(first.run(columns))))
             if first.kind in ("number", "time"):
                 return first
-            return _Bound("number", lambda columns: _converted(first.run(columns), _number))
+            return _Expression("number", lambda columns: _convert(first.run(columns), _number))
         if function == "text":
-            return _Bound("text", lambda columns: _converted(first.run(columns), LooseColumn.texts))
-        if first.kind not in ("text", "loose"):
+            return _Expression("text", lambda columns: _convert(first.run(columns), UntypedColumn.texts))
+        if first.kind not in ("text", "untyped"):
             raise self._where.error(
                 f"{function} of {_KINDS[first.kind]}; expected text, such as text(…) makes of it", column
             )
@@ -241,11 +348,11 @@ class Predicate:
         except pa.ArrowInvalid as error:
             raise self._where.error(f"{options[0]!r} is no regular expression: {error}", column) from error
         kind = {"lower": "text", "upper": "text", "length": "number"}.get(function, "boolean")
-        return _Bound(kind, lambda columns: call(_texts(first.run(columns)), *options))
+        return _Expression(kind, lambda columns: call(_texts(first.run(columns)), *options))
 
 
 def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
-    """What a typed column holds for a condition: the kind and the unit of `ColumnKind`."""
+    """Return what a typed column holds for a condition: the kind and the unit of `ColumnKind`."""
     given, type_ = type_, plain_type(type_)
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
@@ -262,14 +369,14 @@ def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
     return str(given), None
 
 
-def _literal(value: int | float | str | bool) -> _Bound:
+def _literal(value: int | float | str | bool) -> _Expression:
     kind = "boolean" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
     scalar = pa.scalar(value)
-    return _Bound(kind, lambda columns: scalar, literal=value)
+    return _Expression(kind, lambda columns: scalar, literal=value)
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """A typed column, which is plain, as text, int64, float64 or bool."""
+    """Convert a typed column to text, int64, float64 or bool."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_date(column.type):
@@ -284,19 +391,19 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _converted(value: Value, convert: Callable[[LooseColumn], pa.Array]) -> Value:
-    """Values of any type, read as text files would have them: true is `true`, text is what it says."""
+def _convert(value: Value, convert: Callable[[UntypedColumn], pa.Array]) -> Value:
+    """Convert values of any type as if they came from a text file: true is `true`, and text may be a number."""
     if isinstance(value, pa.Scalar):
-        return convert(LooseColumn(pa.array([value.as_py()], value.type)))[0]
-    return convert(value if isinstance(value, LooseColumn) else LooseColumn(value))
+        return convert(UntypedColumn(pa.array([value.as_py()], value.type)))[0]
+    return convert(value if isinstance(value, UntypedColumn) else UntypedColumn(value))
 
 
 def _texts(value: Value) -> Value:
-    return value.texts() if isinstance(value, LooseColumn) else value
+    return value.texts() if isinstance(value, UntypedColumn) else value
 
 
 def _booleans(value: Value) -> Value:
-    return value.booleans() if isinstance(value, LooseColumn) else value
+    return value.booleans() if isinstance(value, UntypedColumn) else value
 
 
 def _is_null(value: Value) -> Value:
@@ -305,12 +412,12 @@ def _is_null(value: Value) -> Value:
 
 
 def _numbers(value: Value) -> tuple[Value, ...]:
-    return value.numbers() if isinstance(value, LooseColumn) else (value,)
+    return value.numbers() if isinstance(value, UntypedColumn) else (value,)
 
 
 def _number(value: Value) -> Value:
-    """As one array; loose numbers are floats, whatever is among them."""
-    if not isinstance(value, LooseColumn):
+    """Return numbers as one array; untyped numbers become floats."""
+    if not isinstance(value, UntypedColumn):
         return value
     parts = [_float(part) for part in value.numbers()]
     return parts[0] if len(parts) == 1 else pc.coalesce(*parts)
@@ -320,25 +427,25 @@ def _float(value: Value) -> Value:
     return pc.cast(value, pa.float64(), safe=False)
 
 
-def _alike(one: Value, other: Value) -> tuple[Value, Value]:
-    """Two numbers, both integers or both floats; Arrow would refuse large integers."""
+def _common_type(one: Value, other: Value) -> tuple[Value, Value]:
+    """Return two numbers with a common type, both integers or both floats; Arrow would refuse large integers."""
     return (one, other) if one.type == other.type else (_float(one), _float(other))
 
 
-def _compared_numbers(compare: Callable[..., Value], left: Value, right: Value) -> Value:
-    found = [compare(*_alike(one, other)) for one in _numbers(left) for other in _numbers(right)]
+def _compare_numbers(compare: Callable[..., Value], left: Value, right: Value) -> Value:
+    found = [compare(*_common_type(one, other)) for one in _numbers(left) for other in _numbers(right)]
     return found[0] if len(found) == 1 else pc.coalesce(*found)
 
 
-def _calculated(sign: str, left: Value, right: Value) -> Value:
-    left, right = _alike(left, right)
+def _calculate(sign: str, left: Value, right: Value) -> Value:
+    left, right = _common_type(left, right)
     if sign in _EXACT:
         checked, exact = _EXACT[sign]
         try:
             return checked(left, right)
         except pa.ArrowInvalid:  # integers of more than 64 bits: null, whatever stands in the other rows
             size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
-            rows = zip(_listed(left, size), _listed(right, size), strict=True)
+            rows = zip(_values(left, size), _values(right, size), strict=True)
             values = [None if one is None or other is None else exact(one, other) for one, other in rows]
             return pa.array([one if one is None or -(2**63) <= one < 2**63 else None for one in values], pa.int64())
     if sign == "/":
@@ -353,5 +460,5 @@ def _calculated(sign: str, left: Value, right: Value) -> Value:
     return pc.if_else(wrong, pc.add(rest, divisor), rest)
 
 
-def _listed(value: Value, size: int) -> list[Any]:
+def _values(value: Value, size: int) -> list[Any]:
     return [value.as_py()] * size if isinstance(value, pa.Scalar) else value.to_pylist()

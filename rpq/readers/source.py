@@ -1,35 +1,199 @@
-"""Bytes in blocks of whole lines, from a file, compressed or not, a pipe or standard input.
+"""Bytes in blocks of whole lines, from a file, a pipe or standard input, decompressed if need be.
 
-Whatever the source is, a block ends at the end of a line, so that blocks can be parsed one by one, and says which
-line it begins with, so that an error can be placed.  Memory: a block and a line.
+Whatever the source is, a block ends at the end of a line, so that blocks can be parsed one by one, and has the number of
+its first line, so that an error can be located.  Memory: a block and a line.
+
+Compressed input (gzip, bzip2, xz, zstd) is recognised by its first bytes.  Everything before the place where a file is
+cut off or damaged is passed on before the error.
 """
 
 from __future__ import annotations
 
+import bz2
+import io
+import lzma
 import os
 import select
 import stat
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.readers.inflating import (
-    COMPRESSIONS,
-    Compression,
-    Damaged,
-    Truncated,
-    compression_named,
-    compression_of,
+
+_NEVER = b"\xff"
+"""A byte that UTF-8 does not have: where it stands in a buffer, nothing was written."""
+
+
+class DamagedError(Exception):
+    """Compressed bytes that cannot be inflated: the message says why."""
+
+
+class TruncatedError(DamagedError):
+    """Compressed bytes that end too early."""
+
+
+class _Decoder(Protocol):
+    """What `bz2` and `lzma` offer; one member of a file, of which there may be several."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int = ...) -> bytes: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compression:
+    """A way of compressing: what messages call it, how files begin and end their name, and how they are inflated.
+
+    `inflate` takes the chunks of a file and a number of bytes, and yields at most so many at a time; it raises
+    `DamagedError`.
+    """
+
+    name: str
+    magic: bytes
+    suffix: str
+    inflate: Callable[[Iterator[bytes], int], Iterator[bytes]]
+
+
+def compression_of(begin: bytes) -> Compression | None:
+    """Return the compression of a file that begins with these bytes.
+
+    >>> compression_of(b"BZh91AY").name
+    'bzip2'
+    """
+    return next((one for one in COMPRESSIONS if begin.startswith(one.magic)), None)
+
+
+def compression_by_suffix(path: str) -> Compression | None:
+    """Return the compression by the ending of a file's name."""
+    return next((one for one in COMPRESSIONS if path.endswith(one.suffix)), None)
+
+
+def _inflate_gzip(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    decoder = zlib.decompressobj(wbits=31)
+    between = False  # after a member: zeros are padding
+    try:
+        for chunk in chunks:
+            while chunk:
+                if between:
+                    chunk = chunk.lstrip(b"\0")
+                    if not chunk:
+                        break
+                    decoder, between = zlib.decompressobj(wbits=31), False
+                text = decoder.decompress(chunk, size)
+                if text:
+                    yield text
+                between = decoder.eof
+                chunk = decoder.unused_data if between else decoder.unconsumed_tail
+        if not between:
+            if text := decoder.flush():
+                yield text
+            if not decoder.eof:
+                raise TruncatedError
+    except zlib.error as error:
+        raise DamagedError(str(error)) from error
+
+
+def _inflate_members(
+    chunks: Iterator[bytes], size: int, decoder_of: Callable[[], _Decoder], damaged: type[Exception]
+) -> Iterator[bytes]:
+    decoder = decoder_of()
+    between = False
+    try:
+        for chunk in chunks:
+            while chunk or not (between or decoder.needs_input):
+                if between:
+                    chunk = chunk.lstrip(b"\0")
+                    if not chunk:
+                        break
+                    decoder, between = decoder_of(), False
+                text = decoder.decompress(chunk, size)
+                if text:
+                    yield text
+                between = decoder.eof
+                chunk = decoder.unused_data if between else b""
+        if not between:
+            raise TruncatedError
+    except damaged as error:
+        raise DamagedError(str(error)) from error
+
+
+def _inflate_bzip2(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    return _inflate_members(chunks, size, bz2.BZ2Decompressor, OSError)
+
+
+def _inflate_xz(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    return _inflate_members(chunks, size, lzma.LZMADecompressor, lzma.LZMAError)
+
+
+class _Chunks(io.RawIOBase):
+    """Chunks of bytes as a file for Arrow."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            self._rest = self._rest or next(self._chunks, b"")
+        except Exception as error:  # Arrow would make another one of it
+            self.error = error
+        size = len(self._rest) if size < 0 else size
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+
+def _inflate_zstd(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """With Arrow's codec, which fills a buffer: a pipe is passed on only when one is full, or at its end."""
+    source = _Chunks(chunks)
+    with pa.CompressedInputStream(pa.PythonFile(source, "r"), "zstd") as stream:
+        buffer = bytearray(size)
+        while True:
+            buffer[:] = _NEVER * size  # an error does not say how much came before it
+            try:
+                count = stream.readinto(buffer)
+            except OSError as error:
+                if text := bytes(buffer).rstrip(_NEVER):
+                    yield text
+                if source.error is not None:
+                    raise source.error from error
+                raise (TruncatedError() if "Truncated" in str(error) else DamagedError(str(error))) from error
+            if source.error is not None:
+                raise source.error
+            if not count:
+                return
+            yield bytes(memoryview(buffer)[:count])
+
+
+COMPRESSIONS = (
+    Compression(name="gzip", magic=b"\x1f\x8b", suffix=".gz", inflate=_inflate_gzip),
+    Compression(name="bzip2", magic=b"BZh", suffix=".bz2", inflate=_inflate_bzip2),
+    Compression(name="xz", magic=b"\xfd7zXZ\0", suffix=".xz", inflate=_inflate_xz),
+    Compression(name="zstd", magic=b"\x28\xb5\x2f\xfd", suffix=".zst", inflate=_inflate_zstd),
 )
+
 
 STANDARD_INPUT = "-"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 FLUSH_SECONDS = 0.2
-"""A pipe is read until a block is full, but a line that has come is never held back for longer than this."""
+"""The longest time for which a line of a pipe waits for its block to fill."""
 
 LONGEST_LINE = 1 << 26
 """Bytes: a line without an end must not fill the memory."""
@@ -91,7 +255,7 @@ class ByteSource:
             yield chunk if number else chunk.removeprefix(BYTE_ORDER_MARK)
 
     def _text(self, size: int) -> Iterator[bytes]:
-        """The bytes, inflated where they are compressed."""
+        """Yield the bytes, inflated where they are compressed."""
         chunks = self._read(size)
         first = b""
         for chunk in chunks:
@@ -99,7 +263,7 @@ class ByteSource:
             if not _may_be_compressed(first):
                 break
         compression = compression_of(first)
-        named = compression_named(self.path)
+        named = compression_by_suffix(self.path)
         if named is not None and compression is not named:
             found = f", but {compression.name}" if compression is not None else ""
             raise InputError(f"{self.name}: is not a {named.name} file, as its name says{found}", file=self.name)
@@ -125,9 +289,9 @@ class ByteSource:
         what = f"{self.name}: the {compression.name} file is"
         try:
             yield from compression.inflate(chunks, size)
-        except Truncated as error:
+        except TruncatedError as error:
             raise InputError(f"{what} truncated: it ends too early", file=self.name) from error
-        except Damaged as error:
+        except DamagedError as error:
             raise InputError(f"{what} damaged: {error}", file=self.name) from error
 
     def _unreadable(self, error: OSError) -> InputError:
@@ -144,7 +308,7 @@ def count_lines(data: bytes) -> int:
 
 
 def _may_be_compressed(begin: bytes) -> bool:
-    """Whether more bytes may show that an input is compressed; a line of text must not wait for them."""
+    """Return whether more bytes are needed to decide if an input is compressed; a line of text must not wait for them."""
     return any(one.magic.startswith(begin) for one in COMPRESSIONS)
 
 

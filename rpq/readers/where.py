@@ -1,4 +1,4 @@
-"""Conditions on the columns of an input, as text: `amount > 1000 and kind in ('buy', 'sell')`.
+"""The language of conditions on the columns of an input: `amount > 1000 and kind in ('buy', 'sell')`.
 
     condition     conjunction ('or' conjunction)*
     conjunction   negation ('and' negation)*
@@ -10,8 +10,8 @@
     unary         '-'* primary
     primary       number | text | 'true' | 'false' | name | function '(' condition (',' condition)* ')' | '(' condition ')'
 
-Text is in single or double quotes, which are doubled inside; a name that is no plain word is in backticks.  Words of the
-language are found in upper and lower case.  What the values mean is in `rpq.readers.predicate`.
+Text is in single or double quotes, which are doubled inside; a name that is not a plain word is in backticks.  Keywords may
+be in upper or lower case.  `rpq.readers.predicate` defines the meaning of values.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FUNCTIONS = {
 
 
 class WhereError(RpqError):
-    """A condition that is not understood, or does not fit the input: `str` shows it with a pointer to the place.
+    """A condition that cannot be parsed, or does not fit the input: `str` shows it with a pointer to the place.
 
     `column` counts the characters of the condition from 1.
 
@@ -104,16 +104,16 @@ class _Inner(_Part):
 
 
 class Not(_Inner):
-    """The opposite of a condition."""
+    """The negation of a condition."""
 
 
 class IsNull(_Inner):
-    """Whether there is no value."""
+    """A test for a missing value."""
 
 
 @dataclass(frozen=True)
 class In(_Inner):
-    """Whether a value is one of several."""
+    """A test for membership in a list of values."""
 
     values: tuple[Node, ...]
 
@@ -146,7 +146,7 @@ Node: TypeAlias = Literal | Name | Logical | Not | Comparison | In | IsNull | Ar
 
 @dataclass(frozen=True)
 class Where:
-    """A condition that was understood: its text, its tree, and the names of columns in it.
+    """A parsed condition: its text, its tree, and the names of columns in it.
 
     >>> condition = parse_where("amount > 10 and kind = 'sell'")
     >>> condition.text, sorted(condition.names)
@@ -158,7 +158,7 @@ class Where:
     names: frozenset[str] = field(compare=False)
 
     def error(self, message: str, column: int) -> WhereError:
-        """The error that points to a column of this condition.
+        """Return the error that points to a column of this condition.
 
         >>> print(parse_where("amount > 1").error("no such column", 1))
         --where: column 1: no such column
@@ -169,7 +169,7 @@ class Where:
 
 
 def parse_where(text: str) -> Where:
-    """Read a condition; raise `WhereError` with the place that is not understood.  O(length).
+    """Parse a condition; raise `WhereError` with the place of an error.  O(length).
 
     >>> sorted(parse_where("amount > 10 and not starts_with(`first name`, 'A')").names)
     ['amount', 'first name']
@@ -223,7 +223,7 @@ class _Parser:
         return self._tokens[self._place]
 
     def _take(self, *signs: str) -> _Token | None:
-        """Go past the next token if it is one of these signs or words."""
+        """Consume the next token if it is one of these signs or words; return it, or None."""
         token = self._next
         if token.kind != "sign" or token.text not in signs:
             return None
@@ -240,9 +240,9 @@ class _Parser:
         raise WhereError(f"unexpected {found}; expected {expected}", token.column, self._text)
 
     def _condition(self) -> Node:
-        return self._joined("or", lambda: self._joined("and", self._negation))
+        return self._join("or", lambda: self._join("and", self._negation))
 
-    def _joined(self, word: str, part: Callable[[], Node]) -> Node:
+    def _join(self, word: str, part: Callable[[], Node]) -> Node:
         parts, column = [part()], self._next.column
         while self._take(word) is not None:
             parts.append(part())
@@ -271,11 +271,11 @@ class _Parser:
                 self._refuse("'in'")
             return left
         self._expect("(")
-        node = In(left, self._listed(self._sum), column=word.column)
+        node = In(left, self._list(self._sum), column=word.column)
         return Not(node, column=negated.column) if negated else node
 
-    def _listed(self, part: Callable[[], Node]) -> tuple[Node, ...]:
-        """What stands between a parenthesis that was taken and the one that closes it."""
+    def _list(self, part: Callable[[], Node]) -> tuple[Node, ...]:
+        """Parse a list up to its closing parenthesis; the opening one was consumed."""
         parts = [part()]
         while self._take(","):
             parts.append(part())
@@ -333,7 +333,7 @@ class _Parser:
                 token.column,
                 self._text,
             )
-        arguments = self._listed(self._condition)
+        arguments = self._list(self._condition)
         if len(arguments) != FUNCTIONS[function]:
             raise WhereError(
                 f"{function} has {FUNCTIONS[function]} arguments, not {len(arguments)}", token.column, self._text

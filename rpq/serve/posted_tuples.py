@@ -11,9 +11,7 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.field_errors import FieldError
-from rpq.readers.held_text import read_held
-from rpq.readers.merge import in_order
+from rpq.readers.fields import FieldError
 from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.plain_columns import plain_column
 
@@ -47,7 +45,7 @@ def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str |
         columns, warnings = _of_arrow(body)
     else:
         only_json = type_ in JSON_LINES
-        batches, warnings = read_held(body, name=NAME, only_json=only_json, time_unit=time_unit)
+        batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit)
         columns = joined(batches)
     if columns is None or stream is None:
         return Posted(columns, warnings)
@@ -62,7 +60,7 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
     held = [batch for batch in batches if batch.num_rows]
     if len(held) < 2:
         return held[0] if held else None
-    return in_order(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
+    return order_rows(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
 
 
 def can_be_joined(first: pa.Schema, second: pa.Schema) -> bool:
@@ -80,11 +78,11 @@ def _of_arrow(body: bytes) -> Posted:
         raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
     given, unknown = columns_by_name(table)
     try:
-        ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
+        ColumnNames(has_fixed_names=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
         raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
-    warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
+    warnings = [f"{NAME}: {warning}" for warning in ColumnNames().debezium_warnings(table.schema.names)]
     if not table.num_rows:
         return Posted(None, warnings)
     # Plain types from here on: what others post beside it goes to the engine as one with it.

@@ -25,7 +25,7 @@ from functools import cache
 from threading import Lock
 from typing import Any, Literal
 
-from rpq.automata.names import ESCAPES
+from rpq.automata.symbols import ESCAPES
 from rpq.errors import QueryError, SparqlError, install_command
 from rpq.sparql.source_text import SourceText
 

@@ -20,14 +20,14 @@ Atom = tuple[Term, str, Term]
 Edge = tuple[str, str, str]
 """Source, label, target."""
 View = tuple[str, str | None, str | None]
-"""Of an atom: its label, and the constants of its ends, None for variables."""
+"""The label of an atom, and the constants of its ends, None for variables."""
 Binding = dict[Term, str]
 Row = tuple[str, ...]
 
 
 @dataclass
-class _Asked:
-    """A pattern that is indexed."""
+class _RegisteredQuery:
+    """A registered pattern: its atoms, its variables, and its covering paths."""
 
     atoms: tuple[Atom, ...]
     variables: tuple[Term, ...]
@@ -36,7 +36,7 @@ class _Asked:
 
 @dataclass
 class _Tables:
-    """A view by the sources and by the targets of its edges."""
+    """Hash tables of a view, by the sources and by the targets of its edges."""
 
     by_source: dict[str, list[str]] = field(default_factory=dict)
     by_target: dict[str, list[str]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _Tables:
 
 
 class InvertedIndex:
-    """Patterns over a graph that only grows. `incremental`: INC in place of INV; `caching`: INV+ and INC+.
+    """An inverted index of patterns over a growing graph: INV, INC if `incremental`, INV+ or INC+ if `caching`.
 
     >>> index = InvertedIndex(incremental=True, caching=True)
     >>> index.register("q", [("?x", "a", "?y"), ("?y", "b", "z")])
@@ -58,7 +58,7 @@ class InvertedIndex:
     def __init__(self, *, incremental: bool, caching: bool) -> None:
         self._incremental = incremental
         self._caching = caching
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _RegisteredQuery] = {}
         self._readers: dict[View, list[str]] = {}  # the inverted index
         self._views: dict[View, list[tuple[str, str]]] = {}
         self._tables: dict[View, _Tables] = {}
@@ -69,7 +69,7 @@ class InvertedIndex:
         different = tuple(dict.fromkeys(atoms))
         terms = dict.fromkeys(term for source, _, target in different for term in (source, target))
         variables = tuple(term for term in terms if _is_variable(term))
-        self._asked[name] = _Asked(different, variables, covering_paths(different))
+        self._asked[name] = _RegisteredQuery(different, variables, covering_paths(different))
         for view in dict.fromkeys(map(_view_of, different)):
             self._readers.setdefault(view, []).append(name)
             self._views.setdefault(view, [])
@@ -95,8 +95,8 @@ class InvertedIndex:
                 found[name] = rows
         return found
 
-    def _solutions(self, asked: _Asked, edge: Edge) -> set[Row]:
-        """The solutions of a pattern that use an edge."""
+    def _solutions(self, asked: _RegisteredQuery, edge: Edge) -> set[Row]:
+        """Compute the solutions of a pattern that use an edge."""
         if not self._incremental:
             results = []
             for path in asked.paths:
@@ -105,7 +105,7 @@ class InvertedIndex:
                     return set()
             return {
                 tuple(binding[name] for name in asked.variables)
-                for binding in _joined(results)
+                for binding in _join_rows(results)
                 if any(_image(atom, binding) == edge for atom in asked.atoms)
             }
         found: set[Row] = set()
@@ -122,11 +122,11 @@ class InvertedIndex:
                         if other not in whole:
                             whole[other] = self._join(others, self._whole(others[0]), 0)
                         results.append(whole[other])
-                found |= {tuple(binding[name] for name in asked.variables) for binding in _joined(results)}
+                found |= {tuple(binding[name] for name in asked.variables) for binding in _join_rows(results)}
         return found
 
     def _whole(self, atom: Atom) -> list[Binding]:
-        """All edges of an atom's view."""
+        """Return all edges of an atom's view."""
         bindings = (_bind({}, atom, source, target) for source, target in self._views[_view_of(atom)])
         return [binding for binding in bindings if binding is not None]
 
@@ -151,7 +151,7 @@ class InvertedIndex:
         return rows
 
     def _table(self, view: View, forward: bool) -> dict[str, list[str]]:
-        """The hash table of a view, kept or made anew."""
+        """Return the hash table of a view, cached or built anew."""
         tables = self._tables[view]
         if not self._caching:
             tables = _Tables()
@@ -161,7 +161,7 @@ class InvertedIndex:
 
 
 def covering_paths(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
-    """Directed paths that together have every atom: walks from each vertex to one where nothing new is to be visited.
+    """Return directed paths that cover every atom: walks from each vertex until no unvisited atom follows.
 
     >>> covering_paths([("?x", "a", "?y"), ("?y", "b", "?z"), ("?w", "c", "?y")])
     [(('?x', 'a', '?y'), ('?y', 'b', '?z')), (('?w', 'c', '?y'), ('?y', 'b', '?z'))]
@@ -202,7 +202,7 @@ def _view_of(atom: Atom) -> View:
 
 
 def _bind(row: Binding, atom: Atom, source: str, target: str) -> Binding | None:
-    """A row with the ends of an edge for those of an atom; None where they do not fit."""
+    """Bind the ends of an atom to those of an edge; return the row, or None where they do not fit."""
     found = dict(row)
     for term, value in ((atom[0], source), (atom[2], target)):
         if (found.setdefault(term, value) if _is_variable(term) else term) != value:
@@ -214,7 +214,7 @@ def _image(atom: Atom, binding: Binding) -> Edge:
     return binding.get(atom[0], atom[0]), atom[1], binding.get(atom[2], atom[2])
 
 
-def _joined(results: list[list[Binding]]) -> list[Binding]:
+def _join_rows(results: list[list[Binding]]) -> list[Binding]:
     """Rows of several paths, joined by the variables that they have in common."""
     rows, *others = sorted(results, key=len)
     while others:

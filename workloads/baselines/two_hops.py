@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 State = dict[str, dict[str, int]]
-"""By label, the ends of edges and their times: values that every state store can write."""
+"""The ends of edges and their times by label: values that every state store can serialise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +34,15 @@ class TwoHops:
     slide: int
 
     def is_joined(self, edge: dict[str, Any]) -> bool:
-        """Whether an edge is of either kind."""
+        """Return whether an edge is of either kind."""
         return edge["label"] in (self.first, self.second)
 
     def middle(self, edge: dict[str, Any]) -> str:
-        """The vertex at which an edge meets others."""
+        """Return the vertex at which an edge meets others."""
         return str(edge["target"] if edge["label"] == self.first else edge["source"])
 
     def empty(self) -> State:
-        """The state of a vertex that has met no edge."""
+        """Return the state of a vertex that has met no edge."""
         return {self.first: {}, self.second: {}}
 
     def meet(self, state: State, edge: dict[str, Any]) -> Iterator[dict[str, Any]]:

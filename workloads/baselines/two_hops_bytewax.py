@@ -17,7 +17,7 @@ from rpq.workloads.baselines.two_hops import State, TwoHops
 
 
 def flow(brokers: str, read: str, written: str, join: TwoHops) -> Dataflow:
-    """The dataflow: edges by their middle vertex, and a stateful step for each."""
+    """Return the dataflow: edges by their middle vertex, and a stateful step for each."""
 
     def meet(state: State | None, edge: dict[str, Any]) -> tuple[State, Iterable[dict[str, Any]]]:
         state = join.empty() if state is None else state

@@ -12,25 +12,27 @@ if TYPE_CHECKING:
     from rpq.workloads.bench.experiment import Experiment
 
 EXPERIMENTS = {
-    "mathoverflow": ("rpq.workloads.bench.speed_mathoverflow", "Speed on the MathOverflow stream, beside other engines'."),
-    "ldbc": ("rpq.workloads.bench.speed_ldbc", "Speed on LDBC's updates, beside other engines'."),
-    "patterns": ("rpq.workloads.bench.pattern_speed", "Graph patterns, beside other engines'."),
-    "sparql": ("rpq.workloads.bench.sparql_speed", "SPARQL: an average, joins, negation, events, beside evaluating anew."),
-    "queries": ("rpq.workloads.bench.query_sets", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
-    "growth": ("rpq.workloads.bench.query_set_growth", "The same over 1 and 10 million edges (TriC, Fig. 12f and 13a)."),
-    "latency": ("rpq.workloads.bench.latency", "Latency of the public API: one tuple at a time, small batches."),
-    "throughput": ("rpq.workloads.bench.throughput", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
-    "index": ("rpq.workloads.bench.index_size", "Size of the index on the Stack Overflow stream (Fig. 5)."),
-    "windows": ("rpq.workloads.bench.windows", "Window and slide, and the time in expiry (Fig. 6)."),
-    "automata": ("rpq.workloads.bench.automaton_size", "States of 100 minimal automata (Fig. 7)."),
-    "states": ("rpq.workloads.bench.states", "Throughput against states and index size (Fig. 8, 9)."),
-    "deletes": ("rpq.workloads.bench.deletes", "Explicit deletes of 2 to 10 % (Fig. 10)."),
-    "reevaluation": ("rpq.workloads.bench.reevaluation", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
-    "spark": ("rpq.workloads.bench.spark_speed", "The pipeline on Spark: replay, micro-batches, a model of a cluster."),
-    "versions": ("rpq.workloads.bench.versions", "This version against another one, turn by turn."),
-    "simple": ("rpq.workloads.bench.simple_paths", "Simple path semantics (Table 4)."),
-}
-"""Name → module with an `EXPERIMENT`, and a line of help."""
+    "mathoverflow": ("comparisons.path_speed:MATHOVERFLOW", "Speed on the MathOverflow stream, beside other engines'."),
+    "ldbc": ("comparisons.path_speed:LDBC", "Speed on LDBC's updates, beside other engines'."),
+    "patterns": ("comparisons.pattern_speed:EXPERIMENT", "Graph patterns, beside other engines'."),
+    "sparql": (
+        "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, beside evaluating anew."
+    ),
+    "queries": ("comparisons.query_sets:EXPERIMENT", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
+    "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f and 13a)."),
+    "latency": ("end_to_end.latency:EXPERIMENT", "Latency of the public API: one tuple at a time, small batches."),
+    "throughput": ("paper.throughput:EXPERIMENT", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
+    "index": ("paper.index_size:EXPERIMENT", "Size of the index on the Stack Overflow stream (Fig. 5)."),
+    "windows": ("paper.windows:EXPERIMENT", "Window and slide, and the time in expiry (Fig. 6)."),
+    "automata": ("paper.automaton_size:EXPERIMENT", "States of 100 minimal automata (Fig. 7)."),
+    "states": ("paper.states:EXPERIMENT", "Throughput against states and index size (Fig. 8, 9)."),
+    "deletes": ("paper.deletes:EXPERIMENT", "Explicit deletes of 2 to 10 % (Fig. 10)."),
+    "reevaluation": ("paper.reevaluation:EXPERIMENT", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
+    "spark": ("comparisons.spark_speed:EXPERIMENT", "The pipeline on Spark: replay, micro-batches, a model of a cluster."),
+    "versions": ("versions:EXPERIMENT", "This version against another one, turn by turn."),
+    "simple": ("paper.simple_paths:EXPERIMENT", "Simple path semantics (Table 4)."),
+}  # fmt: skip
+"""Name → the module below this package with its `Experiment`, and a line of help."""
 
 
 class BenchGroup(click.Group):
@@ -56,8 +58,9 @@ def bench() -> None:
 
 
 def load(name: str) -> Experiment:
-    """An experiment by name; `KeyError` for another."""
-    experiment: Experiment = import_module(EXPERIMENTS[name][0]).EXPERIMENT
+    """Return an experiment by its name; raise `KeyError` for an unknown one."""
+    module, _, attribute = EXPERIMENTS[name][0].partition(":")
+    experiment: Experiment = getattr(import_module(f"rpq.workloads.bench.{module}"), attribute)
     return experiment
 
 
@@ -75,13 +78,13 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
     <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench -->
     """
     from rpq.files.destinations import WriteError, replacing
-    from rpq.workloads.bench.report import ReportError, filled
-    from rpq.workloads.bench.result_files import default_directory
+    from rpq.workloads.bench.experiment import default_directory
+    from rpq.workloads.bench.report import ReportError, fill_report
 
     for file in files or (Path("README.md"),):
         try:
             text = file.read_text(encoding="utf-8")
-            made = filled(text, results=results or default_directory(), file=file, load=load)
+            made = fill_report(text, results=results or default_directory(), file=file, load=load)
         except (ReportError, OSError) as error:
             raise click.ClickException(str(error)) from error
         if check and made != text:
@@ -131,9 +134,8 @@ def _run(name: str, values: dict[str, Any]) -> None:
 
     from rpq.cli.named_files import check_files
     from rpq.files.destinations import WriteError
-    from rpq.workloads.bench.experiment import Settings
+    from rpq.workloads.bench.experiment import Settings, default_directory
     from rpq.workloads.bench.measure import RowsDifferError
-    from rpq.workloads.bench.result_files import default_directory
     from rpq.workloads.bench.streams import StreamError
     from rpq.workloads.named_queries import UnknownQueryError
 

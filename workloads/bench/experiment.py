@@ -1,7 +1,8 @@
-"""What every experiment has in common: its settings, its records, and the way from them to a table and to files."""
+"""What every experiment has in common: settings, records, columns, the table, and the files NAME.json and NAME.png."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,19 +18,50 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
+FIGURES = Path(__file__).resolve().parents[1] / "figures.json"
+
+
+def default_directory() -> Path:
+    """Return `workloads/results` of a checkout; for an installed package, `results` in the working directory."""
+    package = Path(__file__).resolve().parents[1]
+    return package / "results" if (package.parent / "pyproject.toml").exists() else Path("results")
+
+
+def write_result(directory: Path, name: str, result: dict[str, Any]) -> Path:
+    """Write a result as JSON, replacing the file atomically; return the path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}.json"
+    text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
+    return path
+
+
+def read_result(directory: Path, name: str) -> dict[str, Any]:
+    """Read a result; raise `FileNotFoundError` if there is none."""
+    result: dict[str, Any] = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+    return result
+
+
+def figures_of_others(name: str) -> dict[str, Any]:
+    """Return the published figures of other systems, and the expected rows, each with its source."""
+    known: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return known[name]
+
+
 Record = dict[str, Any]
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How an experiment is run.
+    """The settings of a run of an experiment.
 
-    `data` is where real files are, `scale` the part of a stream that is used (files: their beginning; generated:
-    `edges` × scale), `repeat` the runs of which the median counts, `queries` names that are wanted (all if none).
-    `sample` tuples are pushed one at a time where that is measured; `seconds` bounds what a baseline may take.
+    `data` is the folder of real files, `scale` the part of a stream that is used (files: their beginning; generated:
+    `edges` × scale), `repeat` the number of runs of which the median counts, `queries` the names to run (all if empty).
+    `sample` is the number of tuples to push one at a time where that is measured; `seconds` limits the time of a baseline.
     `other` is the Python of another installation to compare with, `sketch` the folder of the C++ sketch of patterns.
-    `kafka` are brokers, HOST:PORT, where what needs topics makes its own.
+    `kafka` are brokers, HOST:PORT, on which experiments create topics.
     """
 
     output: Path
@@ -47,7 +79,7 @@ class Settings:
     kafka: str | None = None
 
     def describe(self) -> dict[str, Any]:
-        """The settings that figures depend on, for the result."""
+        """Return the settings that figures depend on, for the result."""
         names = ("scale", "edges", "seed", "repeat", "sample", "seconds")
         return {name: getattr(self, name) for name in names} | {"queries": list(self.queries) or "all"}
 
@@ -61,7 +93,7 @@ class Column:
     format: str = ""
 
     def text(self, record: Mapping[str, Any]) -> str:
-        """The value of a record as text; "–" where there is none.
+        """Return the value of a record as text; "–" where there is none.
 
         >>> Column(key="rows", heading="rows", format=",").text({"rows": 1000})
         '1,000'
@@ -76,7 +108,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an experiment found: one record a measurement, its inputs, and checks (what must hold → whether it does)."""
+    """The result of an experiment: one record a measurement, its inputs, and checks (what must hold → whether it does)."""
 
     records: list[Record]
     streams: Sequence[Mapping[str, Any]]
@@ -88,8 +120,8 @@ class Outcome:
 class Experiment:
     """A table or figure of the paper, or of this project.
 
-    `paper` says what the paper found; `how` what is measured here. `plot` draws the records into a figure. `repeat` is
-    the number of runs where the user names none.
+    `paper` is the finding of the paper; `how` describes the measurement. `plot` draws the records into a figure. `repeat` is
+    the default number of runs.
     """
 
     name: str
@@ -104,7 +136,6 @@ class Experiment:
     def run(self, settings: Settings, say: Say) -> dict[str, Any]:
         """Measure, write NAME.json and NAME.png, and return what the JSON holds."""
         from rpq.workloads.bench.machine import describe_machine
-        from rpq.workloads.bench.result_files import write_result
 
         machine = describe_machine()
         outcome = self.measure(settings, say)
@@ -118,7 +149,7 @@ class Experiment:
             "streams": [dict(stream) for stream in outcome.streams],
             "facts": outcome.facts,
             "checks": outcome.checks,
-            "records": [{key: rounded(value) for key, value in record.items()} for record in outcome.records],
+            "records": [{key: round_figure(value) for key, value in record.items()} for record in outcome.records],
         }
         say(f"wrote {write_result(settings.output, self.name, result)}")
         if self.plot is not None:
@@ -139,7 +170,7 @@ class Experiment:
         say(f"wrote {path}")
 
     def table(self, result: Mapping[str, Any]) -> Table:
-        """The records as a table for a terminal."""
+        """Return the records as a table for a terminal."""
         from rich.table import Table
 
         table = Table(title=self.title, title_justify="left")
@@ -151,34 +182,31 @@ class Experiment:
         return table
 
     def present_columns(self, records: Iterable[Mapping[str, Any]]) -> list[Column]:
-        """The columns that some record has a value for."""
+        """Return the columns that some record has a value for."""
         records = list(records)
         return [column for column in self.columns if any(record.get(column.key) is not None for record in records)]
 
 
-def rounded(value: Any) -> Any:
-    """A number with six significant digits, which is more than a clock can tell; anything else as it is.
+def round_figure(value: Any) -> Any:
+    """Round a number to six significant digits, more than a clock resolves; return anything else as it is.
 
-    >>> rounded(0.123456789), rounded(7)
+    >>> round_figure(0.123456789), round_figure(7)
     (0.123457, 7)
     """
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def streams_of(settings: Settings, names: list[str], say: Say) -> Iterator[Stream]:
-    """The streams of data sets under the settings."""
-    return open_streams(
-        names, data=settings.data, scale=settings.scale, seed=settings.seed, edges=settings.edges, say=say
-    )
+    """Return the streams of data sets under the settings."""
+    return open_streams(names, data=settings.data, scale=settings.scale, seed=settings.seed, edges=settings.edges, say=say)
 
 
 def queries_of(
     settings: Settings, stream: Stream, *, only: Sequence[str] = (), window: rpq.Window | None = None
 ) -> Iterator[tuple[str, rpq.Query]]:
-    """The named queries of a stream that the settings want, in the order of `only` or of the paper."""
+    """Yield the named queries of a stream that the settings want, in the order of `only` or of the paper."""
     available = named_queries.names(stream.queries)
     wanted = {name.upper() for name in settings.queries} or {*available}
     for name in only or available:
         if name in wanted and name in available:
             yield name, rpq.Query(named_queries.named_query(name, stream.queries), window=window or stream.window)
-

@@ -1,4 +1,4 @@
-"""Where and with what a measurement was made, and how fast a fixed loop runs there."""
+"""The machine and the versions of a measurement, and the speed of a fixed loop on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCKS, _LANES, _STEPS = 64, 64, 400_000
 
 
 def describe_machine() -> dict[str, Any]:
-    """The processor, the versions, the commit, the time, and the nanoseconds of a calibration step."""
+    """Describe the processor, the versions, the commit, the time, and the nanoseconds of a calibration step."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
@@ -35,9 +35,9 @@ def describe_machine() -> dict[str, Any]:
 
 
 def calibrate(repeat: int = 25) -> float:
-    """Nanoseconds of a step of a fixed vector loop, the best of `repeat`: 64 bytes, b = max(b, min(a, w)).
+    """Return the nanoseconds of a step of a fixed vector loop, the best of `repeat`: 64 bytes, b = max(b, min(a, w)).
 
-    The step of the index on a dense block, in the first-level cache: two machines compare by it.
+    This is the step of the index on a dense block, in the first-level cache; it makes machines comparable.
     """
     source = np.random.default_rng(1).integers(0, 250, _BLOCKS * _LANES).astype(np.uint8)
     _steps(source, np.zeros_like(source), 1)
@@ -86,7 +86,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout that this module is part of, with a + where its code was changed since."""
+    """Return the commit of the checkout that this module is part of, with a + if its code was changed since."""
     root = Path(__file__).resolve().parents[2]
     try:
         ran = [

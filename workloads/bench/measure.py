@@ -1,4 +1,4 @@
-"""One query on one stream: seconds, rows, latencies, and what is held at the peak."""
+"""Measurements of one query on one stream: seconds, rows, latencies, and the content of the index at its peak."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
 SAMPLES = 64
-"""How often a run is stopped to look at the index."""
+"""The number of moments of a run at which the index is inspected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Peak:
-    """The index at its fullest: the tuple after which that was, and what it held then."""
+    """The index at its fullest: the number of tuples before that moment, and its content."""
 
     tuple: int
     trees: int
@@ -54,7 +54,7 @@ class Peak:
 
 
 class RowsDifferError(Exception):
-    """Two runs of the same query over the same stream gave different rows: no figure of theirs counts."""
+    """Two runs of the same query over the same stream gave different rows, so none of their figures counts."""
 
 
 def run_once(
@@ -85,10 +85,10 @@ def run_once(
 
 
 def run_in_turn(query: rpq.Query, streams: Sequence[tuple[Stream, int]], *, repeat: int) -> list[list[Run]]:
-    """Run over each (stream, threads) once, all of them `repeat` times: the runs of each, kernels warm.
+    """Run over each (stream, threads) in turn, `repeat` times with warm kernels; return the runs of each.
 
-    What a busy machine does to one of them it does to those beside it, so their ratios within a turn can be trusted more
-    than their seconds. Raises `RowsDifferError`.
+    A busy machine slows down all runs of a turn alike, so ratios within a turn are more reliable than seconds. Raises
+    `RowsDifferError`.
     """
     for stream, threads in streams:
         warm_up(query, stream, threads=threads)
@@ -103,25 +103,25 @@ def run_in_turn(query: rpq.Query, streams: Sequence[tuple[Stream, int]], *, repe
 
 
 def median_run(runs: Sequence[Run]) -> Run:
-    """The run with the median seconds."""
+    """Return the run with the median seconds."""
     return sorted(runs, key=lambda run: run.engine_seconds)[(len(runs) - 1) // 2]
 
 
 def median_ratio(runs: Sequence[Run], base: Sequence[Run]) -> float | None:
-    """The median of how many times the seconds of `base` runs took, turn by turn."""
+    """Return the median of the ratios of seconds to those of `base`, turn by turn."""
     ratios = [ratio(run.engine_seconds, other.engine_seconds) for run, other in zip(runs, base, strict=True)]
     known = [value for value in ratios if value is not None]
     return median(known) if known else None
 
 
 def run_median(query: rpq.Query, stream: Stream, *, repeat: int) -> Run:
-    """The run with the median seconds of `repeat`, kernels warm. Raises `RowsDifferError`."""
+    """Return the run with the median seconds of `repeat`, kernels warm. Raises `RowsDifferError`."""
     (runs,) = run_in_turn(query, [(stream, 1)], repeat=repeat)
     return median_run(runs)
 
 
 def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Peak:
-    """Look at the index `samples` times in an untimed run; the moment with the most live cells."""
+    """Look at the index `samples` times in an untimed run; return the moment with the most live cells."""
     engine = rpq.Engine(query)
     done, fullest = 0, None
     for batch in stream.batches(max(1, -(-len(stream) // samples))):
@@ -143,14 +143,14 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
 
 
 def _trees(engine: rpq.Engine) -> int:
-    """Roots that have a column in the index; statistics do not tell them."""
+    """Return the number of roots with a column in the index, which the statistics do not have."""
     indexes = [index for running in engine._evaluation.running for index in running.workers]
     states = [index.state for index in indexes if isinstance(index, DeltaIndex)]
     return sum(int(state[layout.SLOTS] - state[layout.FREE_SLOTS]) for state in states)
 
 
 def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float | None:
-    """Seconds of the first delete of all, of the youngest relevant edge in the fullest window; None without one."""
+    """Return the seconds of the first delete, of the youngest relevant edge in the fullest window; None without one."""
     engine = rpq.Engine(query)
     held = stream.first(peak.tuple)
     for batch in held.batches():
@@ -166,7 +166,7 @@ def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float 
 
 
 def with_deletes(query: rpq.Query, stream: Stream, percent: float, *, seed: int) -> Stream:
-    """The stream with deletes of edges in the window made up for it, as `rpq run --deletes` does."""
+    """Return the stream with generated deletes of edges in the window, as `rpq run --deletes` does."""
     if not percent:
         return stream
     deletions = Deletions(
@@ -181,21 +181,21 @@ def with_deletes(query: rpq.Query, stream: Stream, percent: float, *, seed: int)
 
 
 def warm_up(query: rpq.Query, stream: Stream, *, threads: int = 1) -> float:
-    """Compile or load the kernels; the seconds it took."""
+    """Compile or load the kernels; return the seconds."""
     kind = "int64" if pa.types.is_integer(stream.table.schema.field("source").type) else "string"
     return rpq.warm_up(query, vertices=kind, threads=threads)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinglePushes:
-    """Relevant tuples that were pushed by themselves: microseconds of each, and the rows that all pushes gave."""
+    """Relevant tuples that were pushed one by one: the microseconds of each, and the number of rows of all pushes."""
 
     microseconds: list[float]
     rows: int
 
 
 def push_singly(engine: rpq.Engine, tuples: pa.Table, relevant: int) -> SinglePushes:
-    """Give an engine tuples one by one through the API, with all that this costs, up to that many relevant ones."""
+    """Push tuples one by one through the API, with all its overhead, up to that many relevant ones."""
     (query,) = engine.queries
     is_relevant = query.reads
     microseconds: list[float] = []
@@ -211,7 +211,7 @@ def push_singly(engine: rpq.Engine, tuples: pa.Table, relevant: int) -> SinglePu
 
 
 def push_one(engine: rpq.Engine, tuples: pa.Table, row: int) -> tuple[rpq.Changes, float]:
-    """Insert or delete the tuple of a row by itself, as who has no table does; its changes and the seconds that it took."""
+    """Insert or delete the tuple of a row by itself; return its changes and the seconds of the call."""
     values = {name: tuples[name][row].as_py() for name in tuples.column_names}
     apply = engine.delete if values.get("op") == "-" else engine.insert
     source, target, label, timestamp = (values[name] for name in ("source", "target", "label", "timestamp"))
@@ -221,7 +221,7 @@ def push_one(engine: rpq.Engine, tuples: pa.Table, row: int) -> tuple[rpq.Change
 
 
 def quantile(values: list[float], part: float) -> float | None:
-    """A quantile by rank; None of no values.
+    """Return a quantile by rank; None of no values.
 
     >>> quantile([3.0, 1.0, 2.0], 0.5)
     2.0
@@ -231,22 +231,22 @@ def quantile(values: list[float], part: float) -> float | None:
 
 
 def ratio(value: float | None, base: float | None) -> float | None:
-    """value / base; None where that says nothing."""
+    """Return value / base; None where either is missing or base is 0."""
     return value / base if value is not None and base else None
 
 
 def median(values: Iterable[float]) -> float:
-    """The median."""
+    """Return the median."""
     return statistics.median(values)
 
 
 def run_record(run: Run) -> dict[str, Any]:
-    """A run as the values of a record, with its speed over all tuples."""
+    """Return a run as the values of a record, with its speed over all tuples."""
     return {**asdict(run), "tuples_per_second": run.tuples / run.engine_seconds if run.engine_seconds else None}
 
 
 def slides(stream: Stream, window: rpq.Window) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The stream cut where the window moves: (slide number, its tuples); the stream is in time order."""
+    """Yield the stream cut where the window moves: (slide number, its tuples); the stream is in time order."""
     timestamps = stream.table["timestamp"].to_numpy()
     numbers = timestamps // window.slide
     cuts = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist(), len(timestamps)]

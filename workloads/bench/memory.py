@@ -1,6 +1,6 @@
-"""What one query on one stream costs a process of its own: resident memory, start-up, cold compilation.
+"""Measurements of a process of its own for one query on one stream: resident memory, start-up, cold compilation.
 
-The stream is written to a temporary Arrow file that the process reads batch by batch, so that what it holds is the
+The stream is written to a temporary Arrow file that the process reads batch by batch, so that its memory is that of the
 engine and one batch. The peak is the high-water mark of its own address space (`VmHWM`; `ru_maxrss` would begin with
 the parent's). Run as a program, this module is that process: `python -m rpq.workloads.bench.memory SPECIFICATION`.
 """
@@ -33,12 +33,12 @@ class Resident:
 
     @property
     def beyond_imports(self) -> int:
-        """What the run took beyond the interpreter with its imports: kernels, one batch, graph and index."""
+        """The memory of the run beyond the interpreter with its imports: kernels, one batch, graph and index."""
         return self.run - self.imports
 
     @property
     def beyond_kernels(self) -> int:
-        """What the run took beyond a process that has loaded its kernels: one batch, names, graph, index, rows."""
+        """The memory of the run beyond a process with loaded kernels: one batch, names, graph, index, rows."""
         return self.run - self.kernels
 
 
@@ -61,7 +61,7 @@ def resident_memory(query: rpq.Query, stream: Stream) -> Resident:
 
 
 def start_seconds(expression: str, *, cache: Path | None = None) -> float:
-    """Wall-clock seconds of a whole `rpq run` on a stream of one tuple; `cache` is another directory for kernels."""
+    """Return the wall-clock seconds of `rpq run` on a stream of one tuple; `cache` is another directory for kernels."""
     environment = dict(os.environ) if cache is None else {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "one.tsv")
@@ -73,7 +73,7 @@ def start_seconds(expression: str, *, cache: Path | None = None) -> float:
 
 
 def cold_seconds(expression: str) -> float:
-    """Wall-clock seconds of a whole `rpq run` on a stream of one tuple where no kernel was ever compiled."""
+    """Return the wall-clock seconds of `rpq run` on a stream of one tuple without compiled kernels."""
     with tempfile.TemporaryDirectory() as folder:
         return start_seconds(expression, cache=Path(folder))
 
@@ -102,7 +102,7 @@ def _work(specification: dict[str, Any]) -> None:
 
 
 def _peak_bytes() -> int:
-    """The high-water mark of this process's resident memory."""
+    """Return the high-water mark of this process's resident memory."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

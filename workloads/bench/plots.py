@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def panels(figure: Figure, count: int) -> list[Axes]:
-    """Axes side by side."""
+    """Return axes side by side."""
     figure.set_size_inches(max(6.0, 4.8 * count), 4.2)
     return list(figure.subplots(1, count, squeeze=False)[0])
 
 
 def values(records: Sequence[Record], key: str) -> list[Any]:
-    """The different values of a key, in the order of the records.
+    """Return the different values of a key, in the order of the records.
 
     >>> values([{"x": 2}, {"x": 1}, {"x": 2}], "x")
     [2, 1]
@@ -29,14 +29,14 @@ def values(records: Sequence[Record], key: str) -> list[Any]:
 
 
 def bars(axes: Axes, records: Sequence[Record], x: str, y: str, *, label: str) -> None:
-    """A bar a record."""
+    """Draw a bar for each record."""
     axes.bar([str(record[x]) for record in records], [record[y] or 0 for record in records], label=label)
     axes.set_ylabel(label)
     axes.tick_params(axis="x", labelsize="small")
 
 
 def decades(axes: Axes) -> None:
-    """A logarithmic axis from one power of ten to another: bars need a foot that means something."""
+    """Make the y axis logarithmic, from one power of ten to another, so that bars have a meaningful foot."""
     heights = [patch.get_height() for patch in axes.patches]  # type: ignore[attr-defined]
     heights = [height for height in heights if height > 0]
     axes.set_yscale("log")
@@ -46,14 +46,14 @@ def decades(axes: Axes) -> None:
 
 
 def lines(axes: Axes, records: Sequence[Record], x: str, y: str, *, by: str) -> None:
-    """A line for each value of `by`, points joined in the order of x."""
+    """Draw a line for each value of `by`, points joined in the order of x."""
     for name in values(records, by):
         chosen = sorted((r for r in records if r[by] == name and r[y] is not None), key=lambda r: r[x])
         axes.plot([r[x] for r in chosen], [r[y] for r in chosen], "o-", markersize=3, label=str(name))
 
 
 def points(axes: Axes, records: Sequence[Record], x: str, y: str, *, log_x: bool = False) -> None:
-    """A point a record that has both values, y on a logarithmic axis."""
+    """Draw a point for each record that has both values, y on a logarithmic axis."""
     chosen = [record for record in records if record[x] and record[y]]
     axes.plot([record[x] for record in chosen], [record[y] for record in chosen], "o", markersize=4, alpha=0.7)
     if chosen:
@@ -62,7 +62,7 @@ def points(axes: Axes, records: Sequence[Record], x: str, y: str, *, log_x: bool
 
 
 def legend_above(figure: Figure) -> None:
-    """One legend for all axes of a figure, above them."""
+    """Draw one legend for all axes of a figure, above them."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside upper center", ncols=min(11, len(labels)), fontsize="small")

@@ -1,13 +1,13 @@
-"""Texts whose figures come from the results: what stands between markers is made from the JSON.
+"""Texts whose figures come from the results: the text between markers is generated from the JSON.
 
     <!-- bench mathoverflow -->            the table of an experiment, how and where it was measured, its plot
     <!-- /bench -->
     <!-- bench mathoverflow columns=query,engine_seconds where=data:yago -->      some columns, some records
     … in <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench --> seconds …
 
-A value is written as its column writes it, or by `format=.1f`. `value=max:KEY` and `value=min:KEY` take the largest
-and the smallest of the records, `value=machine:KEY`, `value=fact:KEY` what the result says besides. With `in=FOLDER`
-the result is taken from that folder beside the others.
+A value has the format of its column, or `format=.1f`. `value=max:KEY` and `value=min:KEY` take the largest and the
+smallest of the records, `value=machine:KEY` and `value=fact:KEY` other values of the result. With `in=FOLDER` the result
+is read from that folder below the others.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rpq.workloads.bench.experiment import Column, Experiment
-from rpq.workloads.bench.result_files import read_result
+from rpq.workloads.bench.experiment import Column, Experiment, read_result
 
 _BLOCK = re.compile(r"(<!-- bench (?P<name>\w+)(?P<options>[^>]*?) -->)(?P<body>.*?)(<!-- /bench -->)", re.DOTALL)
 _PLACES = {"machine": "machine", "fact": "facts", "setting": "settings"}
@@ -29,8 +28,8 @@ class ReportError(Exception):
     """A marker that cannot be filled."""
 
 
-def filled(text: str, *, results: Path, file: Path, load: Callable[[str], Experiment]) -> str:
-    """The text with everything between markers made anew. Raises `ReportError`."""
+def fill_report(text: str, *, results: Path, file: Path, load: Callable[[str], Experiment]) -> str:
+    """Return the text with everything between markers filled in from the results. Raises `ReportError`."""
 
     def replace(match: re.Match[str]) -> str:
         name, options = match["name"], dict(option.split("=", 1) for option in match["options"].split())
@@ -51,7 +50,7 @@ def filled(text: str, *, results: Path, file: Path, load: Callable[[str], Experi
 
 
 def markdown_table(columns: list[Column], records: list[Mapping[str, Any]]) -> str:
-    """Records as a Markdown table.
+    """Return records as a Markdown table.
 
     >>> columns = [Column(key="query", heading="query"), Column(key="seconds", heading="s", format=".1f")]
     >>> print(markdown_table(columns, [{"query": "a|b", "seconds": 2}]))
@@ -69,14 +68,14 @@ def markdown_table(columns: list[Column], records: list[Mapping[str, Any]]) -> s
 def _section(
     experiment: Experiment, result: Mapping[str, Any], options: Mapping[str, str], *, results: Path, file: Path
 ) -> str:
-    records = _chosen(result, options, file)
+    records = _choose_records(result, options, file)
     wanted = options.get("columns")
     columns = experiment.present_columns(records)
     if wanted:
         columns = [_column(experiment, key) for key in wanted.split(",")]
     parts = [markdown_table(columns, records)]
     if not wanted:
-        parts += [f"{result['how']}", measured_on(result)]
+        parts += [f"{result['how']}", describe_measurement(result)]
     picture = results / f"{experiment.name}.png"
     if picture.exists() and not wanted:
         parts.append(f"![{experiment.title}]({os.path.relpath(picture, file.parent).replace(os.sep, '/')})")
@@ -87,8 +86,8 @@ def _window_of(stream: Mapping[str, Any]) -> str:
     return f", window {stream['window']:,}, slide {stream['slide']:,}" if "window" in stream else ""
 
 
-def measured_on(result: Mapping[str, Any]) -> str:
-    """Where, when, with what and on what an experiment was run, in a line or two."""
+def describe_measurement(result: Mapping[str, Any]) -> str:
+    """Describe where, when, with what and on what an experiment was run, in a line or two."""
     machine, settings = result["machine"], result["settings"]
     streams = "; ".join(
         f"{one['name']}: {one['tuples']:,} tuples ({one['origin']}){_window_of(one)}"
@@ -106,7 +105,7 @@ def _value(experiment: Experiment, result: Mapping[str, Any], options: Mapping[s
     if place in _PLACES:
         found = result[_PLACES[place]].get(key)
     else:
-        values = [record[key] for record in _chosen(result, options, file) if record.get(key) is not None]
+        values = [record[key] for record in _choose_records(result, options, file) if record.get(key) is not None]
         if not values or (len(values) > 1 and place not in ("min", "max")):
             raise ReportError(f"{file}: {options['value']} of {experiment.name}: {len(values)} records, expected one")
         found = min(values) if place == "min" else max(values) if place == "max" else values[0]
@@ -121,8 +120,8 @@ def _column(experiment: Experiment, key: str) -> Column:
     return next((column for column in experiment.columns if column.key == key), Column(key=key, heading=key))
 
 
-def _chosen(result: Mapping[str, Any], options: Mapping[str, str], file: Path) -> list[Mapping[str, Any]]:
-    """The records that have the values of `where=key:value,key:value`."""
+def _choose_records(result: Mapping[str, Any], options: Mapping[str, str], file: Path) -> list[Mapping[str, Any]]:
+    """Return the records that have the values of `where=key:value,key:value`."""
     wanted = [pair.split(":", 1) for pair in filter(None, options.get("where", "").split(","))]
     records = [record for record in result["records"] if all(str(record.get(key)) == value for key, value in wanted)]
     if not records:

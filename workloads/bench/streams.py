@@ -1,4 +1,4 @@
-"""The streams that experiments run on: real files where they are at hand, a generator's otherwise."""
+"""The streams that experiments run on: real files where they are available, generated streams otherwise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHUFFLE_SEED = 1
 
 
 class StreamError(Exception):
-    """The files of a data set are not there."""
+    """The files of a data set, or something else that an experiment needs, are missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class DataSet:
 
     `window` and `slide` are in the stream's unit, or parts of its length where timestamps are positions. `queries` is
     the name under which `rpq.workloads.named_queries` binds it. A static graph that is written label by label is shuffled,
-    or a window would hold one label.
+    as otherwise a window would have a single label.
     """
 
     name: str
@@ -97,7 +97,7 @@ DATA_SETS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """Tuples in memory with the window they are to be run under; `origin` says where they come from."""
+    """Tuples in memory, and the window to run them under; `origin` describes their source."""
 
     name: str
     queries: str
@@ -109,15 +109,15 @@ class Stream:
         return int(self.table.num_rows)
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The tuples in batches of at most that many."""
+        """Return the tuples in batches of at most that many."""
         return iter(self.table.to_batches(max_chunksize=rows))
 
     def first(self, tuples: int) -> Stream:
-        """The stream up to a tuple."""
+        """Return the first tuples of the stream."""
         return replace(self, table=self.table.slice(0, tuples))
 
     def describe(self) -> dict[str, object]:
-        """What a result says about its input."""
+        """Describe the stream for a result."""
         return {
             "name": self.name,
             "origin": self.origin,
@@ -128,7 +128,7 @@ class Stream:
 
 
 def load_files(dataset: DataSet, data: Path, *, scale: float = 1.0) -> Stream:
-    """The first `scale` of a data set's files, found in `data` or its folder there. Raises `StreamError`."""
+    """Read the first `scale` of a data set's files, in `data` or its folder there. Raises `StreamError`."""
     from rpq.readers import open_reader
 
     found = sorted(data.glob(dataset.pattern)) or sorted((data / dataset.folder).glob(dataset.pattern))
@@ -151,7 +151,7 @@ def load_files(dataset: DataSet, data: Path, *, scale: float = 1.0) -> Stream:
 
 
 def generate(dataset: DataSet, *, edges: int, seed: int) -> Stream:
-    """A stream like the data set, from its generator."""
+    """Generate a stream like the data set."""
     from rpq.workloads.generate.generators import KINDS
 
     batches = KINDS[dataset.generator](edges=edges, seed=seed)
@@ -163,7 +163,7 @@ def generate(dataset: DataSet, *, edges: int, seed: int) -> Stream:
 def open_streams(
     names: list[str], *, data: Path | None, scale: float, seed: int, edges: int, say: Callable[[str], None]
 ) -> Iterator[Stream]:
-    """A stream for each data set: its files if they are in `data`, `scale` × `edges` generated tuples otherwise."""
+    """Yield a stream for each data set: its files if they are in `data`, `scale` × `edges` generated tuples otherwise."""
     for name in names:
         dataset = DATA_SETS[name]
         try:

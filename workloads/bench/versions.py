@@ -1,10 +1,10 @@
-"""This version of the engine against another one that is installed elsewhere: what a change of the code cost.
+"""The comparison of this version of the engine with another one that is installed elsewhere.
 
-A host's speed moves by more in an hour than most changes do. So the two take turns, run by run, and what counts is the
-ratio within a turn. Each figure ends in a verdict (`Verdict`), or in none where the ratios scatter.
+The speed of a host varies more within an hour than with most changes of the code. So the two versions take turns, run by
+run, and what counts is the ratio within a turn. Each figure has a verdict (`Verdict`), or none where the ratios scatter.
 
-Turns are written to a file as they are measured. A run that was cut off goes on behind the last of them, and one with a
-larger `--repeat` adds the turns that are missing, as long as both versions and the streams are the same.
+Turns are written to a file as they are measured. A run that was interrupted continues after the last of them, and one with a
+larger `--repeat` adds the missing turns, as long as both versions and the streams are the same.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ import pyarrow as pa
 
 from rpq.workloads import named_queries
 from rpq.workloads.bench import measure
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
-from rpq.workloads.bench.result_files import figures_of_others
-from rpq.workloads.bench.sparql_streams import QUESTIONS
-from rpq.workloads.bench.speed import stream_of
+from rpq.workloads.bench.comparisons.path_speed import stream_of
+from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.streams import BATCH_ROWS, Stream, StreamError
 from rpq.workloads.generate.pattern_sets import query_set
 
 TOLERANCE = 1.03
 """The median ratio up to which this version counts as not slower."""
 _DOUBT = 0.125
-"""How often the interval of a verdict may miss the median; seven turns allow the second smallest to the second largest."""
+"""The probability with which the interval of a verdict may miss the median; for seven turns it goes from the second
+smallest to the second largest ratio."""
 _TABLES = {"stackoverflow": "mathoverflow", "ldbc": "ldbc"}
 """Data sets, and the figures that name the path queries of their tables."""
 _PATTERN_ROWS = 4_096
@@ -48,12 +48,12 @@ _CALLS = 4_000
 _WORKER = Path(__file__).with_name("version_worker.py")
 _TURNS = "versions.turns.jsonl"
 
-Found = dict[str, Any]
+Result = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the ratios of the turns say: their median, and an interval of order statistics that holds the true one.
+    """The evaluation of the ratios of turns: their median, and an interval of order statistics for the true median.
 
     The interval goes from the k-th smallest to the k-th largest ratio, with the largest k for which the binomial
     distribution lets it miss the median in at most one of eight experiments. `text` is "slower" where the whole
@@ -92,10 +92,10 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One thing that both versions do in turn; a run of it gives one figure or several.
+    """A task that both versions run in turn; a run gives one figure or several.
 
-    `figures` maps a key of what a run finds to (the name of the figure, its unit). `needs` are the streams that `task`
-    names by `stream`. A task without `do` is a command line, run as a process: `arguments` behind the Python.
+    `figures` maps a key of the result of a run to (the name of the figure, its unit). A task without `do` is a command
+    line, run as a process: `arguments` of the Python.
     """
 
     name: str
@@ -103,13 +103,13 @@ class Measurement:
     figures: Mapping[str, tuple[str, str]]
 
     def is_wanted(self, patterns: Sequence[str]) -> bool:
-        """Whether one of the patterns (`P1`, `insert/*`) names it, its last part or a figure of it; none means all."""
+        """Return whether a pattern (`P1`, `insert/*`) matches its name, its last part or a figure; no patterns match all."""
         names = {self.name, self.name.rpartition("/")[2], *(name for name, _ in self.figures.values())}
         return not patterns or any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns for name in names)
 
 
 class Version:
-    """An installation: a process that stays and runs tasks, and processes for what has to start anew."""
+    """An installation: a process that runs tasks one after the other, and new processes for tasks that need one."""
 
     def __init__(self, python: str) -> None:
         self._python = python
@@ -118,7 +118,7 @@ class Version:
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.about = self._answer()
 
-    def run(self, task: Mapping[str, Any]) -> Found:
+    def run(self, task: Mapping[str, Any]) -> Result:
         """Run a task. Return what it found. Raises `StreamError` where this version cannot run it."""
         if "arguments" in task:
             return self._start(task["arguments"])
@@ -141,22 +141,22 @@ class Version:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, task: Mapping[str, Any]) -> Found:
+    def _run(self, task: Mapping[str, Any]) -> Result:
         assert self._process.stdin is not None
         print(json.dumps(task), file=self._process.stdin, flush=True)
         return self._answer()
 
-    def _answer(self) -> Found:
+    def _answer(self) -> Result:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise StreamError(f"{self._python} ended; its message is above")
-        found: Found = json.loads(line)
+        found: Result = json.loads(line)
         if "error" in found:
             raise StreamError(f"{self._python}: {found['error']}")
         return found
 
-    def _start(self, arguments: Sequence[str]) -> Found:
+    def _start(self, arguments: Sequence[str]) -> Result:
         """Run a command to its end. Return the CPU seconds of the process."""
         before = _seconds_of_children()
         done = subprocess.run([self._python, *arguments], capture_output=True, text=True, check=False)
@@ -217,7 +217,7 @@ class Inputs:
         return str(path)
 
 
-def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Found]]]:
+def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Result]]]:
     """Yield what is measured, each with what makes the rest of its task from the streams."""
     for dataset, figures in _TABLES.items():
         for known in figures_of_others(figures)["queries"]:
@@ -265,10 +265,10 @@ def _of_stream(
     text: str | None = None,
     tables: bool = False,
     options: Mapping[str, Any] | None = None,
-) -> tuple[Measurement, Callable[[Inputs], Found]]:
-    """A query, named or as text, over a whole stream."""
+) -> tuple[Measurement, Callable[[Inputs], Result]]:
+    """Return a measurement of a query, named or as text, over a whole stream."""
 
-    def rest(inputs: Inputs) -> Found:
+    def rest(inputs: Inputs) -> Result:
         asked = inputs.stream(stream)
         wanted = text or named_queries.named_query(str(query), asked.queries).replace(" ", "")
         return {"texts": [wanted], "stream": inputs.file(stream), "window": [asked.window.size, asked.window.slide]}
@@ -277,10 +277,10 @@ def _of_stream(
     return Measurement(name=name, task=task, figures={"seconds": (name, "s")}), rest
 
 
-def _behind_window(rest: Callable[[Inputs], Found]) -> Callable[[Inputs], Found]:
+def _behind_window(rest: Callable[[Inputs], Result]) -> Callable[[Inputs], Result]:
     """Single tuples from the middle of a stream on, in a window that is full by then."""
 
-    def made(inputs: Inputs) -> Found:
+    def made(inputs: Inputs) -> Result:
         stream = inputs.stream("stackoverflow")
         first = len(stream) // 2
         times = stream.table["timestamp"].to_numpy()
@@ -290,8 +290,8 @@ def _behind_window(rest: Callable[[Inputs], Found]) -> Callable[[Inputs], Found]
     return made
 
 
-def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Found]:
-    def made(inputs: Inputs) -> Found:
+def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Result]:
+    def made(inputs: Inputs) -> Result:
         options = ["--input", inputs.one_tuple(), "--window", "10", "--slide", "1", "--quiet"] if is_run else []
         return {"arguments": [*arguments, *options]}
 
@@ -299,18 +299,18 @@ def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Found
 
 
 class Turns:
-    """The turns that were measured, in a file that a later run of the experiment reads again.
+    """The measured turns, in a file that a later run of the experiment reads again.
 
-    A line is the name of a measurement and what both versions found in a turn; the first line is the identity of the
-    experiment, and a file with another one is begun anew.
+    A line is the name of a measurement with the results of both versions in a turn; the first line is the identity of the
+    experiment, and a file with another identity is replaced.
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self._path = path
-        self._found: dict[str, list[tuple[Found, Found]]] = {}
+        self._found: dict[str, list[tuple[Result, Result]]] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         # A torn last line is what a run that was killed leaves.
-        records = [record for record in map(_parsed, lines) if record is not None]
+        records = [record for record in map(_parse_turn, lines) if record is not None]
         self.is_new = not records or records[0] != dict(identity)
         if self.is_new:
             path.write_text(json.dumps(identity) + "\n", encoding="utf-8")
@@ -318,20 +318,20 @@ class Turns:
             for record in records[1:]:
                 self._found.setdefault(record["name"], []).append((record["this"], record["other"]))
 
-    def of(self, name: str) -> list[tuple[Found, Found]]:
+    def of(self, name: str) -> list[tuple[Result, Result]]:
         """Return the turns of a measurement: what this version found, and the other."""
         return self._found.setdefault(name, [])
 
-    def add(self, name: str, this: Found, other: Found) -> None:
+    def add(self, name: str, this: Result, other: Result) -> None:
         """Add a turn, and put it on disk."""
         self.of(name).append((this, other))
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"name": name, "this": this, "other": other}) + "\n")
 
 
-def _parsed(line: str) -> Found | None:
+def _parse_turn(line: str) -> Result | None:
     try:
-        found: Found = json.loads(line)
+        found: Result = json.loads(line)
     except ValueError:
         return None
     return found
@@ -353,7 +353,7 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
         }
         turns = Turns(settings.output / _TURNS, identity)
         say("begun anew" if turns.is_new else "going on behind the turns of an earlier run")
-        known = dict(_measured(settings, say, versions, inputs, turns))
+        known = dict(_measure_one(settings, say, versions, inputs, turns))
         described = [stream.describe() for stream in inputs.used.values()]
     records = [record for found in known.values() for record in found]
     if not records:
@@ -373,7 +373,7 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
     )
 
 
-def _measured(
+def _measure_one(
     settings: Settings, say: Say, versions: Sequence[Version], inputs: Inputs, turns: Turns
 ) -> Iterator[tuple[str, list[Record]]]:
     """Yield the name and the records of each measurement, those of an earlier run too."""
@@ -404,7 +404,7 @@ def _take_turns(name: str, task: Mapping[str, Any], versions: Sequence[Version],
         turns.add(name, found[0], found[1])
 
 
-def _record(figure: str, unit: str, key: str, turns: Sequence[tuple[Found, Found]]) -> Record:
+def _record(figure: str, unit: str, key: str, turns: Sequence[tuple[Result, Result]]) -> Record:
     verdict = Verdict.of([this[key] / max(other[key], 1e-9) for this, other in turns])
     return {
         "figure": figure,

@@ -1,1 +1,4 @@
-"""The formats of the data sets that the experiments use, known to the engine by the entry points `rpq.formats`."""
+"""Formats of published data sets: Stack Overflow, YAGO and gMark (`edge_lists`) and LDBC (`ldbc`).
+
+Imports from `rpq.readers` only.
+"""

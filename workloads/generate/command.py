@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("stackoverflow", "ldbc", "yago", "gmark", "rdf", "taxi", "biogrid")
-"""Of the generators in `rpq.workloads.generate.generators`, which is imported when one is called."""
+"""The names of the generators in `rpq.workloads.generate.generators`, which is imported when one is called."""
 
 RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
-"""Of the streams in `rpq.workloads.generate.rdf.rdf_streams`."""
+"""The names of the streams in `rpq.workloads.generate.rdf.rdf_streams`."""
 
 
 @click.command("generate", short_help="Make a stream like Stack Overflow's, LDBC's, YAGO's or gMark's, or of RDF.")
@@ -130,8 +130,7 @@ def generate(
     from rpq.files.destinations import WriteError
     from rpq.workloads.generate.generators import KINDS
     from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS, NoSuchStreamError
-    from rpq.workloads.generate.tuple_lines import NoRdfError
-    from rpq.workloads.generate.writing import OutputError, write_stream
+    from rpq.workloads.generate.writing import NoRdfError, OutputError, write_stream
 
     try:
         if static is not None:
@@ -163,7 +162,7 @@ def _schema_option(path: str | None) -> dict[str, Any]:
 
 def _write_workload(output: str, count: int, seed: int, options: dict[str, Any]) -> None:
     from rpq.files.destinations import WriteError, replacing
-    from rpq.workloads.gmark.random_queries import random_queries
+    from rpq.workloads.gmark.queries import random_queries
     from rpq.workloads.gmark.schema import SOCIAL
 
     lines = [expression + "\n" for _, expression in random_queries(options.get("schema", SOCIAL), count, seed=seed)]

@@ -44,7 +44,7 @@ def stream_figures(table: pa.Table) -> Mapping[str, float]:
 
 
 def side_by_side(ours: Mapping[str, float], theirs: Mapping[str, float]) -> list[tuple[str, str, str]]:
-    """Rows (figure, ours, theirs) as text.
+    """Return rows (figure, ours, theirs) as text.
 
     >>> side_by_side({"edges": 1000, "x": 0.5}, {"edges": 20, "x": 0.25})
     [('edges', '1,000', '20'), ('x', '0.500', '0.250')]
@@ -59,7 +59,7 @@ def side_by_side(ours: Mapping[str, float], theirs: Mapping[str, float]) -> list
 
 
 def _monthly(source: np.ndarray, target: np.ndarray, time: np.ndarray, size: int) -> dict[str, float]:
-    """What windows of thirty days look like, without self-loops: means over some months."""
+    """Return figures of windows of thirty days without self-loops: means over some months."""
     month = (time - time[0]) // MONTH
     whole = int(month[-1])
     looked_at = np.unique(np.linspace(whole // 4, max(whole - 1, 0), _MONTHS_LOOKED_AT).astype(int))
@@ -86,12 +86,12 @@ def _top(degrees: np.ndarray, part: float) -> float:
 
 
 def _reciprocity(pairs: np.ndarray, size: int) -> float:
-    """The part of pairs whose reverse is there, too."""
+    """Return the part of pairs whose reverse is present, too."""
     return float(np.isin(pairs % size * size + pairs // size, pairs).mean()) if len(pairs) else 0.0
 
 
 def _largest_component(source: np.ndarray, target: np.ndarray) -> int:
-    """Vertices of the strongly connected component of the busiest vertex: in such graphs the largest."""
+    """Return the size of the strongly connected component of the busiest vertex, in such graphs the largest one."""
     counts = np.bincount(np.concatenate([source, target]))
     busiest = int(counts.argmax())
     return int((_reached(source, target, busiest) & _reached(target, source, busiest)).sum())

@@ -1,18 +1,172 @@
-"""The generators by name: each a function (edges, seed) → batches of source, target, label, timestamp[, delete]."""
+"""The generators by name: each a function (edges, seed) → batches of source, target, label, timestamp[, delete].
+
+The generators of a screenful are defined here, longer ones in modules of their own:
+
+* `like_taxi`: taxi rides in a city. A ride has edges from a vehicle to both places (`pickup`, `dropoff`), one between these
+  (`ride`), and one to the driver (`driver`). Few places have most rides. Vehicles are v…, drivers d…, places z…; timestamps
+  are seconds.
+* `like_biogrid`: interactions between proteins: one label and few vertices, so every tuple concerns every query. Few
+  proteins have most interactions. Timestamps are positions.
+* `like_yago`: facts like those of YAGO 2s: a hundred labels, sparse, from type to type; timestamps are positions. Few labels
+  have most of the facts, subjects have three on average, objects follow a heavy tail. The labels that the paper queries
+  (happenedIn, hasCapital, participatedIn) and others of YAGO are among them by name.
+* `like_gmark`: graphs of a gMark schema: each edge is drawn by itself, timestamps are positions. gMark makes a whole graph
+  relation by relation; here the relations are mixed as in a shuffled graph, edge by edge, in bounded memory. The ends of
+  the k-th edge of a relation follow its distributions: a side that is not zipfian goes through its vertices in a fixed
+  random order, again and again, so all have the same degree (gMark's uniform 1 to 1 exactly, others in the mean); a zipfian
+  side is drawn by rank. Vertices are numbers, by type one range after the other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.city_rides import like_taxi
-from rpq.workloads.generate.gmark_graphs import like_gmark
 from rpq.workloads.generate.interactions import like_stackoverflow
 from rpq.workloads.generate.ldbc_updates import like_ldbc
-from rpq.workloads.generate.proteins import like_biogrid
 from rpq.workloads.generate.rdf.rdf_streams import rdf_stream
-from rpq.workloads.generate.yago_triples import like_yago
+from rpq.workloads.generate.sampling import BLOCK, blocks, permute, power_law, uniform, vertex_names
+from rpq.workloads.gmark.schema import SOCIAL, Distribution, Schema
+
+LABELS = ("pickup", "dropoff", "ride", "driver")
+START = 1_357_000_000
+RIDES_AN_HOUR = 20_000
+_VEHICLE, _FROM, _TO, _DRIVER = range(4)
+_RIDE = len(LABELS)
+
+
+def like_taxi(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
+    """Generate that many tuples in order of time (seconds), four of each ride."""
+    places = max(50, edges // 4)
+    vehicles = max(10, edges // 100)
+    for position in blocks(edges, BLOCK):
+        ride, part = position // _RIDE, position % _RIDE
+        vehicle = np.floor(uniform(seed, _VEHICLE, ride) * vehicles).astype(np.int64)
+        begin = power_law(uniform(seed, _FROM, ride), places, head=20, exponent=1.4)
+        end = power_law(uniform(seed, _TO, ride), places, head=20, exponent=1.4)
+        shift = np.floor(uniform(seed, _DRIVER, ride) * 3).astype(np.int64)
+        source = np.where(part == 2, begin, vehicle)
+        target = np.choose(part, [begin, end, end, vehicle * 3 + shift])
+        kinds = pa.array(["v", "z", "d"])
+        yield pa.record_batch(
+            {
+                "source": vertex_names(kinds.take(pa.array(np.where(part == 2, 1, 0))), source),
+                "target": vertex_names(kinds.take(pa.array(np.where(part == 3, 2, 1))), target),
+                "label": pa.array(LABELS).take(pa.array(part)),
+                "timestamp": pa.array(START + ride * 3600 // RIDES_AN_HOUR),
+            }
+        )
+
+
+LABEL = "interacts"
+EDGES_A_PROTEIN = 6
+_ONE, _OTHER = range(2)
+
+
+def like_biogrid(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
+    """Generate that many tuples, some of which repeat an edge."""
+    proteins = max(20, edges // EDGES_A_PROTEIN)
+    for position in blocks(edges, BLOCK):
+        ends = [power_law(uniform(seed, purpose, position), proteins, head=30, exponent=1.3) for purpose in (_ONE, _OTHER)]
+        yield pa.record_batch(
+            {
+                "source": vertex_names("g", ends[0]),
+                "target": vertex_names("g", np.where(ends[0] == ends[1], (ends[1] + 1) % proteins, ends[1])),
+                "label": pa.array([LABEL]).take(pa.array(np.zeros(len(position), np.int64))),
+                "timestamp": pa.array(position),
+            }
+        )
+
+
+TYPES = {"Person": 0.45, "Place": 0.15, "Organization": 0.10, "Event": 0.10, "Work": 0.12, "Concept": 0.08}
+"""The part of the entities that are of each type."""
+
+_NAMED = """
+Person wasBornIn Place; Person isAffiliatedTo Organization; Event happenedIn Place; Person participatedIn Event;
+Place hasCapital Place; Place isLocatedIn Place; Person diedIn Place; Person playsFor Organization;
+Person created Work; Person actedIn Work; Person isMarriedTo Person; Person hasChild Person; Person worksAt Organization;
+Organization participatedIn Event; Place participatedIn Event; Person graduatedFrom Organization; Person livesIn Place;
+Person isCitizenOf Place; Person hasWonPrize Concept; Person isKnownFor Concept; Organization owns Organization;
+Person influences Person; Person directed Work; Person wroteMusicFor Work; Person edited Work; Person isLeaderOf Place;
+Place isConnectedTo Place; Place dealsWith Place; Place hasNeighbor Place; Person isPoliticianOf Place;
+Person hasAcademicAdvisor Person; Person isInterestedIn Concept; Place hasOfficialLanguage Concept;
+Place hasCurrency Concept; Place exports Concept; Place imports Concept; Organization created Work;
+Person owns Organization; Event happenedAfter Event; Concept isSubclassOf Concept
+"""
+_KINDS = list(TYPES)
+_SIGNATURES = [tuple(fact.split()) for fact in _NAMED.replace("\n", " ").split(";")]
+_SIGNATURES += [
+    (_KINDS[n % 6], f"property{n:02d}", _KINDS[n * 5 % 6]) for n in range(100 - len({s[1] for s in _SIGNATURES}))
+]
+_FACTS_A_SUBJECT = 3
+_SIGNATURE, _SUBJECT, _OBJECT = range(3)
+
+
+def like_yago(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
+    """Generate that many facts; vertices are named by their type and a number."""
+    sizes = np.array([max(2, round(part * edges / _FACTS_A_SUBJECT)) for part in TYPES.values()], np.float64)
+    weights = 1 / (np.arange(len(_SIGNATURES)) + 3.0)
+    shares = np.cumsum(weights / weights.sum())[:-1]
+    subjects, objects = (np.array([_KINDS.index(s[end]) for s in _SIGNATURES]) for end in (0, 2))
+    labels, kinds = pa.array([s[1] for s in _SIGNATURES]), pa.array([f"{kind}_" for kind in _KINDS])
+    for number in blocks(edges, BLOCK):
+        signature = np.searchsorted(shares, uniform(seed, _SIGNATURE, number), side="right")
+        subject, object_ = subjects[signature], objects[signature]
+        first = (uniform(seed, _SUBJECT, number) ** 1.5 * sizes[subject]).astype(np.int64)
+        second = power_law(uniform(seed, _OBJECT, number), sizes[object_], head=100, exponent=1.4)
+        yield pa.RecordBatch.from_pydict(
+            {
+                "source": vertex_names(kinds.take(pa.array(subject)), first),
+                "target": vertex_names(kinds.take(pa.array(object_)), second),
+                "label": labels.take(pa.array(signature)),
+                "timestamp": number,
+            }
+        )
+
+
+_RELATION, _ENDS = 0, 10
+
+
+def like_gmark(*, edges: int, seed: int, schema: Schema = SOCIAL) -> Iterator[pa.RecordBatch]:
+    """Generate a graph of the schema with that many edges; labels are those of the schema, vertices text."""
+    size = schema.vertices_for(edges)
+    counts = {name: max(1, round(part * size)) for name, part in schema.types.items()}
+    starts = dict(zip(counts, np.concatenate([[0], np.cumsum([*counts.values()])]).tolist(), strict=False))
+    weights = np.array([r.count(counts[r.source], counts[r.target]) for r in schema.relations])
+    shares = np.cumsum(weights / weights.sum())[:-1]
+    labels = pa.array([relation.label for relation in schema.relations])
+    drawn = np.zeros(len(weights), np.int64)
+    for number in blocks(edges, BLOCK):
+        relation = np.searchsorted(shares, uniform(seed, _RELATION, number), side="right")
+        source, target = np.empty(len(number), np.int64), np.empty(len(number), np.int64)
+        for place in np.unique(relation):
+            rows = np.flatnonzero(relation == place)
+            kth = drawn[place] + np.arange(len(rows))
+            drawn[place] += len(rows)
+            of = schema.relations[place]
+            purpose = _ENDS + 2 * int(place)
+            source[rows] = starts[of.source] + _ends(kth, counts[of.source], of.outgoing, seed, purpose)
+            target[rows] = starts[of.target] + _ends(kth, counts[of.target], of.incoming, seed, purpose + 1)
+        yield pa.RecordBatch.from_pydict(
+            {
+                "source": pa.array(source).cast(pa.string()),
+                "target": pa.array(target).cast(pa.string()),
+                "label": labels.take(pa.array(relation)),
+                "timestamp": number,
+            }
+        )
+
+
+def _ends(kth: np.ndarray, size: int, side: Distribution, seed: int, purpose: int) -> np.ndarray:
+    """Vertices of a type at one end of the edges of a relation; degrees with exponent α are ranks with 1 + 1 / (α − 1)."""
+    if side.kind != "zipfian":
+        return permute(kth, size, seed, purpose)
+    steepness = 1 + 1 / max(side.exponent - 1, 0.1)
+    ranks = power_law(uniform(seed, purpose, kth), float(size), head=max(1.0, size * 0.02), exponent=steepness)
+    return permute(ranks, size, seed, purpose)
+
 
 KINDS: Mapping[str, Callable[..., Iterator[pa.RecordBatch]]] = {
     "stackoverflow": like_stackoverflow,

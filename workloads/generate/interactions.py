@@ -14,22 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK, blocks, named
-from rpq.workloads.generate.clock import DAY, times
-from rpq.workloads.generate.draws import power_law, uniform
+from rpq.workloads.generate.sampling import BLOCK, DAY, blocks, daily_times, power_law, uniform, vertex_names
 
 LABELS = ("a2q", "c2a", "c2q")
 SHARES = (0.212, 0.386, 0.402)
-"""Of the labels, as in sx-mathoverflow."""
+"""The share of each label, as in sx-mathoverflow."""
 
 LOOPS = (0.032, 0.285, 0.280)
-"""Edges of each label that go from a user to the same user, as in sx-mathoverflow."""
+"""The share of self-loops for each label, as in sx-mathoverflow."""
 
 START = 1_704_067_200
 """2024-01-01 00:00 UTC, in seconds."""
 
 EDGES_A_DAY, EDGES_A_USER = 216, 20.4
-"""Of sx-mathoverflow."""
+"""The density of sx-mathoverflow."""
 
 _THREADS_AN_EDGE = 0.12
 _ANSWERERS = 2
@@ -38,9 +36,9 @@ _LABEL, _LAG, _ASKER, _NEWCOMER, _ANSWER, _WHO, _ROLE, _LOOP = range(8)
 
 @dataclass(frozen=True, kw_only=True)
 class Interactions:
-    """How much of a stream: `edges` tuples between at most `users` over `days`; `loops` whether users answer themselves.
+    """The size of a stream: `edges` tuples between at most `users` over `days`; with `loops` users answer themselves, too.
 
-    `growth` tells how the rate grows: like (time)^growth.
+    The rate grows like (time)^`growth`.
     """
 
     edges: int = 20_000
@@ -52,7 +50,7 @@ class Interactions:
 
 
 def like_stackoverflow(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """A stream of that length with the density of sx-mathoverflow, whatever the length; with self-loops."""
+    """Generate a stream with self-loops and, whatever its length, the density of sx-mathoverflow."""
     users, days = max(10, round(edges / EDGES_A_USER)), max(1.0, edges / EDGES_A_DAY)
     return interaction_batches(Interactions(edges=edges, users=users, days=days, loops=True, seed=seed))
 
@@ -68,7 +66,7 @@ def generate_interactions(settings: Interactions) -> pa.Table:
 
 
 def interaction_batches(settings: Interactions) -> Iterator[pa.RecordBatch]:
-    """The stream in batches: the same settings give the same stream. Takes about 0.6 µs an edge, memory of a batch."""
+    """Yield the stream in batches: the same settings give the same stream. Takes about 0.6 µs an edge, memory of a batch."""
     if settings.users < 2 or settings.edges < 0 or settings.days <= 0:
         raise ValueError("a stream needs at least two users and some time")
     for number in blocks(settings.edges, BLOCK):
@@ -76,10 +74,10 @@ def interaction_batches(settings: Interactions) -> Iterator[pa.RecordBatch]:
         position = number / settings.edges
         yield pa.RecordBatch.from_pydict(
             {
-                "source": named("u", source),
-                "target": named("u", target),
+                "source": vertex_names("u", source),
+                "target": vertex_names("u", target),
                 "label": pa.array(LABELS).take(pa.array(label)),
-                "timestamp": times(position, days=settings.days, growth=settings.growth, start=START),
+                "timestamp": daily_times(position, days=settings.days, growth=settings.growth, start=START),
             }
         )
 
@@ -129,7 +127,7 @@ def _active(chance: np.ndarray, joined: np.ndarray, *, head: float) -> np.ndarra
 
 
 def _joined(progress: np.ndarray, settings: Interactions) -> np.ndarray:
-    """How many users there are by then: some from the beginning, the others one after the other."""
+    """Return the number of users at a position: some from the beginning, the others one after the other."""
     return np.maximum((settings.users * (0.03 + 0.97 * np.minimum(progress, 1.0))).astype(np.int64), 2)
 
 

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import blocks, named
-from rpq.workloads.generate.clock import times
-from rpq.workloads.generate.draws import power_law, uniform
+from rpq.workloads.generate.sampling import blocks, daily_times, power_law, uniform, vertex_names
 
 EVENTS = {
     "person": 0.0004,
@@ -31,7 +29,7 @@ EVENTS = {
 EDGES_AN_EVENT, EVENTS_A_DAY, EDGES_A_PERSON = 2.45, 5_150, 270
 DELETED = 0.021
 LONGEST_WAIT = 60_000
-"""Edges until an edge that is to be deleted has been deleted."""
+"""The largest number of edges between an edge and its delete."""
 
 START = 1_325_376_000
 """2012-01-01 00:00 UTC, in seconds; timestamps are milliseconds."""
@@ -47,7 +45,7 @@ LABELS = (
 
 
 class _Edges(NamedTuple):
-    """Columns of edges: kinds of vertices and labels by their place, numbers, and the event or position they belong to."""
+    """Columns of edges: kinds of vertices and labels by their place, numbers, and their event or position."""
 
     source_kind: np.ndarray
     source: np.ndarray
@@ -63,7 +61,7 @@ class _Edges(NamedTuple):
 
 
 def like_ldbc(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """That many tuples, deletes among them, in order of time (milliseconds)."""
+    """Generate that many tuples, including deletes, in order of time (milliseconds)."""
     maker = _Maker(seed, persons=max(20, edges // EDGES_A_PERSON), days=edges / EDGES_AN_EVENT / EVENTS_A_DAY)
     waiting: _Edges | None = None
     begun = done = 0
@@ -80,7 +78,7 @@ def like_ldbc(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def _with_deletes(made: _Edges, waiting: _Edges | None, seed: int, *, before: int) -> tuple[_Edges, _Edges]:
-    """(deletes that wait for their time, the edges with the deletes whose time has come in between)."""
+    """Return (deletes whose time has not come, the edges with the deletes whose time has come among them)."""
     chosen = np.flatnonzero(uniform(seed, 90, made.at) < DELETED)
     wait = 1 + power_law(uniform(seed, 91, made.at[chosen]), LONGEST_WAIT, head=3_000, exponent=1.5)
     deletes = made.take(chosen)
@@ -101,8 +99,8 @@ def _batch(edges: _Edges) -> pa.RecordBatch:
     kinds, labels = pa.array(_KINDS), pa.array(LABELS)
     return pa.RecordBatch.from_pydict(
         {
-            "source": named(kinds.take(pa.array(edges.source_kind)), edges.source),
-            "target": named(kinds.take(pa.array(edges.target_kind)), edges.target),
+            "source": vertex_names(kinds.take(pa.array(edges.source_kind)), edges.source),
+            "target": vertex_names(kinds.take(pa.array(edges.target_kind)), edges.target),
             "label": labels.take(pa.array(edges.label)),
             "timestamp": edges.timestamp,
             "delete": edges.delete,
@@ -111,7 +109,7 @@ def _batch(edges: _Edges) -> pa.RecordBatch:
 
 
 class _Maker:
-    """Edges of events. Only counts are carried from block to block: how many persons, messages and forums there are."""
+    """Generates the edges of events; only the counts of persons, messages and forums are carried from block to block."""
 
     def __init__(self, seed: int, *, persons: int, days: float) -> None:
         self._seed = seed
@@ -120,7 +118,7 @@ class _Maker:
         self._first = {"person": persons, "forum": persons // 2 + 1, "message": 1}
 
     def edges_of(self, event: np.ndarray) -> _Edges:
-        """The edges of consecutive events, in their order."""
+        """Return the edges of consecutive events, in their order."""
         kind = np.searchsorted(np.cumsum([*EVENTS.values()])[:-1], self._draw(0, event), side="right")
         rows = {name: np.flatnonzero(kind == place) for place, name in enumerate(EVENTS)}
         is_message = np.isin(kind, [[*EVENTS].index("post"), [*EVENTS].index("comment")])
@@ -145,7 +143,7 @@ class _Maker:
             for of in (lambda p: p[1], lambda p: p[2], lambda p: LABELS.index(p[3]), lambda p: p[4], lambda p: p[5])
         ]
         event = self._event[rows[order]]
-        passed = times(event / self._events, days=self._days, growth=0.0, start=START)
+        passed = daily_times(event / self._events, days=self._days, growth=0.0, start=START)
         return _Edges(*columns, event, passed * 1000 + event % 1000, np.zeros(len(event), bool))  # type: ignore[call-arg]
 
     def _people(self, rows: dict[str, np.ndarray]) -> Iterator[tuple[Any, ...]]:
@@ -180,7 +178,7 @@ class _Maker:
         return rows, _PERSON, self._person(18, rows), "likes", _MESSAGE, self._recent(19, rows)
 
     def _recent(self, purpose: int, rows: np.ndarray) -> np.ndarray:
-        """A message of before, mostly a recent one."""
+        """Draw an earlier message, mostly a recent one."""
         lag = power_law(self._draw(purpose, self._event[rows]), 50_000, head=200, exponent=1.6)
         return np.maximum(self._message[rows] - 2 - lag, 0)
 

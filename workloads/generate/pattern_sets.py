@@ -17,28 +17,28 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from rpq.automata.names import write_name
+from rpq.automata.symbols import write_name
 
 Edge = tuple[str, str, str]
 """Source, label, target."""
 
 KINDS: tuple[Literal["chain", "star", "cycle"], ...] = ("chain", "star", "cycle")
 _STEPS = 3_000
-"""Vertices looked at, after which a pattern counts as having too many solutions."""
+"""The number of visited vertices from which a pattern counts as having too many solutions."""
 _TRIES = 50
 _OF_CHAINS, _OF_STARS = 0.3, 0.5
-"""How many vertices are constants at first; the centre of a star counts as one of a chain."""
+"""The initial part of vertices that are constants; the centre of a star counts as a vertex of a chain."""
 
 
-class Drawn(NamedTuple):
+class PatternQuery(NamedTuple):
     """A pattern of a set."""
 
     kind: Literal["chain", "star", "cycle"]
     vertices: tuple[str, ...]
-    """The vertices that it was cut out with; of those that are constants the pattern has the names."""
+    """The vertices of the graph that it was cut out with; constants appear in the pattern by their names."""
     is_constant: tuple[bool, ...]
     atoms: tuple[tuple[int, str, int], ...]
-    """Places of vertices, with a label between them."""
+    """(Place of the source in `vertices`, label, place of the target) of each atom."""
     is_satisfied: bool
 
     @property
@@ -61,8 +61,8 @@ def query_set(
     selectivity: float = 0.25,
     most: int = 1000,
     kinds: Sequence[Literal["chain", "star", "cycle"]] = KINDS,
-) -> Iterator[Drawn]:
-    """That many patterns over edges, of which there are some; the same for the same seed. About a millisecond each.
+) -> Iterator[PatternQuery]:
+    """Draw `count` patterns over a non-empty list of edges; the same for the same seed. About a millisecond each.
 
     >>> edges = [("u", "a", "v"), ("v", "b", "w"), ("w", "a", "x"), ("x", "b", "y")]
     >>> [drawn.text for drawn in query_set(edges, 2, seed=2, length=2, selectivity=1, kinds=("chain",))]
@@ -70,7 +70,7 @@ def query_set(
     """
     graph = _Graph(dict.fromkeys(edges))
     chance = random.Random(seed)
-    earlier: dict[str, list[Drawn]] = {kind: [] for kind in KINDS}
+    earlier: dict[str, list[PatternQuery]] = {kind: [] for kind in KINDS}
     made = satisfied = 0
     kind = chance.choice(kinds)
     while made < count:
@@ -78,13 +78,13 @@ def query_set(
         size = chance.randint(max(1, length - 2), length + 2)
         known = earlier[kind]
         base = chance.choice(known) if kind != "cycle" and known and chance.random() < overlap else None
-        drawn = _drawn(graph, chance, kind, size, base)
+        drawn = _draw(graph, chance, kind, size, base)
         if drawn is None:
             continue
-        drawn = _narrowed(graph, chance, drawn, most)
+        drawn = _narrow(graph, chance, drawn, most)
         satisfiable = drawn
         if drawn is not None and not is_satisfied:
-            drawn = _unsatisfied(graph, chance, drawn)
+            drawn = _unsatisfiable(graph, chance, drawn)
         if drawn is None or satisfiable is None:
             continue
         known.append(satisfiable)
@@ -119,8 +119,8 @@ class _Graph:
         _, label, out = self.around[vertex][0]
         return self.alike[label, out]
 
-    def count(self, drawn: Drawn, most: int) -> int:
-        """The solutions of a pattern, or some more than `most`."""
+    def count(self, drawn: PatternQuery, most: int) -> int:
+        """Return the solutions of a pattern, or some more than `most`."""
         bound = {i: name for i, name in enumerate(drawn.vertices) if drawn.is_constant[i]}
         steps = [0]
 
@@ -158,10 +158,10 @@ class _Graph:
         return solutions(list(drawn.atoms))
 
 
-def _drawn(
-    graph: _Graph, chance: random.Random, kind: Literal["chain", "star", "cycle"], size: int, base: Drawn | None
-) -> Drawn | None:
-    """A pattern that is cut out of the graph; None where that failed."""
+def _draw(
+    graph: _Graph, chance: random.Random, kind: Literal["chain", "star", "cycle"], size: int, base: PatternQuery | None
+) -> PatternQuery | None:
+    """Cut a pattern out of the graph; return None if that failed."""
     vertices: list[str]
     atoms: list[tuple[int, str, int]]
     constants: list[bool]
@@ -185,11 +185,11 @@ def _drawn(
         vertices.append(far)
         atoms.append((place, label, len(vertices) - 1) if out else (len(vertices) - 1, label, place))
         constants.append(chance.random() < (_OF_STARS if kind == "star" else _OF_CHAINS))
-    return Drawn(kind, tuple(vertices), tuple(constants), tuple(atoms), True) if atoms else None
+    return PatternQuery(kind, tuple(vertices), tuple(constants), tuple(atoms), True) if atoms else None
 
 
-def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> Drawn | None:
-    """A chain, closed by an edge or by a neighbour that its ends have in common."""
+def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> PatternQuery | None:
+    """Return a chain, closed by an edge or by a neighbour that its ends have in common."""
     vertices = [start]
     atoms: list[tuple[int, str, int]] = []
     for _ in range(chance.randint(1, max(1, min(size - 1, 4)))):
@@ -205,7 +205,7 @@ def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> Drawn
     if last > 1:
         for here, there in ((last, 0), (0, last)):
             if (closing := graph.between.get((vertices[here], vertices[there]))) is not None:
-                return _closed(chance, vertices, [*atoms, (here, closing, there)])
+                return _close(chance, vertices, [*atoms, (here, closing, there)])
     near, far_end = sorted((0, last), key=lambda place: len(graph.around[vertices[place]]))
     around = graph.around[vertices[near]]
     if last > 0 and len(around) <= 300:
@@ -217,22 +217,22 @@ def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> Drawn
             for here, there in ((new, far_end), (far_end, new)):
                 ends = (vertex, vertices[far_end]) if here == new else (vertices[far_end], vertex)
                 if (second := graph.between.get(ends)) is not None:
-                    return _closed(chance, [*vertices, vertex], [*atoms, first, (here, second, there)])
+                    return _close(chance, [*vertices, vertex], [*atoms, first, (here, second, there)])
     return None
 
 
-def _closed(chance: random.Random, vertices: list[str], atoms: list[tuple[int, str, int]]) -> Drawn:
+def _close(chance: random.Random, vertices: list[str], atoms: list[tuple[int, str, int]]) -> PatternQuery:
     constants = tuple(chance.random() < _OF_CHAINS for _ in vertices)
-    return Drawn("cycle", tuple(vertices), constants, tuple(atoms), True)
+    return PatternQuery("cycle", tuple(vertices), constants, tuple(atoms), True)
 
 
-def _narrowed(graph: _Graph, chance: random.Random, drawn: Drawn, most: int) -> Drawn | None:
+def _narrow(graph: _Graph, chance: random.Random, drawn: PatternQuery, most: int) -> PatternQuery | None:
     """With as many constants more as it takes to have few solutions, and one variable at least."""
     variables = [place for place, constant in enumerate(drawn.is_constant) if not constant]
     if not variables:
         constants = list(drawn.is_constant)
         constants[chance.randrange(len(constants))] = False
-        return _narrowed(graph, chance, drawn._replace(is_constant=tuple(constants)), most)
+        return _narrow(graph, chance, drawn._replace(is_constant=tuple(constants)), most)
     chance.shuffle(variables)
     if len(variables) == len(drawn.is_constant):
         drawn = _with_constant(drawn, variables.pop(), None)
@@ -243,7 +243,7 @@ def _narrowed(graph: _Graph, chance: random.Random, drawn: Drawn, most: int) -> 
     return drawn
 
 
-def _unsatisfied(graph: _Graph, chance: random.Random, drawn: Drawn) -> Drawn | None:
+def _unsatisfiable(graph: _Graph, chance: random.Random, drawn: PatternQuery) -> PatternQuery | None:
     """With another vertex in the place of a constant, so that there is no solution; None where that is not to be found."""
     for _ in range(_TRIES):
         place = chance.randrange(len(drawn.vertices))
@@ -253,7 +253,7 @@ def _unsatisfied(graph: _Graph, chance: random.Random, drawn: Drawn) -> Drawn | 
     return None
 
 
-def _with_constant(drawn: Drawn, place: int, name: str | None) -> Drawn:
+def _with_constant(drawn: PatternQuery, place: int, name: str | None) -> PatternQuery:
     constants, vertices = list(drawn.is_constant), list(drawn.vertices)
     constants[place] = True
     vertices[place] = vertices[place] if name is None else name

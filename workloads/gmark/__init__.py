@@ -1,1 +1,1 @@
-"""gMark (Bagan et al. 2016): schemas of graphs, workloads of path queries, and queries of a given size at random."""
+"""gMark (Bagan et al. 2016): schemas of graphs (`schema`), and path queries, from a workload or random (`queries`)."""

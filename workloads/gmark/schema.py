@@ -63,7 +63,7 @@ class Schema:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def vertices_for(self, edges: int) -> int:
-        """How many vertices a graph with so many edges has."""
+        """Return how many vertices a graph with so many edges has."""
         per_vertex = sum(r.count(self.types[r.source], self.types[r.target]) for r in self.relations)
         return max(10 * len(self.types), round(edges / per_vertex))
 

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.files.lines import Lines
-from rpq.readers.rdf.rdf_terms import is_resource, rdf_term
+from rpq.readers.rdf.canonical_lines import is_resource, rdf_term
 from rpq.results.typed_columns import holds_terms
 from rpq.sparql.terms import RDF, XSD, literal_text, read_literal
 

@@ -1,30 +1,189 @@
 """The format `rdf`: N-Triples, N-Quads, Turtle, TriG, JSON-LD and RDF/XML, parsed by pyoxigraph.
 
-The name of a file tells its syntax (`rpq.readers.rdf.rdf_syntax`), and what is compressed is recognised as elsewhere.
-Where times are positions, inputs are read one after the other and numbered through; else they are merged by the
-timestamps of their heads.
+The name of a file gives its syntax (`rpq.readers.rdf.rdf_syntax`); compression is recognised as in other formats. Statements
+with times become tuples; bad ones stop the reading or are counted. Where times are positions, inputs are read one after the
+other and numbered consecutively; otherwise they are merged by the timestamps of their heads.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.readers.in_stream import InStream
+from rpq.readers.column_names import EVENT, STREAM
 from rpq.readers.input_format import Format
-from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, check_arguments, one_after_the_other
-from rpq.readers.merge import merge_by_heads
-from rpq.readers.rdf.graph_times import ByProperty
-from rpq.readers.rdf.rdf_input import GRAPH_NAME, POSITION, RdfInput, RdfReading
-from rpq.readers.rdf.rdf_syntax import pyoxigraph, syntax_named, syntax_of
-from rpq.readers.rdf.time_terms import Kind, TimeTerms, unit_of
-from rpq.readers.rdf.triple_times import ByGraphName, ByGraphPosition, ByPosition, TripleTimes
+from rpq.readers.inputs import (
+    BATCH_ROWS,
+    REJECTION_MESSAGES,
+    Input,
+    InputsReader,
+    SingleStreamInput,
+    check_arguments,
+    concatenate_inputs,
+    merge_by_heads,
+)
+from rpq.readers.rdf.blank_nodes import BlankNodes
+from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_by_name, syntax_of
+from rpq.readers.rdf.statements import SCHEMA, BadStatement, Statements
+from rpq.readers.rdf.times import (
+    GraphNameTimes,
+    GraphPositionTimes,
+    GraphPropertyTimes,
+    Kind,
+    PositionTimes,
+    TimedResult,
+    TimeTerms,
+    TripleTimes,
+    UntimedStatement,
+    unit_of,
+)
 from rpq.readers.source import STANDARD_INPUT, ByteSource
 
-LOOKED_AT = 1_000
-"""Triples at the beginning of a file that are looked at for its first time."""
+DELETE = "urn:rpq:delete"
+"""Triples in a graph of this name, or of one that continues with a colon, are deleted."""
+
+POSITION, GRAPH_POSITION, GRAPH_NAME = "position", "graph-position", "graph-name"
+TIME_SOURCES = (POSITION, GRAPH_POSITION, GRAPH_NAME)
+"""The sources of the time of a triple, besides the IRI of a property."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RdfReading:
+    """How RDF is read: its `syntax`, the source of the `time` of a triple, and the meaning of the name of its `graph`.
+
+    `syntax` is one of nt, nq, ttl, trig, jsonld, rdf; where it is None, the names of files decide. `time` is "position"
+    (the n-th triple has the time n), "graph-position" (those of the n-th graph have), "graph-name" (the name of the graph
+    ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event", the column that
+    names the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
+
+    Raises `InputError` for an unknown syntax, and where `time` is none of these.
+
+    >>> RdfReading(time="http://www.w3.org/ns/prov#generatedAtTime", graph="event").syntax is None
+    True
+    """
+
+    syntax: str | None = None
+    time: str = POSITION
+    graph: Literal["stream", "event"] | None = None
+    scope: str = "f"
+
+    def __post_init__(self) -> None:
+        if self.syntax is not None and self.syntax not in SYNTAX_NAMES:
+            raise InputError(f"unknown syntax of RDF {self.syntax!r}: expected one of {', '.join(SYNTAX_NAMES)}")
+        if self.time not in TIME_SOURCES and ":" not in self.time:
+            raise InputError(
+                f"what says the time of a triple is {self.time!r}: expected {', '.join(TIME_SOURCES)}, "
+                "or the IRI of a property"
+            )
+        if self.graph not in (None, STREAM, EVENT):
+            raise InputError(f"the name of a graph means {self.graph!r}: expected {STREAM} or {EVENT}")
+
+    @property
+    def has_graph_times(self) -> bool:
+        """Whether times are in the input, so that they have a kind and a unit.
+
+        >>> RdfReading().has_graph_times, RdfReading(time="graph-name").has_graph_times
+        (False, True)
+        """
+        return self.time not in (POSITION, GRAPH_POSITION)
+
+
+class RdfInput:
+    """The tuples of one input of RDF, in the order of its triples.
+
+    With `on_error="stop"` an error raises `InputError` after the tuples before it were yielded; with `"skip"` it is
+    counted in `rejected`. An input that cannot be read any further raises in either case.
+    """
+
+    def __init__(
+        self,
+        source: ByteSource,
+        *,
+        syntax: RdfSyntax,
+        reading: RdfReading,
+        times: TripleTimes,
+        scope: str,
+        on_error: str,
+        batch_rows: int,
+        time_unit: str | None,
+    ) -> None:
+        self._source = source
+        self._syntax = syntax
+        self._reading = reading
+        self._times = times
+        self._stop = on_error == "stop"
+        self._statements = Statements(source, syntax, batch_rows=batch_rows, literal_graphs=reading.time == GRAPH_NAME)
+        self._blanks = BlankNodes(
+            scope,
+            are_generated=not syntax.is_line_based,
+            are_local=syntax.has_local_blanks,
+            labels=self._statements.labels,
+        )
+        self.name = source.name
+        self.bytes_total = source.size
+        self.time_unit = time_unit
+        self.rejected = 0
+        self.rejections: list[str] = []
+        self.warnings: list[str] = []
+        self.filtered = 0
+        self.undecided = 0
+
+    @property
+    def bytes_read(self) -> int:
+        return self._source.position
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for read in self._statements:
+            if isinstance(read, BadStatement):
+                self._reject(read.message, read.line, ends=read.ends)
+            else:
+                columns = self._blanks.rename(read.columns[:-1])
+                named = pa.RecordBatch.from_arrays([*columns, read.column("number")], schema=SCHEMA)
+                yield from self._tuples_of(self._times.assign(named))
+        yield from self._tuples_of(self._times.finish())
+
+    def _tuples_of(self, told: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
+        for one in told:
+            if isinstance(one, UntimedStatement):
+                self._reject(one.message, self._line_of(one.number), number=one.number)
+                continue
+            statements = one.statements
+            columns = {
+                "source": statements.column("subject"),
+                "target": statements.column("object"),
+                "label": statements.column("predicate").dictionary_encode(),
+                "timestamp": pa.array(one.timestamps, pa.int64()),
+            }
+            delete = pc.fill_null(pc.match_substring_regex(statements.column("graph"), f"^{DELETE}(?::|$)"), False)
+            if delete.true_count:
+                columns["delete"] = delete
+            if self._reading.graph is not None:
+                columns[self._reading.graph] = one.graph.dictionary_encode()
+            yield pa.RecordBatch.from_pydict(columns)
+
+    def _line_of(self, number: int) -> int | None:
+        """Return the line of a statement, or None after the first rejections, whose messages alone are kept."""
+        return self._statements.line_of(number) if len(self.rejections) < REJECTION_MESSAGES else None
+
+    def _reject(self, message: str, line: int | None, *, ends: bool = False, number: int | None = None) -> None:
+        place = f"{self.name}:{line}" if line is not None else self.name
+        if line is None and number is not None:
+            place += f": triple {number + 1:,}"
+        if self._stop or ends:
+            raise InputError(f"{place}: {message}", file=self.name, line=line)
+        self.rejected += 1
+        if len(self.rejections) < REJECTION_MESSAGES:
+            self.rejections.append(f"{place}: {message}")
+
+
+SAMPLE_TRIPLES = 1_000
+"""The number of triples at the beginning of a file in which its first time is searched."""
 
 
 def open_rdf(
@@ -46,7 +205,7 @@ def open_rdf(
     reading = rdf or RdfReading()
     if reading.graph == "stream" and streams is not None and any(streams):
         raise InputError("inputs are said to be of streams, and so are graphs; give one of the two")
-    positions: TripleTimes = ByPosition() if reading.time == POSITION else ByGraphPosition()
+    positions: TripleTimes = PositionTimes() if reading.time == POSITION else GraphPositionTimes()
     inputs: list[Input] = []
     for number, path in enumerate(paths, 1):
         times, unit = positions, None
@@ -54,7 +213,7 @@ def open_rdf(
             kind = _first_kind(path, reading, time_unit)
             unit = unit_of(kind, time_unit)
             times = _times(reading, TimeTerms(unit=unit, kind=kind))
-        one = _opened(
+        one = _open_input(
             path,
             reading,
             times=times,
@@ -64,27 +223,27 @@ def open_rdf(
             time_unit=unit,
         )
         stream = streams[number - 1] if streams is not None else None
-        inputs.append(one if stream is None else InStream(one, stream))
-    combine = merge_by_heads if reading.has_graph_times else one_after_the_other
+        inputs.append(one if stream is None else SingleStreamInput(one, stream))
+    combine = merge_by_heads if reading.has_graph_times else concatenate_inputs
     return InputsReader(inputs, combine=combine, batch_rows=batch_rows)
 
 
 RDF = Format(name="rdf", open=open_rdf)
 
 
-def _opened(
+def _open_input(
     path: str,
     reading: RdfReading,
     *,
     times: TripleTimes,
     scope: str = "",
     on_error: str = "skip",
-    batch_rows: int = LOOKED_AT,
+    batch_rows: int = SAMPLE_TRIPLES,
     time_unit: str | None = None,
 ) -> RdfInput:
     return RdfInput(
         ByteSource(path),
-        syntax=syntax_named(reading.syntax) if reading.syntax is not None else syntax_of(path),
+        syntax=syntax_by_name(reading.syntax) if reading.syntax is not None else syntax_of(path),
         reading=reading,
         times=times,
         scope=scope,
@@ -96,20 +255,20 @@ def _opened(
 
 def _times(reading: RdfReading, terms: TimeTerms) -> TripleTimes:
     if reading.time == GRAPH_NAME:
-        return ByGraphName(terms)
-    return ByProperty(reading.time.removeprefix("<").removesuffix(">"), terms)
+        return GraphNameTimes(terms)
+    return GraphPropertyTimes(reading.time.removeprefix("<").removesuffix(">"), terms)
 
 
 def _first_kind(path: str, reading: RdfReading, time_unit: str | None) -> Kind | None:
-    """The kind of the times of a file, as its beginning tells it; None for a pipe, and where it does not tell."""
+    """Return the kind of the times at the beginning of a file; None for a pipe, and where the beginning has no time."""
     if path == STANDARD_INPUT or not os.path.isfile(path):
         return None
     terms = TimeTerms(unit=time_unit or "s")
     seen = 0
     try:
-        for batch in _opened(path, replace(reading, graph=None), times=_times(reading, terms)):
+        for batch in _open_input(path, replace(reading, graph=None), times=_times(reading, terms)):
             seen += batch.num_rows
-            if terms.kind is not None or seen >= LOOKED_AT:
+            if terms.kind is not None or seen >= SAMPLE_TRIPLES:
                 break
     except InputError:
         pass

@@ -1,4 +1,4 @@
-"""The syntaxes of RDF: their names, the endings of their files, and the parser that reads them."""
+"""The syntaxes of RDF: their names, the endings of their files, and their parser."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from rpq.errors import InputError, install_command
 from rpq.readers.column_names import did_you_mean
-from rpq.readers.inflating import COMPRESSIONS
+from rpq.readers.source import COMPRESSIONS
 
 
 @dataclass(frozen=True, kw_only=True)
 class RdfSyntax:
     """A syntax: its name here, how files end their names, and its name in pyoxigraph.
 
-    In one that `has_graphs` triples may stand in named ones. In one `by_lines` each statement is a line. In one that
-    `goes_on` what stands behind an error can be read.
-    Its blank nodes are `local` if those without a label are only spoken of within a statement with one subject.
+    With `has_graphs` triples may be in named graphs; with `is_line_based` each statement is a line; with `recovers` the
+    parser goes on after an error. With `has_local_blanks`, blank nodes without a label are referred to only within
+    the statement of one subject.
     """
 
     name: str
@@ -26,20 +26,20 @@ class RdfSyntax:
     member: str
     title: str
     has_graphs: bool = False
-    by_lines: bool = False
-    goes_on: bool = True
-    local: bool = False
+    is_line_based: bool = False
+    recovers: bool = True
+    has_local_blanks: bool = False
 
 
 SYNTAXES = (
-    RdfSyntax(name="nt", endings=(".nt",), member="N_TRIPLES", title="N-Triples", by_lines=True),
-    RdfSyntax(name="nq", endings=(".nq",), member="N_QUADS", title="N-Quads", has_graphs=True, by_lines=True),
-    RdfSyntax(name="ttl", endings=(".ttl", ".turtle"), member="TURTLE", title="Turtle", local=True),
-    RdfSyntax(name="trig", endings=(".trig",), member="TRIG", title="TriG", has_graphs=True, local=True),
+    RdfSyntax(name="nt", endings=(".nt",), member="N_TRIPLES", title="N-Triples", is_line_based=True),
+    RdfSyntax(name="nq", endings=(".nq",), member="N_QUADS", title="N-Quads", has_graphs=True, is_line_based=True),
+    RdfSyntax(name="ttl", endings=(".ttl", ".turtle"), member="TURTLE", title="Turtle", has_local_blanks=True),
+    RdfSyntax(name="trig", endings=(".trig",), member="TRIG", title="TriG", has_graphs=True, has_local_blanks=True),
     RdfSyntax(
-        name="jsonld", endings=(".jsonld", ".json"), member="JSON_LD", title="JSON-LD", has_graphs=True, goes_on=False
+        name="jsonld", endings=(".jsonld", ".json"), member="JSON_LD", title="JSON-LD", has_graphs=True, recovers=False
     ),
-    RdfSyntax(name="rdf", endings=(".rdf", ".owl", ".xml"), member="RDF_XML", title="RDF/XML", goes_on=False),
+    RdfSyntax(name="rdf", endings=(".rdf", ".owl", ".xml"), member="RDF_XML", title="RDF/XML", recovers=False),
 )
 SYNTAX_NAMES = tuple(syntax.name for syntax in SYNTAXES)
 
@@ -50,8 +50,8 @@ _PLACE = re.compile(
 _LINE = re.compile(r" \(line \d+\)$")
 
 
-def syntax_named(name: str) -> RdfSyntax:
-    """The syntax of that name; `InputError` if there is none."""
+def syntax_by_name(name: str) -> RdfSyntax:
+    """Return a syntax by its name; raise `InputError` for an unknown one."""
     found = next((syntax for syntax in SYNTAXES if syntax.name == name), None)
     if found is None:
         raise InputError(
@@ -61,7 +61,7 @@ def syntax_named(name: str) -> RdfSyntax:
 
 
 def syntax_of(path: str) -> RdfSyntax:
-    """The syntax that a file's name tells; N-Quads, of which N-Triples are a part, where it tells none.
+    """Return the syntax by the ending of a file's name; N-Quads, which include N-Triples, for any other name.
 
     >>> syntax_of("events.ttl.gz").name, syntax_of("-").name
     ('ttl', 'nq')
@@ -69,11 +69,11 @@ def syntax_of(path: str) -> RdfSyntax:
     name = path.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression.suffix)
-    return next((syntax for syntax in SYNTAXES if name.endswith(syntax.endings)), syntax_named("nq"))
+    return next((syntax for syntax in SYNTAXES if name.endswith(syntax.endings)), syntax_by_name("nq"))
 
 
 def pyoxigraph() -> ModuleType:
-    """The package that parses; `InputError` that says what to install where it is not there."""
+    """Import pyoxigraph; raise `InputError` with the command that installs it where it is missing."""
     try:
         import pyoxigraph as package
     except ImportError as error:
@@ -85,13 +85,13 @@ def pyoxigraph() -> ModuleType:
 
 
 def parser_of(data: Any, syntax: RdfSyntax) -> Any:
-    """What iterates over the quads in bytes, or in a file of bytes."""
+    """Return the parser, an iterator over the quads in bytes or in a file of bytes."""
     package = pyoxigraph()
     return package.parse(data, format=getattr(package.RdfFormat, syntax.member))
 
 
-def reason(error: SyntaxError) -> str:
-    """What a parser says is wrong, without its words for the place."""
+def parser_message(error: SyntaxError) -> str:
+    """Return the message of a parser's error without its description of the place."""
     text = _LINE.sub("", str(error))
     told = _PLACE.sub("", text, count=1)
     return f"at character {error.offset}: {told}" if error.offset else told

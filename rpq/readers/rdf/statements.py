@@ -1,7 +1,7 @@
-"""From the bytes of an input to its statements in columns, and to what is wrong with the others.
+"""The statements of an RDF input as columns, and the errors between them.
 
-Lines of N-Triples and N-Quads that are canonical are taken as they stand; all else is what pyoxigraph makes of it, written
-down as canonical lines by pyoxigraph itself. So a statement costs about as much as its parser.
+Canonical lines of N-Triples and N-Quads are used as they are; everything else is parsed by pyoxigraph and serialised by it
+as canonical lines. So a statement costs about as much as its parser.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers.field_errors import shown
-from rpq.readers.rdf.blank_nodes import LabelsSeen
-from rpq.readers.rdf.rdf_columns import NAMES, columns_of, kinds_of, lines_of, split_any, texts_of
-from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_of, pyoxigraph, reason
+from rpq.readers.fields import quote_value
+from rpq.readers.gc_pause import gc_paused
+from rpq.readers.rdf.blank_nodes import LabelCollector
+from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_statement, texts_of
+from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyoxigraph
 from rpq.readers.source import Block, ByteSource
-from rpq.readers.uncollected import uncollected
 
 BLOCK_BYTES = 1 << 22
-"""Bytes of lines that are looked at together at most."""
+"""The largest size of a block of lines, in bytes."""
 
-PORTION = 1 << 14
-"""Statements of other syntaxes that are handed over together."""
+BATCH_STATEMENTS = 1 << 14
+"""The number of statements in a batch of other syntaxes."""
 
 _BYTES_A_LINE = 100
 _CHUNK = 1 << 16
@@ -34,62 +34,60 @@ _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _LITERAL_GRAPH = re.compile(r'(.*[^\s])\s+("(?:[^"\\]|\\.)*"(?:\^\^<[^<>]*>)?)\s*\.\s*(?:#.*)?', re.DOTALL)
 
 SCHEMA = pa.schema([*((name, pa.string()) for name in NAMES), ("number", pa.int64())])
-"""Statements as columns: vertices' texts, the graph null for the default one, and the number of the line or statement."""
+"""The columns of statements: vertices' texts, null for the default graph, and the number of the line or statement."""
 
-NEWER = "it is of RDF 1.2 (a triple term, or a direction of text), which is not read; expected RDF 1.1"
+RDF12_MESSAGE = "it is of RDF 1.2 (a triple term, or a direction of text), which is not read; expected RDF 1.1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bad:
-    """What is wrong with a line; with something that has no line where `line` is None. `ends` tells that nothing can be read
-    behind it.
-    """
+class BadStatement:
+    """What is wrong with a line, or with the input where `line` is None; with `ends` nothing can be read behind it."""
 
     message: str
     line: int | None
     ends: bool = False
 
 
-Read: TypeAlias = pa.RecordBatch | Bad
+ReadResult: TypeAlias = pa.RecordBatch | BadStatement
 
 
 class Statements:
-    """The statements of an input, read once: batches of `SCHEMA`, and what is wrong between them, in the order of the input.
+    """The statements of an input, read once: batches of `SCHEMA`, and errors between them, in the order of the input.
 
-    With `literal_graphs` the fourth term of a line may be a literal, as it was in the first N-Quads. `line_of` tells in
-    which line a statement stands, by its number.
+    With `literal_graphs` the fourth term of a line may be a literal, as in the first N-Quads. `line_of` returns the line of
+    a statement by its number.
     """
 
     def __init__(self, source: ByteSource, syntax: RdfSyntax, *, batch_rows: int, literal_graphs: bool = False) -> None:
         self._source = source
         self._syntax = syntax
         self._batch_rows = batch_rows
-        self._labels_seen = LabelsSeen() if syntax.local else None
+        self._labels_seen = LabelCollector() if syntax.has_local_blanks else None
         self._literal_graphs = literal_graphs and syntax.name == "nq"
         pyoxigraph()
 
-    def __iter__(self) -> Iterator[Read]:
-        return self._of_lines() if self._syntax.by_lines else self._of_document()
+    def __iter__(self) -> Iterator[ReadResult]:
+        return self._of_lines() if self._syntax.is_line_based else self._of_document()
 
     @property
     def labels(self) -> Set[str]:
-        """The labels of blank nodes seen so far that look as if a parser had drawn them, where that matters."""
+        """The labels of blank nodes so far that look like generated ones; empty where that does not matter."""
         return frozenset() if self._labels_seen is None else self._labels_seen.labels
 
     def line_of(self, number: int) -> int | None:
-        """The line of the statement with this number; None where it cannot be found, because the input is gone."""
-        if self._syntax.by_lines:
+        """Return the line of the statement with this number; None where it cannot be found, because the input is gone."""
+        if self._syntax.is_line_based:
             return number
         return self._line_where(lambda count: count > number)
 
     # --- lines -----------------------------------------------------------------------------------------------------
 
-    def _of_lines(self) -> Iterator[Read]:
+    def _of_lines(self) -> Iterator[ReadResult]:
         size = max(64, min(BLOCK_BYTES, self._batch_rows * _BYTES_A_LINE))
         for block in self._source.blocks(size):
             yield from self._of_block(block)
 
-    def _of_block(self, block: Block) -> Iterator[Read]:
+    def _of_block(self, block: Block) -> Iterator[ReadResult]:
         try:
             lines = lines_of(block.data)
         except pa.ArrowInvalid:
@@ -103,7 +101,7 @@ class Statements:
         if not len(others):
             yield _batch(columns_of(lines, kinds.of_graph), numbers)
             return
-        parsed = self._parsed(lines.take(pa.array(others)).to_pylist())
+        parsed = self._parse_lines(lines.take(pa.array(others)).to_pylist())
         plain = columns_of(lines.filter(pa.array(kinds.canonical)), kinds.of_graph[kinds.canonical])
         rows = np.concatenate([np.flatnonzero(kinds.canonical), others[parsed.rows]])
         order = pa.array(np.argsort(rows))
@@ -111,26 +109,26 @@ class Statements:
         bad = {int(numbers[others[row]]): message for row, message in parsed.bad.items()}
         yield from _in_order(columns, numbers[np.sort(rows)], bad)
 
-    def _line_by_line(self, block: Block) -> Iterator[Read]:
-        """A block in which something is no UTF-8."""
+    def _line_by_line(self, block: Block) -> Iterator[ReadResult]:
+        """Read a block that is not all UTF-8 line by line."""
         for number, data in enumerate(_LINE.findall(block.data), block.line):
             yield from self._of_single(Block(data, number))
 
-    def _of_single(self, block: Block) -> Iterator[Read]:
+    def _of_single(self, block: Block) -> Iterator[ReadResult]:
         try:
             block.data.decode()
         except UnicodeDecodeError as error:
-            yield Bad(message=f"at byte {error.start + 1}: is no UTF-8", line=block.line)
+            yield BadStatement(message=f"at byte {error.start + 1}: is no UTF-8", line=block.line)
             return
         yield from self._of_block(block)
 
-    def _parsed(self, texts: list[str]) -> _Parsed:
-        """What a parser makes of lines that are statements, blank or comments."""
+    def _parse_lines(self, texts: list[str]) -> _ParseResult:
+        """Parse lines that are statements, blank or comments."""
         meant = [row for row, text in enumerate(texts) if (bare := text.strip()) and not bare.startswith("#")]
         bad: dict[int, str] = {}
         literals: dict[int, str] = {}
         quads: list[Any] = []
-        with uncollected():
+        with gc_paused():
             try:
                 quads.extend(parser_of("\n".join(texts[row].rstrip("\r\n") for row in meant).encode(), self._syntax))
             except SyntaxError:
@@ -141,7 +139,7 @@ class Statements:
             for row in meant:
                 found = self._single(texts[row].strip(), literals, row)
                 if isinstance(found, str):
-                    bad[row] = f"{found}: {shown(texts[row].strip())}"
+                    bad[row] = f"{found}: {quote_value(texts[row].strip())}"
                 else:
                     rows.append(row)
                     quads.append(found)
@@ -151,10 +149,10 @@ class Statements:
         if literals:
             graphs = zip(found_rows.tolist(), parsed.columns[3].to_pylist(), strict=True)
             parsed.columns[3] = pa.array([literals.get(row, graph) for row, graph in graphs], pa.string())
-        return _Parsed(columns=parsed.columns, rows=found_rows, bad=bad)
+        return _ParseResult(columns=parsed.columns, rows=found_rows, bad=bad)
 
     def _single(self, text: str, literals: dict[int, str], row: int) -> Any:
-        """The quad in a line, or what is wrong with it."""
+        """Parse the quad of a line; return it, or a message of what is wrong with the line."""
         try:
             quads = list(parser_of(text.encode(), self._syntax))
         except SyntaxError as error:
@@ -164,20 +162,20 @@ class Statements:
                 if not isinstance(quad, str):
                     literals[row] = found[2]
                     return quad
-            return reason(error)
+            return parser_message(error)
         return quads[0] if len(quads) == 1 else "is no whole statement"
 
     # --- documents -------------------------------------------------------------------------------------------------
 
-    def _of_document(self) -> Iterator[Read]:
+    def _of_document(self) -> Iterator[ReadResult]:
         file = _Chunks(self._source.chunks(_CHUNK), self._labels_seen)
         parser = parser_of(file, self._syntax)
-        size = min(PORTION, self._batch_rows)
+        size = min(BATCH_STATEMENTS, self._batch_rows)
         number, has_ended = 0, False
         while not has_ended:
             quads: list[Any] = []
             bad = None
-            with uncollected():
+            with gc_paused():
                 try:
                     has_ended = self._extend(quads, parser, file, size)
                 except SyntaxError as error:
@@ -190,7 +188,7 @@ class Statements:
                 yield bad
 
     def _extend(self, quads: list[Any], parser: Any, file: _Chunks, size: int) -> bool:
-        """Take some quads more, in a pipe no more than have come; whether these were the last."""
+        """Append more quads, from a pipe no more than have arrived; return whether these were the last."""
         if self._source.size is not None:
             quads.extend(islice(parser, size))
             return len(quads) < size
@@ -200,21 +198,21 @@ class Statements:
                 return False
         return True
 
-    def _of_quads(self, quads: list[Any], number: int) -> Iterator[Read]:
+    def _of_quads(self, quads: list[Any], number: int) -> Iterator[ReadResult]:
         parsed = _columns_of_quads(quads, self._syntax)
         numbers = np.arange(number, number + len(quads))
         bad = {number + row: message for row, message in parsed.bad.items()}
         for read in _in_order(parsed.columns, numbers[parsed.rows], bad):
-            yield replace(read, line=self.line_of(read.line or 0)) if isinstance(read, Bad) else read
+            yield replace(read, line=self.line_of(read.line or 0)) if isinstance(read, BadStatement) else read
 
-    def _bad(self, error: SyntaxError) -> Bad:
+    def _bad(self, error: SyntaxError) -> BadStatement:
         line = error.lineno
         if line is None:
             line = self._line_where(lambda count: False)
-        return Bad(message=reason(error), line=line, ends=not self._syntax.goes_on)
+        return BadStatement(message=parser_message(error), line=line, ends=not self._syntax.recovers)
 
     def _line_where(self, is_reached: Callable[[int], bool]) -> int | None:
-        """The line in hand when so many statements were found, or when the parser gave up."""
+        """Parse the source again up to a statement; return the line at which it is reached or the parser gives up."""
         if self._source.size is None:
             return None
         file = _LineByLine(ByteSource(self._source.path))
@@ -224,7 +222,7 @@ class Statements:
             try:
                 next(parser)
             except SyntaxError:
-                if not self._syntax.goes_on:
+                if not self._syntax.recovers:
                     return file.line
                 continue
             except StopIteration:
@@ -235,30 +233,30 @@ class Statements:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Parsed:
-    """Statements as columns, the rows that they are of, and what is wrong with others."""
+class _ParseResult:
+    """Statements as columns, their rows, and the messages of bad rows."""
 
     columns: list[pa.Array]
     rows: np.ndarray
     bad: dict[int, str]
 
 
-def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _Parsed:
-    """Quads of pyoxigraph as columns, each the row of its place."""
+def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _ParseResult:
+    """Convert quads of pyoxigraph to columns; the row of a quad is its place."""
     package = pyoxigraph()
     data = package.serialize(quads, format=package.RdfFormat.N_QUADS)
     lines = lines_of(data)
     kinds = kinds_of(lines, data, graphs=syntax.has_graphs)
     if kinds.canonical.all():
-        return _Parsed(columns=columns_of(lines, kinds.of_graph), rows=np.arange(len(lines)), bad={})
+        return _ParseResult(columns=columns_of(lines, kinds.of_graph), rows=np.arange(len(lines)), bad={})
     columns = columns_of(lines.filter(pa.array(kinds.canonical)), kinds.of_graph[kinds.canonical])
     odd: list[tuple[str | None, ...]] = []
     rows: list[int] = []
     bad: dict[int, str] = {}
     for row in np.flatnonzero(~kinds.canonical).tolist():
-        terms = split_any(lines[row].as_py().rstrip("\n"))
+        terms = split_statement(lines[row].as_py().rstrip("\n"))
         if terms is None:
-            bad[row] = NEWER
+            bad[row] = RDF12_MESSAGE
         else:
             odd.append(terms)
             rows.append(row)
@@ -267,17 +265,17 @@ def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _Parsed:
     order = pa.array(np.argsort(places))
     if odd:
         columns = [pa.concat_arrays(pair).take(order) for pair in zip(columns, further, strict=True)]
-    return _Parsed(columns=columns, rows=np.sort(places), bad=bad)
+    return _ParseResult(columns=columns, rows=np.sort(places), bad=bad)
 
 
-def _in_order(columns: list[pa.Array], numbers: np.ndarray, bad: dict[int, str]) -> Iterator[Read]:
-    """Statements with these numbers, and between them what is wrong."""
+def _in_order(columns: list[pa.Array], numbers: np.ndarray, bad: dict[int, str]) -> Iterator[ReadResult]:
+    """Yield statements with these numbers and, in order, the errors in `bad` (number → message)."""
     start = 0
     for number, message in sorted(bad.items()):
         end = int(np.searchsorted(numbers, number))
         if start < end:
             yield _batch([column.slice(start, end - start) for column in columns], numbers[start:end])
-        yield Bad(message=message, line=number)
+        yield BadStatement(message=message, line=number)
         start = end
     if start < len(numbers):
         yield _batch([column.slice(start) for column in columns], numbers[start:])
@@ -288,9 +286,9 @@ def _batch(columns: list[pa.Array], numbers: np.ndarray) -> pa.RecordBatch:
 
 
 class _Chunks:
-    """Chunks of bytes as a file for the parser; `is_empty` tells that it has been given all that came."""
+    """Chunks of bytes as a file for the parser; `is_empty` says that it has read all that arrived."""
 
-    def __init__(self, chunks: Iterator[bytes], labels_seen: LabelsSeen | None) -> None:
+    def __init__(self, chunks: Iterator[bytes], labels_seen: LabelCollector | None) -> None:
         self._chunks = chunks
         self._labels_seen = labels_seen
         self._rest = memoryview(b"")
@@ -311,7 +309,7 @@ class _Chunks:
 
 
 class _LineByLine:
-    """A source as a file that gives away no more than one line at a time; `line` is the number of the last one."""
+    """A source as a file that returns at most one line at a time; `line` is the number of the last one."""
 
     def __init__(self, source: ByteSource) -> None:
         self._blocks = source.blocks(_CHUNK)

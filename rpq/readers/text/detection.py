@@ -1,40 +1,78 @@
-"""Telling from the first data line of a file how to read it, where lines, headers and JSON are possible.
+"""Detection of how a file is to be read, from its first data lines: header, separator, JSON, integers or times.
 
-What the line tells, `rpq.readers.edges` says.
+`rpq.readers.edges` documents the rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from rpq.readers.column_names import EVENT, STREAM, ColumnNames
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import DEFAULT_UNIT, FieldError, time_kind
 from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block
-from rpq.readers.text.first_times import FirstTimes, with_times
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
-from rpq.readers.text.line_layout import FURTHER, Layout, split_line
-from rpq.readers.text.parsing import BlockParser, LineError, LineParser, data_records
-from rpq.readers.text.textfile import Detected, beginning_of, line_error
-from rpq.readers.times import DEFAULT_UNIT
+from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
+from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
+from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
 from rpq.readers.where import Where
+
+
+def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
+    """Return the layout with the kind of the first timestamp of the block; None if no line has a timestamp.
+
+    >>> line = Layout(separator=",", fields=("source", "target", "timestamp"))
+    >>> with_times(line, Block(b"a,b,2024-05-01T12:00Z", 1), unit="s").times
+    'aware'
+    """
+    if "timestamp" not in layout.fields:
+        return layout
+    place = layout.fields.index("timestamp")
+    for _, line in data_records(block, layout):
+        try:
+            texts = split_line(line, layout.separator, quotes=layout.quotes)
+        except FieldError:
+            continue
+        text = texts[place].strip(" \t") if len(texts) in layout.widths else ""
+        if INTEGER.fullmatch(text):
+            return layout
+        kind = time_kind(text)
+        if kind is not None:
+            return replace(layout, times=kind, time_unit=unit)
+    return None
+
+
+class PipeParser:
+    """Reads the lines of a pipe, whose layout is known except for the kind of its timestamps."""
+
+    def __init__(self, layout: Layout, *, unit: str) -> None:
+        self.layout = layout
+        self._unit = unit
+        self._parser: LineParser | None = None
+
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+        if self._parser is None:
+            layout = with_times(self.layout, block, unit=self._unit)
+            self._parser = None if layout is None else LineParser(layout)
+        return (self._parser or LineParser(self.layout)).parse(block, stop=stop)
+
 
 SEPARATORS = ("\t", ",", " ")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
-    """What the beginning of a file has told: the kind of its timestamps and, of JSON, the layout and some keys."""
+class FileSample:
+    """What the beginning of a file shows: the kind of its timestamps and, for JSON, the layout and some keys."""
 
     times: Literal["integers", "naive", "aware"] = "integers"
     json: JsonLayout
     keys: tuple[str, ...] = ()
 
 
-def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> Detected:
-    """Tell from the first data line of a file how it is laid out; raise `FieldError` if it cannot be told.
+def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> DetectedFormat:
+    """Detect from the first data line of a file how it is laid out; raise `FieldError` if that is impossible.
 
     >>> detect(b"timestamp,source,target,label").parser.layout.fields
     ('timestamp', 'source', 'target', 'label')
@@ -42,11 +80,11 @@ def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> Detected:
     ' '
     """
     layout, names = line_layout(line, ColumnNames(), separators)
-    return Detected(parser=LineParser(layout), is_header=bool(names), quoted=layout if layout.has_quotes else None)
+    return DetectedFormat(parser=LineParser(layout), is_header=bool(names), quoted=layout if layout.has_quotes else None)
 
 
 def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = SEPARATORS) -> tuple[Layout, list[str]]:
-    """How the lines of a file are laid out, and the names of its columns if its first line is a header."""
+    """Return how the lines of a file are laid out, and the names of its columns if its first line is a header."""
     cuts: dict[str, list[str]] = {}
     for separator in separators:
         try:
@@ -60,10 +98,10 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
             fields = tuple(places.get(place, "") for place in range(len(names)))
             return Layout(separator=separator, fields=fields, quotes=True), names
     names = max(cuts.values(), key=len, default=[])
-    fields, optional = _of_lines(columns)
-    hint = _of_other_text(line, names)
+    fields, optional = _headerless_fields(columns)
+    hint = _unsupported_text_hint(line, names)
     # A line without a time may hold any three words: only one that must have a number can be seen to be a header.
-    needs_header = bool(columns.renamed) or columns.has_events or (columns.timed and columns.is_header(names))
+    needs_header = bool(columns.renamed) or columns.has_events or (columns.has_timestamps and columns.is_header(names))
     if needs_header and not hint:
         columns.places(names, any_case=True)  # says which ones are missing
     for separator, texts in cuts.items() if not needs_header else ():
@@ -72,12 +110,12 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
     raise FieldError(
         f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
         "separated by tabs, commas or blanks, or a header with these names (delete in place of op is true or false)"
-        f"{hint or _without_label(cuts.values(), fields, optional, columns)}"
+        f"{hint or _missing_label_hint(cuts.values(), fields, optional, columns)}"
     )
 
 
-def _of_other_text(line: bytes, names: Sequence[str]) -> str:
-    """What to do with a first line of a text that is not cut into fields as those here are; nothing for one that is."""
+def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
+    """Return advice for a first line in an unsupported notation; empty for any other line."""
     if b"\0" in line:
         return "; this one has bytes of zero, as text in UTF-16 has: write it in UTF-8"
     if line.lstrip(b" \t").startswith((b"[", b"{")):
@@ -88,35 +126,35 @@ def _of_other_text(line: bytes, names: Sequence[str]) -> str:
     return ""
 
 
-def _without_label(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
-    """What to do where a first line has one field less than it needs: it may have no label."""
+def _missing_label_hint(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
+    """Return advice for a first line that lacks one field, which may be the label; empty for any other line."""
     lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts)
-    if lacks_one and "label" in fields and not columns.fixed:
+    if lacks_one and "label" in fields and not columns.has_fixed_names:
         return "; where the lines have no label, give --label LABEL"
     return ""
 
 
-def _of_lines(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
-    """The fields of lines without a header, and how many of the last may be missing."""
-    if columns.timed:
+def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
+    """Return the fields of lines without a header, and how many of the last may be missing."""
+    if columns.has_timestamps:
         return columns.columns, 1
     return (*columns.columns[:-1], "", "op"), 2  # the timestamp may be there, but is not read
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """Tells from the first data line of a file how it is laid out, with all that was asked for.
+    """Detects from the first data line of a file how it is laid out, under the options of the reader.
 
-    `known` is what the beginning of the file has told already, None where it could not be looked at, as with a pipe.
+    `known` is a sample of the beginning of the file, None where there is none, as for a pipe.
     """
 
     columns: ColumnNames
     where: Where | None = None
     only_json: bool = False
     time_unit: str | None = None
-    known: Known | None = None
+    known: FileSample | None = None
 
-    def __call__(self, line: bytes) -> Detected:
+    def __call__(self, line: bytes) -> DetectedFormat:
         if self.only_json or _is_json(line):
             return self._json(line)
         layout, names = line_layout(line, self.columns)
@@ -125,13 +163,13 @@ class Detection:
             layout, predicate = self._with_condition(self.where, layout, names)
         parser: BlockParser
         if self.known is None and self.time_unit is not None:
-            parser = FirstTimes(layout, unit=self.time_unit)
+            parser = PipeParser(layout, unit=self.time_unit)
         else:
             layout = replace(layout, times=self.times, time_unit=self.unit)
             parser = LineParser(layout)
         quoted = layout if layout.has_quotes else None
-        warnings = self.columns.deletes_not_read(names)
-        return Detected(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
+        warnings = self.columns.debezium_warnings(names)
+        return DetectedFormat(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
 
     @property
     def times(self) -> Literal["integers", "naive", "aware"]:
@@ -143,54 +181,54 @@ class Detection:
         """What times in text become."""
         return self.time_unit or DEFAULT_UNIT
 
-    def looking_at(self, path: str, *, stop: bool) -> Detection:
-        """This with what the beginning of a file tells.
+    def with_sample_of(self, path: str, *, stop: bool) -> Detection:
+        """Return the detection with a sample of the beginning of a file.
 
-        Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not tell the
-        columns: where bad lines are not to `stop` the reading, only if names were given for columns, but the file has none
-        so called.
+        Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not determine the
+        columns: unless bad lines `stop` the reading, only if names were given for columns and the file has no such columns.
         """
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
-        known = Known(json=json)
+        known = FileSample(json=json)
         errors: list[LineError] = []
-        found = beginning_of(path, replace(self, where=None), errors.append)
+        found = detect_file(path, replace(self, where=None), errors.append)
         if errors and (stop or (found is None and (self.columns.renamed or self.columns.has_events))):
             raise line_error(path, errors[0])  # before anything else is said of a run
         if found is not None:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, JsonLines):
                 json = replace(parser.layout, further=json.further)
-                known = Known(json=json, times=json.times, keys=_keys(block.data))
-            elif isinstance(parser, LineParser | FirstTimes):
+                known = FileSample(json=json, times=json.times, keys=_keys(block.data))
+            elif isinstance(parser, LineParser | PipeParser):
                 layout = with_times(parser.layout, block, unit=self.unit)
                 if layout is None and stop:
                     _refuse_first(path, parser.layout, block)
-                known = Known(json=json, times="integers" if layout is None else layout.times)
+                known = FileSample(json=json, times="integers" if layout is None else layout.times)
         looked = replace(self, known=known)
         if self.where is not None:
-            beginning_of(path, looked, lambda bad: None)
+            detect_file(path, looked, lambda bad: None)
         return looked
 
-    def _json(self, line: bytes) -> Detected:
+    def _json(self, line: bytes) -> DetectedFormat:
         if self.known is not None:
             layout = self.known.json
         else:
-            layout = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit).settled(line)
+            layout = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
+            layout = layout.with_detected_kinds(line)
         predicate = None
         if self.where is not None:
             kinds = self._tuple_kinds("number" if layout.integers else "text")
             keys = self.where.names if self.known is None else self.known.keys
-            further = {key: ColumnKind(key=FURTHER + key, kind="loose") for key in keys if key not in kinds}
+            further = {key: ColumnKind(key=FURTHER + key, kind="untyped") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
-        warnings = self.columns.deletes_not_read(_keys(line)) if b"__" in line else ()
-        return Detected(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
+        warnings = self.columns.debezium_warnings(_keys(line)) if b"__" in line else ()
+        return DetectedFormat(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
 
     def _further_keys(self) -> tuple[str, ...]:
-        """The keys of objects that a condition names beside those of a tuple."""
+        """Return the keys of objects that a condition names beside those of a tuple."""
         return tuple(sorted(self.where.names - set(self._tuple_kinds("text")))) if self.where is not None else ()
 
     def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:
-        """The layout with the further columns that a condition names; an input's own names go before a tuple's."""
+        """Add the further columns that a condition names; an input's names take precedence over a tuple's."""
         kinds = self._tuple_kinds("text")
         fields = list(layout.fields)
         for column in (STREAM, EVENT):
@@ -206,16 +244,16 @@ class Detection:
                     if names.count(name) > 1:
                         raise where.error(f"column {name!r} stands in the header twice", 1)
                     fields[place] = FURTHER + name
-                kinds[name] = ColumnKind(key=FURTHER + name, kind="loose")
+                kinds[name] = ColumnKind(key=FURTHER + name, kind="untyped")
         return replace(layout, fields=tuple(fields)), Predicate(where, kinds)
 
     def _tuple_kinds(self, vertex: str) -> dict[str, ColumnKind]:
-        """The columns of a tuple, under their own names and those that were given for them."""
+        """Return the columns of a tuple, under their own names and those that were given for them."""
         unit = self.time_unit if self.times == "integers" else self.unit
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         if self.columns.has_events:
             kinds[EVENT] = ColumnKind(key=EVENT, kind="text")
-        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
+        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.readable}}
 
 
 def _refuse_first(path: str, layout: Layout, block: Block) -> None:
@@ -229,7 +267,7 @@ def _refuse_first(path: str, layout: Layout, block: Block) -> None:
 
 
 def _is_json(line: bytes) -> bool:
-    """Whether a line is an object of JSON."""
+    """Return whether a line is an object of JSON."""
     if not line.lstrip(b" \t").startswith(b"{"):
         return False
     try:
@@ -240,7 +278,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _keys(data: bytes) -> tuple[str, ...]:
-    """The keys of the objects in some lines."""
+    """Return the keys of the objects in some lines."""
     keys: dict[str, None] = {}
     for line in data.split(b"\n"):
         try:

@@ -1,13 +1,13 @@
 """JSON lines: one object a line, the columns of a tuple by name.
 
-Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.times`): the first
-object decides for its file.  Labels are text.  `op` may be missing or null, which is `+`; so may `delete`, which is true or
-false, or text that says so, `stream`, and `event`, which is read where it is asked for, as text or an integer.  Other keys
-are not read, unless a condition names them; then a key may be missing, and its values may be of any kind.
+Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.fields`): the first
+object decides for its file.  Labels are text.  `op` may be missing or null, which means `+`; so may `delete`, which is true
+or false or the same as text, `stream`, and `event`, text or an integer, which is read if the reader has events.  Other
+keys are not read unless a condition names them; then a key may be missing, and its values may be of any kind.
 
-As with lines of fields there is more than one way: `JsonLayout.read` is the definition, line by line, and knows what is
-wrong where; whole blocks go through a kernel if all their objects are plain, or else through Arrow, and both give up
-wherever they might differ from the definition.
+As for lines of fields there are several implementations: `JsonLayout.read` is the definition, line by line, with the
+place of every error; whole blocks are read by a kernel if all their objects are plain, or else by Arrow, and both refuse a
+block that they might read differently.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from rpq.arrays.flat_objects import Key, read_flat_objects
-from rpq.readers.column_names import BOTH, DELETE, EVENT, STREAM, ColumnNames, did_you_mean
-from rpq.readers.field_errors import FieldError, shown
-from rpq.readers.loose import EXACT, texts_of
+from rpq.readers.column_names import DELETE, EVENT, OP_AND_DELETE, STREAM, ColumnNames, did_you_mean
+from rpq.readers.fields import FieldError, check_time, quote_value, time_kind, times_of
+from rpq.readers.predicate import EXACT, texts_of
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
-from rpq.readers.times import check_time, time_kind, times_of
 from rpq.stream.values import boolean_of_text, booleans_of_text
 
-_LOOSE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
 _OPTIONAL = ("op", DELETE, STREAM, EVENT)
 _NAMES = pa.dictionary(pa.int32(), pa.string())
@@ -41,7 +40,7 @@ _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLayout:
-    """What the objects of a file look like: `names` has the keys of a tuple, `further` keys that a condition names."""
+    """The layout of the objects of a file: `names` has the keys of a tuple, `further` the keys that a condition names."""
 
     names: ColumnNames
     further: tuple[str, ...] = ()
@@ -49,17 +48,17 @@ class JsonLayout:
     times: Literal["integers", "naive", "aware"] = "integers"
     time_unit: str = "us"
     is_first: bool = False
-    """Whether it reads the object that decides, so that a message cannot speak of those before."""
+    """Whether it reads the first object, so that a message cannot refer to earlier ones."""
 
     @property
     def used(self) -> frozenset[str]:
         """All keys that are read."""
-        return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
+        return frozenset({self.names[column] for column in self.names.readable} | set(self.further))
 
     @cached_property
-    def sought(self) -> tuple[tuple[str, str], ...]:
+    def columns(self) -> tuple[tuple[str, str], ...]:
         """The columns that are read, and their keys."""
-        return tuple((column, self.names[column]) for column in self.names.looked_for)
+        return tuple((column, self.names[column]) for column in self.names.readable)
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
@@ -67,7 +66,7 @@ class JsonLayout:
         kinds: dict[str, Literal["integer", "boolean"]] = {DELETE: "boolean"}
         for column in (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ())):
             kinds[column] = "integer"
-        return tuple(Key(name, kinds.get(column, "text"), column not in _OPTIONAL) for column, name in self.sought)
+        return tuple(Key(name, kinds.get(column, "text"), column not in _OPTIONAL) for column, name in self.columns)
 
     def read(self, line: bytes) -> dict[str, Any]:
         """Return the values of one line by column (`op` as `delete`, further ones as they are); raise `FieldError`.
@@ -76,11 +75,11 @@ class JsonLayout:
         {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False, 'stream': None}
         """
         found = read_object(line)
-        doubled = found.doubled & self.used if isinstance(found, _Object) else frozenset()
-        if doubled:
-            raise FieldError("stands in the object twice", min(doubled))
+        duplicates = found.duplicates & self.used if isinstance(found, _Object) else frozenset()
+        if duplicates:
+            raise FieldError("stands in the object twice", min(duplicates))
         values: dict[str, Any] = {}
-        for column, name in self.sought:
+        for column, name in self.columns:
             if column == STREAM:
                 values[column] = _name_or_none(found.get(name), name, "the name of a stream, or null")
                 continue
@@ -106,7 +105,7 @@ class JsonLayout:
             elif isinstance(value, str):
                 values[column] = check_text(value, name)
             else:
-                raise FieldError(f"{_shown(value)} is not text; expected {self._expected(column)}", name)
+                raise FieldError(f"{_quote_json(value)} is not text; expected {self._expected(column)}", name)
         for key in self.further:
             value = found.get(key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
@@ -118,14 +117,14 @@ class JsonLayout:
         if value is None:
             return
         if DELETE in values and found.get(self.names["op"]) is not None:
-            raise FieldError(BOTH, name)
+            raise FieldError(OP_AND_DELETE, name)
         delete = boolean_of_text(value) if isinstance(value, str) else value
         if not isinstance(delete, bool):
-            raise FieldError(f"{_shown(value)} is not true or false", name)
+            raise FieldError(f"{_quote_json(value)} is not true or false", name)
         values[DELETE] = delete
 
     def _expected(self, column: str) -> str:
-        """What stands where there is no text: a label, or a vertex of a file whose vertices are text."""
+        """Describe the expected value for a message: a label, or a vertex of a file whose vertices are text."""
         if column not in _VERTICES:
             return "a name in quotes"
         if self.is_first and column == "source":
@@ -140,16 +139,16 @@ class JsonLayout:
             times = " or a time in quotes such as 2024-05-01T12:00:00Z" if self.is_first else ""
             return _integer(value, name, f"a whole number such as 1254192988{times}")
         if not isinstance(value, str):
-            raise FieldError(f"{_shown(value)} is not a time; expected text, as the times before", name)
+            raise FieldError(f"{_quote_json(value)} is not a time; expected text, as the times before", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
         """Raise `MissingColumns` where an object lacks keys that it must have."""
-        there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
+        there = [column for column in self.names.readable if column in _OPTIONAL or self.names[column] in found]
         self.names.refuse_missing(list(found), there=there)
 
-    def settled(self, line: bytes) -> JsonLayout:
-        """The layout with the kinds of vertices and timestamps that the first object has; raises `FieldError`."""
+    def with_detected_kinds(self, line: bytes) -> JsonLayout:
+        """Return the layout with the kinds of vertices and timestamps of the first object; raise `FieldError`."""
         found = read_object(line)
         self.refuse_missing(found)
         source, time = (found.get(self.names[column]) for column in ("source", "timestamp"))
@@ -167,13 +166,13 @@ class JsonLayout:
 
 
 class _Object(dict[str, Any]):
-    """An object that has keys twice."""
+    """An object with duplicate keys."""
 
-    doubled: frozenset[str]
+    duplicates: frozenset[str]
 
 
 def read_object(line: bytes) -> dict[str, Any]:
-    """The object that a line holds; raise `FieldError` if it holds none.  `doubled`, if there, are keys it has twice."""
+    """Read the object of a line; raise `FieldError` if there is none.  Its `duplicates`, if present, are duplicate keys."""
     try:
         found = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
@@ -181,7 +180,7 @@ def read_object(line: bytes) -> dict[str, Any]:
     except (RecursionError, ValueError) as error:  # lists in lists in lists; numbers of thousands of digits
         raise FieldError(f"is not read as JSON: {error}") from error
     if not isinstance(found, dict):
-        raise FieldError(f'{_shown(found)} is not an object; expected one a line, such as {{"source": …}}')
+        raise FieldError(f'{_quote_json(found)} is not an object; expected one a line, such as {{"source": …}}')
     return found
 
 
@@ -190,18 +189,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) == len(pairs):
         return found
     names = [name for name, _ in pairs]
-    doubled = _Object(found)
-    doubled.doubled = frozenset(name for name in names if names.count(name) > 1)
-    return doubled
+    result = _Object(found)
+    result.duplicates = frozenset(name for name in names if names.count(name) > 1)
+    return result
 
 
 def _missing(name: str, found: Mapping[str, Any]) -> str:
-    return f"is missing; there are {', '.join(map(shown, found)) or 'none'}{did_you_mean(name, list(found))}"
+    return f"is missing; there are {', '.join(map(quote_value, found)) or 'none'}{did_you_mean(name, list(found))}"
 
 
 def _integer(value: Any, name: str, expected: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise FieldError(f"{_shown(value)} is not an integer; expected {expected}", name)
+        raise FieldError(f"{_quote_json(value)} is not an integer; expected {expected}", name)
     if not SMALLEST <= value <= LARGEST:
         raise FieldError(f"{value} does not fit 64 bits; expected −2⁶³ to 2⁶³ − 1", name)
     return value
@@ -209,24 +208,24 @@ def _integer(value: Any, name: str, expected: str) -> int:
 
 def _name_or_none(value: Any, name: str, expected: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise FieldError(f"{_shown(value)} is not text; expected {expected}", name)
+        raise FieldError(f"{_quote_json(value)} is not text; expected {expected}", name)
     return check_text(value, name) if value else None
 
 
 def _is_minus(value: Any, name: str) -> bool:
     if value not in (None, "+", "-"):
-        raise FieldError(no_operation(_shown(value), value), name)
+        raise FieldError(no_operation(_quote_json(value), value), name)
     return bool(value == "-")
 
 
-def _shown(value: Any) -> str:
+def _quote_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 @dataclass
 class JsonLines:
-    """Reads blocks of JSON lines: quickly where a block is plain, else exactly, cut in halves as `LineParser` does."""
+    """Reads blocks of JSON lines: by a fast path where a block is plain, else exactly, halved as by `LineParser`."""
 
     layout: JsonLayout
     _types: dict[str, pa.DataType] = field(default_factory=dict)
@@ -247,25 +246,25 @@ class JsonLines:
 
     def _parse_plain(self, data: bytes) -> Rows | None:
         layout = self.layout
-        sought = dict(layout.sought)
+        keys = dict(layout.columns)
         if b"\r" in data:  # between the tokens of JSON it is a blank, and inside of text it may not be
             data = data.replace(b"\r\n", b"\n")
         table: pa.Table | None = None
         found = None if layout.further else read_flat_objects(data, layout.keys)
         if found is not None:
-            arrays, count = dict(zip(sought, found, strict=True)), len(found[0])
+            arrays, count = dict(zip(keys, found, strict=True)), len(found[0])
         else:
             count = _objects(data)
             table = self._arrow_table(data) if count else None
             if table is None or table.num_rows != count:
                 return None
-            arrays = {column: table.column(name).combine_chunks() for column, name in sought.items()}
+            arrays = {column: table.column(name).combine_chunks() for column, name in keys.items()}
         deletes = [arrays[column] for column in ("op", DELETE) if column in arrays and _has_values(arrays[column])]
         if len(deletes) == 2 and pc.any(pc.and_(*(array.is_valid() for array in deletes))).as_py():
             return None
         columns: dict[str, pa.Array] = {}
-        for column in sought:
-            array = _checked(arrays[column], column, layout)
+        for column in keys:
+            array = _check_column(arrays[column], column, layout)
             if array is None:
                 return None
             if column not in ("op", DELETE):
@@ -274,14 +273,14 @@ class JsonLines:
                 columns[DELETE] = pc.or_(columns[DELETE], array) if DELETE in columns else array
         for key in layout.further:
             assert table is not None
-            loose = _loose(table.column(key).combine_chunks())
-            if loose is None:
+            further = _untyped_column(table.column(key).combine_chunks())
+            if further is None:
                 return None
-            columns[FURTHER + key] = loose
+            columns[FURTHER + key] = further
         return Rows(columns=columns, data_lines=count)
 
     def _arrow_table(self, data: bytes) -> pa.Table | None:
-        """Read with the types that such columns had last; where that fails, with what the first object says."""
+        """Read with the types that the further columns had last; if that fails, with those of the first objects."""
         types_of_kinds = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
         schema = {key.name: types_of_kinds[key.kind] for key in self.layout.keys}
         for is_last in (False, True):
@@ -301,7 +300,7 @@ class JsonLines:
 
     def _learn(self, data: bytes) -> bool:
         """Guess the types of further columns, and of delete, from some lines; return whether the guess is a new one."""
-        deletes = [name for column, name in self.layout.sought if column == DELETE]
+        deletes = [name for column, name in self.layout.columns if column == DELETE]
         before = dict(self._types)
         for line in data.split(b"\n", 50)[:50]:
             try:
@@ -309,7 +308,7 @@ class JsonLines:
             except FieldError:
                 continue
             for key in (*self.layout.further, *deletes):
-                type_ = _LOOSE_TYPES.get(type(found.get(key)))
+                type_ = _VALUE_TYPES.get(type(found.get(key)))
                 if key in deletes and type_ not in (pa.string(), pa.bool_()):
                     continue
                 if type_ is not None and not (type_ == pa.int64() and self._types.get(key) == pa.float64()):
@@ -330,7 +329,7 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
         if name == "delete" or name in layout.names.columns
     }
     for name in (STREAM, EVENT):
-        if name in layout.names.looked_for:
+        if name in layout.names.readable:
             columns[name] = pa.array([values[name] for values in read.values], pa.string()).dictionary_encode()
     if "label" in columns:
         columns["label"] = columns["label"].dictionary_encode()
@@ -342,7 +341,7 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
 
 
 def _objects(data: bytes) -> int:
-    """How many lines there are, if each is an object from its first byte to its last, else 0."""
+    """Return the number of lines if each is an object from its first byte to its last, else 0."""
     text = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == ord("\n"))
     if not data.endswith(b"\n"):
@@ -354,8 +353,8 @@ def _objects(data: bytes) -> int:
     return len(ends) if (text[begins] == ord("{")).all() and (text[ends - 1] == ord("}")).all() else 0
 
 
-def _checked(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | None:
-    """A column of tuples as batches have it, or None if it holds what it must not."""
+def _check_column(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | None:
+    """Convert a column to its type in batches; return None if a value is not allowed."""
     if column in _OPTIONAL and not _has_values(array):  # mostly
         return pa.nulls(len(array), pa.bool_() if column in ("op", DELETE) else _NAMES)
     if pa.types.is_string(array.type) and not _is_text(array):
@@ -386,12 +385,12 @@ def _has_values(array: pa.Array) -> bool:
 
 
 def _empty_as_none(array: pa.Array) -> pa.Array:
-    """The names of streams or events: an empty one is none."""
+    """Return names of streams or events with null for empty ones."""
     return pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array).dictionary_encode()
 
 
-def _loose(array: pa.Array) -> pa.Array | None:
-    """A further column, if its values mean the same as when they are read one by one."""
+def _untyped_column(array: pa.Array) -> pa.Array | None:
+    """Return a further column, or None if its values might differ from those that are read one by one."""
     if pa.types.is_string(array.type):
         return array if _is_text(array) else None
     if not pa.types.is_floating(array.type):
@@ -402,7 +401,7 @@ def _loose(array: pa.Array) -> pa.Array | None:
 
 
 def _is_text(array: pa.Array) -> bool:
-    """Whether all is UTF-8, which Arrow does not look at when it reads JSON."""
+    """Return whether all values are UTF-8, which Arrow does not check when it reads JSON."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:

@@ -1,16 +1,16 @@
-"""What the fields of a line are: the exact rules, applied to one line at a time.
+"""The exact rules for the fields of a line, applied to one line at a time.
 
-This is the definition of the text formats.  `rpq.readers.text.parsing` reads whole blocks faster, and comes back to this
-code for every block that is not plain.  The rules:
+This is the definition of the text formats.  `rpq.readers.text.parsing` reads whole blocks faster, and uses this code for
+every block that is not plain.  The rules:
 
 * Fields are separated by one tab, by one comma, or by runs of blanks (spaces and tabs; those at the ends of a line do
-  not count).  Between commas, and where a format says so between tabs, fields may be in quotes, and then go over
-  several lines; `rpq.readers.text.quotes` says which lines belong together.
+  not count).  Between commas, and where a format says so between tabs, fields may be in quotes, and then span
+  several lines; `rpq.readers.text.quotes` finds the lines that belong together.
 * A line ends with a line feed, a carriage return before it is dropped.  Lines that are empty or hold blanks only are
   ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that a vertex
   may be called `#tag`).
 * Names are the text between the separators, UTF-8, not empty, nothing else is changed.  Integers are decimal, with an
-  optional sign; blanks around them are dropped, as they are around `+` and `-`, around times (`rpq.readers.times`) and
+  optional sign; blanks around them are dropped, as they are around `+` and `-`, around times (`rpq.readers.fields`) and
   around `true`, `false`, `1` and `0`, which `delete` holds, in letters of either case.
 """
 
@@ -21,22 +21,21 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from rpq.readers.field_errors import FieldError, shown
-from rpq.readers.times import check_time, time_kind
+from rpq.readers.fields import FieldError, check_time, quote_value, time_kind
 from rpq.stream.values import EMPTY, boolean_of_text
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
 INTEGER = re.compile(r"[+-]?[0-9]+")
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 FURTHER = "="
-"""Begins the name of a field that is none of a tuple, but is kept as text for a condition on the input's columns."""
+"""The prefix of the name of a field that is not a column of a tuple, but kept as text for a condition."""
 
 _BLANKS = re.compile("[ \t]+")
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(?=\t|\Z)')
 
 
 def is_ignored(line: bytes) -> bool:
-    """Whether a line holds no tuple by intention: it is blank, or a comment.
+    """Return whether a line is blank or a comment.
 
     >>> [is_ignored(line) for line in (b"", b" \\t", b"#", b"# about", b"#tag\\tb\\tl\\t1")]
     [True, True, True, True, False]
@@ -47,7 +46,7 @@ def is_ignored(line: bytes) -> bool:
 
 
 def split_line(line: bytes, separator: str, *, quotes: bool = False) -> list[str]:
-    """Cut a line (without its end) into fields; bytes that are not UTF-8 become surrogates, for `check_text` to find.
+    """Split a line (without its end) into fields; bytes that are not UTF-8 become surrogates, which `check_text` rejects.
 
     Between commas fields may be in quotes, between tabs only with `quotes`.
 
@@ -68,7 +67,7 @@ def split_line(line: bytes, separator: str, *, quotes: bool = False) -> list[str
 
 
 def _split_quoted(text: str) -> list[str]:
-    """Cut a line at its tabs; what is in quotes loses them, and a quote that begins anything else is text.
+    """Split a line at its tabs; fields in quotes lose their quotes, and any other quote is text.
 
     >>> _split_quoted('"a\\tb"\\t"c"@en\\t"d')
     ['a\\tb', '"c"@en', '"d']
@@ -89,7 +88,7 @@ def _split_quoted(text: str) -> list[str]:
 
 
 def check_text(text: str, column: str) -> str:
-    """Return a name as it is; raise `FieldError` if it is empty or was not UTF-8."""
+    """Return a name unchanged; raise `FieldError` if it is empty or was not UTF-8."""
     if not text:
         raise FieldError(EMPTY, column)
     if not text.isascii():
@@ -97,17 +96,17 @@ def check_text(text: str, column: str) -> str:
             text.encode("utf-8")
         except UnicodeEncodeError:
             raw = text.encode("utf-8", "surrogateescape" if _was_bytes(text) else "backslashreplace")
-            raise FieldError(f"{shown(raw)} is not UTF-8 text", column) from None
+            raise FieldError(f"{quote_value(raw)} is not UTF-8 text", column) from None
     return text
 
 
 def _was_bytes(text: str) -> bool:
-    """Whether all surrogates stand for bytes that were not UTF-8; JSON can spell out others."""
+    """Return whether all surrogates stand for bytes that were not UTF-8; JSON can spell out others."""
     return all("\udc80" <= one <= "\udcff" for one in text if "\ud800" <= one <= "\udfff")
 
 
 def check_integer(text: str, column: str) -> int:
-    """Return the integer that a field holds; raise `FieldError` if there is none or it does not fit 64 bits.
+    """Return the integer in a field; raise `FieldError` if there is none or it does not fit 64 bits.
 
     >>> check_integer(" -7", "timestamp")
     -7
@@ -118,13 +117,13 @@ def check_integer(text: str, column: str) -> int:
     if not INTEGER.fullmatch(stripped):
         if not stripped:
             raise FieldError("is empty; expected an integer", column)
-        raise FieldError(f"{shown(text)} is not an integer; expected a whole number such as 1254192988", column)
+        raise FieldError(f"{quote_value(text)} is not an integer; expected a whole number such as 1254192988", column)
     # Python refuses to read thousands of digits; past twenty significant ones it is out of range anyhow.
     digits = stripped.lstrip("+-").lstrip("0") or "0"
     number = int(digits) if len(digits) <= 20 else LARGEST + 2
     number = -number if stripped.startswith("-") else number
     if not SMALLEST <= number <= LARGEST:
-        raise FieldError(f"{shown(text)} does not fit 64 bits; expected −2⁶³ to 2⁶³ − 1", column)
+        raise FieldError(f"{quote_value(text)} does not fit 64 bits; expected −2⁶³ to 2⁶³ − 1", column)
     return number
 
 
@@ -132,27 +131,27 @@ def check_op(text: str, column: str = "op") -> bool:
     """Return whether the tuple is a delete; raise `FieldError` unless the field is `+` or `-`."""
     op = text.strip(" \t")
     if op not in ("+", "-"):
-        raise FieldError(no_operation(shown(text), op), column)
+        raise FieldError(no_operation(quote_value(text), op), column)
     return op == "-"
 
 
-def no_operation(shown: str, value: object) -> str:
-    """What is wrong with an operation that is neither `+` nor `-`, with a hint where it is one of Debezium's."""
+def no_operation(quote_value: str, value: object) -> str:
+    """Return the message for an operation that is neither `+` nor `-`, with a hint if it is one of Debezium's."""
     hint = "; those of Debezium are not read: let it add a column __deleted, and say --columns delete=__deleted"
-    return f"{shown} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
+    return f"{quote_value} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
 
 
 def check_delete(text: str, column: str = "delete") -> bool:
     """Return whether the tuple is a delete; raise `FieldError` unless the field is `true`, `false`, `1` or `0`."""
     delete = boolean_of_text(text)
     if delete is None:
-        what = f"{shown(text)} is not true or false" if text.strip(" \t") else "is empty"
+        what = f"{quote_value(text)} is not true or false" if text.strip(" \t") else "is empty"
         raise FieldError(f"{what}; expected true, false, 1 or 0", column)
     return delete
 
 
 def without_brackets(name: str) -> str:
-    """The name inside `<...>`; other text as it is."""
+    """Return a name without the `<...>` around it; other text as it is."""
     return name[1:-1] if len(name) >= 2 and name[0] == "<" and name[-1] == ">" else name
 
 
@@ -162,7 +161,7 @@ class Layout:
 
     `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op` or `delete`, `stream` and `event`
     (which may be empty), or "" for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last
-    `optional` of them may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text;
+    `optional` fields may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text;
     with `brackets`, they lose a pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`:
     always between commas, never between blanks.
     `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
@@ -212,7 +211,7 @@ class Layout:
             elif field:
                 name = check_text(text, field)
                 if self.integers and not INTEGER.fullmatch(name):
-                    raise FieldError(f"{shown(text)} is not an integer; expected one such as 93400", field)
+                    raise FieldError(f"{quote_value(text)} is not an integer; expected one such as 93400", field)
                 if self.brackets:
                     name = check_text(without_brackets(name), field)
                 values[field] = name
@@ -227,7 +226,7 @@ class Layout:
             if time_kind(text.strip(" \t")) is None:
                 raise
             raise FieldError(
-                f"{shown(text)} is a time, where integers are expected: the timestamps of a file are all integers or "
+                f"{quote_value(text)} is a time, where integers are expected: the timestamps of a file are all integers or "
                 "all times, and for the times of a pipe the unit must be given",
                 "timestamp",
             ) from error

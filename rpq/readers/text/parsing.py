@@ -1,9 +1,9 @@
-"""Blocks of lines to columns: quickly where a block is plain, exactly where it is not.
+"""Blocks of lines as columns: by a fast path where a block is plain, by an exact one where it is not.
 
-`parse_plain` hands a whole block to Arrow's CSV parser, at millions of lines a second, and gives up with None as soon
-as anything in the block might be read differently from the rules of `rpq.readers.text.line_layout`.  `parse_exact` follows
-those rules line by line, at a few hundred thousand lines a second, and knows where each line stands.  What the first
-accepts, the second reads the same: that is a property in the tests.
+`parse_plain` passes a whole block to Arrow's CSV parser, at millions of lines a second, and returns None if anything in the
+block might be read differently from the rules of `rpq.readers.text.line_layout`.  `parse_exact` follows those rules line by
+line, at a few hundred thousand lines a second, with line numbers.  Both read every block that the first accepts in the same
+way: that is a property in the tests.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.field_errors import FieldError
+from rpq.readers.fields import FieldError, times_of
 from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, is_ignored
 from rpq.readers.text.quotes import pieces, quotes_of, records
-from rpq.readers.times import times_of
 from rpq.stream.values import booleans_of_text
 
 One = TypeVar("One")
@@ -34,13 +33,13 @@ _TYPES = {
 }
 _EXACT_TYPES = {**_TYPES, "delete": pa.bool_()}
 EXACT_BYTES = 1 << 14
-"""A block that is not plain is read exactly as a whole if it has no more bytes than this."""
+"""The size in bytes up to which a block that is not plain is read exactly without splitting it further."""
 
 _PLAIN_INTEGER = f"^(?:{INTEGER.pattern})$"
 _BRACKETED = "^<(.+)>$"
 _BYTES_WORTH_THREADS = 2**16
-"""Of a block whose columns are parsed by several threads. Where a process ends just after one of Arrow's threads had work,
-it may abort (apache/arrow#34314): the last block of a stream is mostly smaller than this."""
+"""The size in bytes from which a block is parsed by several threads. A process that ends just after one of Arrow's threads
+worked may abort (apache/arrow#34314), and the last block of a stream is usually smaller than this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +54,8 @@ class LineError:
 class Rows:
     """The tuples of a block.
 
-    `columns` by name; `ordinals` the place of each tuple among the block's data lines, bad ones included, or None if
-    they are simply 0, 1, 2, …; `data_lines` how many there are; `errors` the lines that are not in the columns.
+    `columns` are by name; `ordinals` are the places of the tuples among the block's data lines, including bad ones, or None
+    if they are 0, 1, 2, …; `data_lines` is the number of data lines; `errors` are the lines that are not in the columns.
     """
 
     columns: dict[str, pa.Array]
@@ -69,7 +68,7 @@ class Rows:
 
 
 class BlockParser(Protocol):
-    """What makes tuples of a block of lines."""
+    """A parser of blocks of lines into tuples."""
 
     def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
         """Read a block in one or more pieces; with `stop`, nothing after its first bad line."""
@@ -77,9 +76,10 @@ class BlockParser(Protocol):
 
 @dataclass(frozen=True)
 class LineParser:
-    """Reads blocks whose lines are one tuple each, laid out as `layout` says: quickly if it can be, else exactly.
+    """Reads blocks whose lines are one tuple each with a `layout`: by the fast path if possible, else exactly.
 
-    A block that is not plain is cut in halves, so that a few bad lines cost little: only small pieces are read exactly.
+    A block that is not plain is halved again and again, so that a few bad lines cost little: only small pieces are read
+    exactly.
     """
 
     layout: Layout
@@ -97,7 +97,7 @@ class LineParser:
             yield from self._parse_parts(cut, block, stop=stop)
 
     def _may_span(self, block: Block) -> bool:
-        """Whether a record may go over several lines."""
+        """Return whether a record may go over several lines."""
         if not self.layout.has_quotes or b'"' not in block.data:
             return False
         quotes = quotes_of(block.data, self.layout.separator)
@@ -116,7 +116,7 @@ class LineParser:
 
 
 def halves(block: Block, middle: int) -> tuple[Block, Block]:
-    """Cut a block in two at a byte that begins a line."""
+    """Split a block in two at a byte that begins a line."""
     first, second = block.data[:middle], block.data[middle:]
     return Block(first, block.line), Block(second, block.line + count_lines(first))
 
@@ -146,8 +146,8 @@ def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exact(Generic[One]):
-    """What was read record by record: what each good one says and its place among all, and what is wrong with the others."""
+class ExactRows(Generic[One]):
+    """The result of reading record by record: the values and places of good records, and the errors of the others."""
 
     values: list[One]
     ordinals: list[int]
@@ -155,7 +155,7 @@ class Exact(Generic[One]):
     data_lines: int
 
     def rows(self, columns: dict[str, pa.Array]) -> Rows:
-        """The rows with these columns, which were made of the values."""
+        """Return the rows with these columns, which the caller made from the values."""
         return Rows(
             columns=columns, data_lines=self.data_lines, ordinals=np.array(self.ordinals, np.int64), errors=self.errors
         )
@@ -163,7 +163,7 @@ class Exact(Generic[One]):
 
 def read_exactly(
     lines: Iterable[tuple[int, bytes]], read: Callable[[bytes], One], *, stop: bool
-) -> Exact[One]:
+) -> ExactRows[One]:
     """Read records with their line numbers one by one, up to the first bad one where that is to `stop`."""
     values: list[One] = []
     ordinals: list[int] = []
@@ -178,7 +178,7 @@ def read_exactly(
             if stop:
                 break
         count += 1
-    return Exact(values=values, ordinals=ordinals, errors=errors, data_lines=count)
+    return ExactRows(values=values, ordinals=ordinals, errors=errors, data_lines=count)
 
 
 def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
@@ -194,7 +194,7 @@ def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
 
 
 def column_of(values: Sequence[str | int | bool | None], name: str) -> pa.Array:
-    """The column called `name`, in its type, from Python values."""
+    """Return the column called `name`, in its type, from Python values."""
     type_ = _EXACT_TYPES.get(name, pa.string())
     if pa.types.is_dictionary(type_):
         return pa.array(values, type_.value_type).dictionary_encode()
@@ -220,7 +220,7 @@ def parse_plain(data: bytes, layout: Layout) -> Rows | None:
 
 
 def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | None:
-    """Read a block in which there are quotes, if all parsers agree on them."""
+    """Read a block with quotes if all parsers agree on them; return None otherwise."""
     quotes = quotes_of(data, layout.separator)
     if quotes.regular:
         # Inside quotes a carriage return is text, but it is gone from this data; with tabs, lines are told one by one.
@@ -237,7 +237,7 @@ def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows |
     for width in reversed(layout.widths):
         table = _arrow_table(data, layout, width, timestamps_as_text=as_text, quotes=quotes)
         if table is not None:
-            columns = _checked(table, layout)
+            columns = _check_columns(table, layout)
             if columns is not None:
                 return Rows(columns=columns, data_lines=table.num_rows)
     if layout.optional and layout.fields[-1] == "op" and not quotes:
@@ -247,7 +247,7 @@ def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows |
 
 
 def _with_every_op(data: bytes, layout: Layout) -> bytes:
-    """The block with `+` put in where a line leaves out the last field, op."""
+    """Return the block with `+` in lines that lack the last field, op."""
     separator = layout.separator.encode()
     short, insert = len(layout.fields) - 2, separator + b"+"
     return b"\n".join(line + insert if line.count(separator) == short else line for line in data.split(b"\n"))
@@ -262,7 +262,7 @@ def _with_plain_line_ends(data: bytes) -> bytes | None:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Whether no line is a comment."""
+    """Return whether no line is a comment."""
     # One byte is searched for many times as fast as two.
     if b"#" in data and (data.startswith(b"#") or b"\n#" in data):
         return False
@@ -270,7 +270,7 @@ def _is_plain(data: bytes) -> bool:
 
 
 def _with_single_blanks(data: bytes) -> bytes:
-    """The block with one space for each run of blanks, and none at the ends of a line."""
+    """Return the block with one space for each run of blanks, and none at the ends of a line."""
     data = data.replace(b"\t", b" ")
     while b"  " in data:
         data = data.replace(b"  ", b" ")
@@ -304,8 +304,8 @@ def _arrow_table(data: bytes, layout: Layout, width: int, *, timestamps_as_text:
         return None
 
 
-def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
-    """The columns of a parsed block, or None if one holds what it must not."""
+def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
+    """Convert the columns of a parsed block; return None if a value is not allowed."""
     if not table.num_rows:
         return None
     columns: dict[str, pa.Array] = {}
@@ -332,7 +332,7 @@ def _checked(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | None:
 
 
 def _names_or_none(column: pa.Array) -> pa.Array:
-    """The names of streams or events: an empty one is none."""
+    """Return names of streams or events with null for empty ones."""
     if pc.any(pc.equal(column.dictionary, "")).as_py():
         texts = column.dictionary_decode()
         return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts).dictionary_encode()
@@ -362,8 +362,8 @@ def _deletes(column: pa.DictionaryArray) -> pa.Array | None:
 
 def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
     if not pa.types.is_dictionary(column.type):
-        return _checked_names(column, layout)
-    names = _checked_names(column.dictionary, layout)
+        return _check_names(column, layout)
+    names = _check_names(column.dictionary, layout)
     if names is None or names is column.dictionary:
         return None if names is None else column
     # Without their brackets two labels may have become one.
@@ -371,7 +371,7 @@ def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
     return pa.DictionaryArray.from_arrays(unique.indices.take(column.indices), unique.dictionary)
 
 
-def _checked_names(names: pa.Array, layout: Layout) -> pa.Array | None:
+def _check_names(names: pa.Array, layout: Layout) -> pa.Array | None:
     if pc.min(pc.binary_length(names)).as_py() == 0:
         return None
     if layout.integers and not pc.all(pc.match_substring_regex(names, _PLAIN_INTEGER)).as_py():

@@ -1,14 +1,14 @@
-"""Quotes in lines separated by commas or tabs: which line ends are inside a field, and where a record is not whole.
+"""Quotes in lines separated by commas or tabs: line ends inside a field, and incomplete records.
 
 Fields in quotes are those of RFC 4180: a quote begins the field, the next lone quote ends it, two stand for one, and
-separators and line ends between them are text.  What is in no such form is judged line by line:
+separators and line ends between them are text.  Quotes in any other form are judged line by line:
 
-* With commas a quote that begins a field must end it; else the line is wrong, and the next one is read for itself.
-* With tabs such a field is text as it stands, quotes included: `"abc"@en` is a name.  And if each of the lines that a
-  field in quotes would go over has the right number of fields, they are lines of their own, and the quotes text.
+* With commas a quote that begins a field must end it; otherwise the line is wrong, and the next line is a record of its own.
+* With tabs such a field is text, quotes included: `"abc"@en` is a name.  And if each of the lines that a field in quotes
+  would span has the right number of fields, they are lines of their own, and the quotes are text.
 
-A field in quotes has at most `LONGEST` bytes: one quote too many must not swallow the rest of a file.  So whether a
-line is whole never depends on where a block of lines happens to end.
+A field in quotes has at most `LONGEST` bytes, so that one quote too many cannot consume the rest of a file.  So whether a
+record is complete never depends on where a block of lines happens to end.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, kw_only=True)
 class Quotes:
-    """The quotes of some lines: `inner` are the places of the line ends inside quotes.
+    """The quotes of a block of lines: `inner` are the places of the line ends inside quotes.
 
     Unless `regular`, some quote neither begins nor ends a field nor is doubled, or the last one is not closed, and
-    `inner` tells nothing.
+    `inner` is empty.
     """
 
     regular: bool
@@ -47,7 +47,7 @@ IRREGULAR = Quotes(regular=False, inner=_NONE)
 
 @lru_cache(maxsize=1)  # a block is looked at when it is cut, and again when it is parsed
 def quotes_of(data: bytes, separator: str) -> Quotes:
-    """Look at all quotes of lines that begin outside of them; O(bytes), vectorised.
+    """Find all quotes of a block that begins outside of quotes; O(bytes), vectorised.
 
     >>> quotes_of(b'"a\\nb",c\\n', ",").inner.tolist(), quotes_of(b'a"b,c\\n', ",").regular
     ([2], False)
@@ -77,10 +77,10 @@ def quotes_of(data: bytes, separator: str) -> Quotes:
 
 
 def records(data: bytes, layout: Layout) -> Iterator[tuple[int, int, bool]]:
-    """Yield where each record begins and ends (its line end not included), and whether it is whole.
+    """Yield where each record begins and ends (without its line end), and whether it is complete.
 
-    A record that is not whole has a quote open at the end of the data, near enough that more data may close it; it
-    reaches to the end of its first line.  O(bytes), in Python.
+    An incomplete record has an open quote at the end of the data, near enough that more data may close it; it
+    extends to the end of its first line.  O(bytes), in Python.
     """
     start = 0
     while start < len(data):
@@ -93,7 +93,7 @@ def records(data: bytes, layout: Layout) -> Iterator[tuple[int, int, bool]]:
 
 
 def whole_records(blocks: Iterator[Block], layout: Layout) -> Iterator[Block]:
-    """Pass blocks on, cut where records end: what is not whole at the end of a block goes to the next one."""
+    """Yield blocks that end where records end: an incomplete record at the end of a block moves to the next one."""
     held, line = b"", 1
     for block in blocks:
         data, line = held + block.data, line if held else block.line
@@ -107,7 +107,7 @@ def whole_records(blocks: Iterator[Block], layout: Layout) -> Iterator[Block]:
 
 
 def pieces(block: Block, layout: Layout, size: int) -> Iterator[Block]:
-    """Cut a block into pieces of whole records, about `size` bytes each."""
+    """Split a block into pieces of complete records, about `size` bytes each."""
     first, line = 0, block.line
     for _, end, _ in records(block.data, layout):
         after = end + 1
@@ -120,7 +120,7 @@ def pieces(block: Block, layout: Layout, size: int) -> Iterator[Block]:
 
 
 def _whole_part(data: bytes, layout: Layout) -> int:
-    """How many bytes of the data are whole records."""
+    """Return the number of bytes of complete records at the beginning of the data."""
     if b'"' not in data:
         return len(data)
     if not (b"#" in data and (data.startswith(b"#") or b"\n#" in data)):  # quotes in comments are none
@@ -131,7 +131,7 @@ def _whole_part(data: bytes, layout: Layout) -> int:
 
 
 def _record_end(data: bytes, start: int, line_end: int, layout: Layout) -> tuple[int, bool]:
-    """Where a record that has quotes ends, and whether it is whole."""
+    """Return where a record with quotes ends, and whether it is complete."""
     separator = layout.separator.encode()
     is_text = layout.separator == "\t"
     place, end = start, line_end

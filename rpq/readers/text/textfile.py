@@ -1,4 +1,4 @@
-"""A text file as an input: its blocks are parsed, its bad lines stop the reading or are counted."""
+"""A text file as an input: its blocks are parsed, and its bad lines raise an error or are counted."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.field_errors import FieldError
-from rpq.readers.inputs import BATCH_ROWS, REJECTIONS_TOLD
+from rpq.readers.fields import FieldError
+from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.predicate import Predicate
 from rpq.readers.source import Block, ByteSource
 from rpq.readers.text.line_layout import Layout, is_ignored
@@ -21,18 +21,18 @@ from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.text.quotes import whole_records
 
 BEGINNING_BYTES = 1 << 16
-"""So much of a file is looked at before it is read."""
+"""The size of the beginning of a file that detection reads."""
 
 BYTES_A_LINE = 24
-"""A guess, rather short than long, by which a block has no more rows than a batch."""
+"""A low estimate of the length of a line, so that a block has about as many rows as a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Detected:
-    """What the first data line of a file tells: how to read the file, and whether that line is a header.
+class DetectedFormat:
+    """The result of detection: how to read a file, and whether its first data line is a header.
 
-    `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` tells which
-    tuples are wanted, `warnings` what may be meant otherwise than it is read.
+    `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` selects
+    the tuples that are wanted, and `warnings` are about columns that may have been meant otherwise.
     """
 
     parser: BlockParser
@@ -42,17 +42,17 @@ class Detected:
     warnings: Sequence[str] = ()
 
 
-Detect = Callable[[bytes], Detected]
-"""From the first data line to the way of reading; raises `FieldError` where it tells nothing."""
+Detect = Callable[[bytes], DetectedFormat]
+"""A function from the first data line to the way of reading; raises `FieldError` where it cannot tell."""
 
 
-def always(layout: Layout) -> Detect:
-    """The detection for a format whose files all look alike."""
-    return lambda line: Detected(parser=LineParser(layout))
+def fixed_layout(layout: Layout) -> Detect:
+    """Return the detection for a format whose files all have the same layout."""
+    return lambda line: DetectedFormat(parser=LineParser(layout))
 
 
 class Source(Protocol):
-    """Where the blocks of a text come from."""
+    """A source of the blocks of a text."""
 
     name: str
     position: int
@@ -64,13 +64,13 @@ class Source(Protocol):
 class TextFile:
     """The tuples of a text file, in the order of its lines; in place of its path there may be a source of its blocks.
 
-    `label` names all edges of a file whose lines have no label.  Where the lines have no timestamp, a tuple's is the
-    place of its line among the data lines (rejected ones take their place, blank lines and comments have none),
-    counted from `first_position`; after the reading `next_position` goes on from there.
+    `label` is the label of all edges of a file whose lines have none.  Where the lines have no timestamp, that of a tuple is
+    the place of its line among the data lines (including rejected lines, without blank lines and comments), counted from
+    `first_position`; after the reading `next_position` is the place of the next line.
 
     With `on_error="stop"` a bad line raises `InputError` after the tuples before it were yielded; with `"skip"` it
-    is counted in `rejected`.  A file that cannot be read on (a truncated gzip) raises in either case.  Tuples that are
-    not wanted are counted in `filtered`, and in `undecided` too where that could not be told.
+    is counted in `rejected`.  A file that cannot be read any further (a truncated gzip) raises in either case.  Tuples that
+    the condition excludes are counted in `filtered`, and in `undecided` too if the condition was null.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class TextFile:
             block = next(blocks, None)
             if block is None:
                 return
-            detected, block = self._settle(block)
+            detected, block = self._detect_block(block)
         assert block is not None
         self.warnings = [f"{self.name}: {warning}" for warning in detected.warnings]
         rest = chain([block], blocks) if block.data else blocks
@@ -125,12 +125,12 @@ class TextFile:
                 for bad in rows.errors:
                     self._reject(bad)
 
-    def _settle(self, block: Block) -> tuple[Detected | None, Block]:
+    def _detect_block(self, block: Block) -> tuple[DetectedFormat | None, Block]:
         def reject(bad: LineError) -> None:
             self._reject(bad)
             self.next_position += 1
 
-        return settle(block, self._detect, reject)
+        return detect_block(block, self._detect, reject)
 
     def _batch(self, rows: Rows, predicate: Predicate | None) -> pa.RecordBatch:
         columns = dict(rows.columns)
@@ -159,12 +159,12 @@ class TextFile:
         if self._stop:
             raise line_error(self.name, bad)
         self.rejected += 1
-        if len(self.rejections) < REJECTIONS_TOLD:
+        if len(self.rejections) < REJECTION_MESSAGES:
             self.rejections.append(str(line_error(self.name, bad)))
 
 
-def settle(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[Detected | None, Block]:
-    """Find out at the first data line how to read a file; return it with what is left of the block."""
+def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat | None, Block]:
+    """Detect at the first data line how to read a file; return that with the rest of the block."""
     start, line = 0, block.line
     while start < len(block.data):
         end = block.data.find(b"\n", start) + 1 or len(block.data)
@@ -182,11 +182,11 @@ def settle(block: Block, detect: Detect, reject: Callable[[LineError], None]) ->
     return None, block
 
 
-def beginning_of(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[Detected, Block] | None:
-    """How to read a file, and its first lines, some thousands; None where they do not tell, or cannot be read."""
+def detect_file(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat, Block] | None:
+    """Detect how to read a file; return that and its first lines, some thousands, or None where it cannot be detected."""
     try:
         for block in ByteSource(path).blocks(BEGINNING_BYTES):
-            detected, rest = settle(block, detect, reject)
+            detected, rest = detect_block(block, detect, reject)
             return None if detected is None else (detected, rest)
     except InputError:
         pass
@@ -194,7 +194,7 @@ def beginning_of(path: str, detect: Detect, reject: Callable[[LineError], None])
 
 
 def line_error(name: str, bad: LineError) -> InputError:
-    """The error for a bad line, as every text format words it: `FILE:LINE: column 'X': what is wrong`."""
+    """Return the error for a bad line, in the wording of every text format: `FILE:LINE: column 'X': what is wrong`."""
     column = bad.error.column
     place = f"{name}:{bad.line}: " + (f"column '{column}': " if column else "")
     return InputError(place + bad.error.message, file=name, line=bad.line, column=column)

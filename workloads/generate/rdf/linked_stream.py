@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK
-from rpq.workloads.generate.draws import power_law, uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, Triple, cut
-from rpq.workloads.generate.rdf.term_columns import numbered, plain
+from rpq.workloads.generate.rdf.terms import EventTriples, Triple, cut, numbered_iris, plain_literals
+from rpq.workloads.generate.sampling import BLOCK, power_law, uniform
 
 SIB, SIOC = "http://www.ins.cwi.nl/sib/vocabulary/", "http://rdfs.org/sioc/ns#"
 FOAF = "http://xmlns.com/foaf/0.1/"
@@ -40,14 +38,14 @@ def linked_stream(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def linked_people(*, seed: int) -> pa.RecordBatch:
-    """What does not change: who knows whom, whose accounts they are, who reads whose channel; source, target, label."""
+    """Return the static triples: who knows whom, who has which account, who reads whose channel; source, target, label."""
     people = np.arange(PEOPLE)
     one, other = (ends.ravel() for ends in np.meshgrid(people, np.arange(CIRCLE), indexing="ij"))
     other += one // CIRCLE * CIRCLE
     knows = one != other
     reads = knows & (uniform(seed, _SUBSCRIBES, one * PEOPLE + other) < 0.5)
     parts = [
-        (_user(people), "account_of", numbered(f"{DATA}person/p", people)),
+        (_user(people), "account_of", numbered_iris(f"{DATA}person/p", people)),
         (_user(one[knows]), "knows", _user(other[knows])),
         (_user(one[reads]), "subscriber_of", _channel(other[reads])),
     ]
@@ -71,19 +69,19 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
     events = EventTriples(has_streams=True)
 
     def happens(numbers: np.ndarray, stream: str, *triples: Triple) -> None:
-        events.add(numbers, START + STEP * numbers, numbered(f"{DATA}event/", numbers), *triples, stream=stream)
+        events.add(numbers, START + STEP * numbers, numbered_iris(f"{DATA}event/", numbers), *triples, stream=stream)
 
     author = _author(posts, seed)
-    post = numbered(f"{DATA}post/po", posts)
+    post = numbered_iris(f"{DATA}post/po", posts)
     happens(
         posts,
         POSTS,
         (_user(author), SIOC + "creator_of", post),
         (_channel(author), SIOC + "container_of", post),
-        *((post, SIB + "hashtag", numbered(f"{DATA}tag/", _tag(posts, which, seed))) for which in range(2)),
-        (post, SIOC + "content", plain(numbered("words of ", posts))),
+        *((post, SIB + "hashtag", numbered_iris(f"{DATA}tag/", _tag(posts, which, seed))) for which in range(2)),
+        (post, SIOC + "content", plain_literals(numbered_iris("words of ", posts))),
     )
-    photo = numbered(f"{DATA}photo/ph", photos)
+    photo = numbered_iris(f"{DATA}photo/ph", photos)
     happens(
         photos,
         PHOTOS,
@@ -96,7 +94,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
     ):
         liked = _earlier(likes, name, seed)
         liker = _in_circle(_author(liked, seed), uniform(seed, _FRIEND, likes))
-        happens(likes, stream, (_user(liker), SIB + "like", numbered(f"{DATA}{prefix}", liked)))
+        happens(likes, stream, (_user(liker), SIB + "like", numbered_iris(f"{DATA}{prefix}", liked)))
     return events.batch()
 
 
@@ -127,8 +125,8 @@ def _tag(number: np.ndarray, which: int, seed: int) -> np.ndarray:
 
 
 def _user(number: np.ndarray) -> pa.Array:
-    return numbered(f"{DATA}user/u", number)
+    return numbered_iris(f"{DATA}user/u", number)
 
 
 def _channel(number: np.ndarray) -> pa.Array:
-    return numbered(f"{DATA}forum/fo", number)
+    return numbered_iris(f"{DATA}forum/fo", number)

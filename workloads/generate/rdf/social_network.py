@@ -7,10 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK
-from rpq.workloads.generate.draws import power_law, uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, cut
-from rpq.workloads.generate.rdf.term_columns import RDF_TYPE, chosen, integers, moments, numbered, plain
+from rpq.workloads.generate.rdf.terms import (
+    RDF_TYPE,
+    EventTriples,
+    choose_terms,
+    cut,
+    integers,
+    moments,
+    numbered_iris,
+    plain_literals,
+)
+from rpq.workloads.generate.sampling import BLOCK, power_law, uniform
 
 VOCABULARY = "http://www.ldbc.eu/ldbc_socialnet/1.0/vocabulary/"
 DATA = "http://www.ldbc.eu/ldbc_socialnet/1.0/data/"
@@ -46,7 +53,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
 
     def happens(name: str, *triples: tuple[pa.Array, str, pa.Array]) -> None:
         chosen_numbers = number[kind == name]
-        event = numbered(f"{DATA}event", chosen_numbers)
+        event = numbered_iris(f"{DATA}event", chosen_numbers)
         events.add(
             chosen_numbers,
             START + chosen_numbers,
@@ -59,8 +66,8 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
 
     def message(numbers: np.ndarray) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
         author = person(_author(numbers, seed))
-        place = chosen([PLACES + name for name in _COUNTRIES], _drawn(seed, _PLACE, numbers, 10))
-        return numbered(f"{DATA}message", numbers), author, place, plain(numbered("words of ", numbers))
+        place = choose_terms([PLACES + name for name in _COUNTRIES], _drawn(seed, _PLACE, numbers, 10))
+        return numbered_iris(f"{DATA}message", numbers), author, place, plain_literals(numbered_iris("words of ", numbers))
 
     posts, replies, likes, forums, profiles = (of(name) for name in ("post", "reply", "like", "forum", "profile"))
     post, author, place, words = message(posts)
@@ -70,7 +77,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
         (post, "id", integers(posts)),
         (post, "creationDate", moments(START + posts)),
         (post, "hasCreator", author),
-        (post, "hasTag", numbered(f"{DATA}tag", _drawn(seed, _TAG, posts, 200))),
+        (post, "hasTag", numbered_iris(f"{DATA}tag", _drawn(seed, _TAG, posts, 200))),
         (post, "isLocatedIn", place),
         (post, "content", words),
     )
@@ -79,17 +86,17 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
         "reply",
         (reply, "hasCreator", author),
         (reply, "isLocatedIn", place),
-        (reply, "replyOf", numbered(f"{DATA}message", _earlier_post(replies, seed, popular=False))),
+        (reply, "replyOf", numbered_iris(f"{DATA}message", _earlier_post(replies, seed, popular=False))),
         (reply, "content", words),
     )
     liked = _earlier_post(likes, seed, popular=True)
-    like = numbered(f"{DATA}like", likes)
+    like = numbered_iris(f"{DATA}like", likes)
     liker = _in_circle(_author(liked, seed), uniform(seed, _LIKER, likes))
-    happens("like", (person(liker), "likes", like), (like, "hasPost", numbered(f"{DATA}message", liked)))
-    forum, member = numbered(f"{DATA}forum", forums // 100), numbered(f"{DATA}membership", forums)
+    happens("like", (person(liker), "likes", like), (like, "hasPost", numbered_iris(f"{DATA}message", liked)))
+    forum, member = numbered_iris(f"{DATA}forum", forums // 100), numbered_iris(f"{DATA}membership", forums)
     happens(
         "forum",
-        (forum, "title", plain(numbered("forum ", forums // 100))),
+        (forum, "title", plain_literals(numbered_iris("forum ", forums // 100))),
         (forum, "hasMember", member),
         (member, "hasPerson", person(_drawn(seed, _MEMBER, forums, PEOPLE))),
     )
@@ -97,20 +104,20 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
     teller = person(who)
     acquaintances = []
     for which in range(2):
-        knows = numbered(f"{DATA}acquaintance", profiles * 2 + which)
+        knows = numbered_iris(f"{DATA}acquaintance", profiles * 2 + which)
         known = person(_in_circle(who, uniform(seed, _KNOWN + which * 100, profiles)))
         acquaintances += [(teller, "knows", knows), (knows, "hasPerson", known)]
     happens(
         "profile",
-        (teller, "speaks", plain(chosen(_LANGUAGES, who))),
-        (teller, "hasInterest", chosen([PLACES + name for name in _INTERESTS], _drawn(seed, _INTEREST, profiles, 8))),
+        (teller, "speaks", plain_literals(choose_terms(_LANGUAGES, who))),
+        (teller, "hasInterest", choose_terms([PLACES + name for name in _INTERESTS], _drawn(seed, _INTEREST, profiles, 8))),
         *acquaintances,
     )
     return events.batch()
 
 
 def person(number: np.ndarray) -> pa.Array:
-    return numbered(f"{DATA}person", number)
+    return numbered_iris(f"{DATA}person", number)
 
 
 def _author(message: np.ndarray, seed: int) -> np.ndarray:
@@ -123,7 +130,7 @@ def _in_circle(number: np.ndarray, chance: np.ndarray) -> np.ndarray:
 
 
 def _earlier_post(number: np.ndarray, seed: int, *, popular: bool) -> np.ndarray:
-    """A post of an earlier round, of a recent one mostly; a popular one is the first of its round."""
+    """Draw a post of an earlier round, mostly a recent one; popular posts are the first of their rounds."""
     lag = 1 + power_law(uniform(seed, _LAG, number), 500, head=3 if popular else 30, exponent=2.0)
     which = 0 if popular else _drawn(seed, _WHICH, number, len(_POSTS))
     return np.maximum(number // len(_ROUND) - lag, 0) * len(_ROUND) + _POSTS[which]

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.draws import power_law, uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, cut
 from rpq.workloads.generate.rdf.taxi_trips import DATA, START, VOCABULARY
-from rpq.workloads.generate.rdf.term_columns import decimals, integers, moments, numbered
+from rpq.workloads.generate.rdf.terms import EventTriples, cut, decimals, integers, moments, numbered_iris
+from rpq.workloads.generate.sampling import power_law, uniform
 
 STREAMS = f"{DATA}streams/"
 _SECONDS_A_BLOCK = 6_000
@@ -21,7 +20,7 @@ _TIME, _TAXI, _FARE, _RATING, _PAID = range(5)
 
 
 def taxi_rides(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """A pickup a second, so that no two rides have the same time: source, target, label, timestamp, stream, event."""
+    """Yield a pickup a second, so that no two rides have the same time: source, target, label, timestamp, stream, event."""
     done, first = 0, 0
     while done < edges:
         batch = cut(_block(first, first + _SECONDS_A_BLOCK, seed), done, edges)
@@ -30,11 +29,11 @@ def taxi_rides(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def _block(first: int, last: int, seed: int) -> pa.RecordBatch:
-    """What happens in these seconds, to rides that may have begun before."""
+    """Generate the events of these seconds, of rides that may have begun before."""
     ride = np.arange(max(0, first - _LONGEST - _PAID_AFTER), last)
     seconds = 60 + power_law(uniform(seed, _TIME, ride), _LONGEST - 60, head=900, exponent=3.0)
-    taxi = numbered(f"{DATA}taxi/", power_law(uniform(seed, _TAXI, ride), _TAXIS, head=_TAXIS, exponent=2.0))
-    named, paid = numbered(f"{DATA}ride/", ride), numbered(f"{DATA}transaction/", ride)
+    taxi = numbered_iris(f"{DATA}taxi/", power_law(uniform(seed, _TAXI, ride), _TAXIS, head=_TAXIS, exponent=2.0))
+    named, paid = numbered_iris(f"{DATA}ride/", ride), numbered_iris(f"{DATA}transaction/", ride)
     ends = ride + seconds
     pays = ends + (uniform(seed, _PAID, ride) * _PAID_AFTER).astype(np.int64)
     fare = 250 + 50 * (seconds // 60 + (uniform(seed, _FARE, ride) * 10).astype(np.int64))
@@ -47,7 +46,7 @@ def _block(first: int, last: int, seed: int) -> pa.RecordBatch:
         events.add(
             ((when[now] - first) * 3 + which) * len(ride) + now,
             START + when[now],
-            numbered(f"{DATA}{stream}/", ride[now]),
+            numbered_iris(f"{DATA}{stream}/", ride[now]),
             *((source.take(chosen), VOCABULARY + label, target.take(chosen)) for source, label, target in triples),
             stream=STREAMS + stream,
         )

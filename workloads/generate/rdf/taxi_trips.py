@@ -7,11 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK, blocks
-from rpq.workloads.generate.clock import times
-from rpq.workloads.generate.draws import power_law, uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, cut
-from rpq.workloads.generate.rdf.term_columns import RDF_TYPE, chosen, decimals, integers, moments, numbered, plain
+from rpq.workloads.generate.rdf.terms import (
+    RDF_TYPE,
+    EventTriples,
+    choose_terms,
+    cut,
+    decimals,
+    integers,
+    moments,
+    numbered_iris,
+    plain_literals,
+)
+from rpq.workloads.generate.sampling import BLOCK, blocks, daily_times, power_law, uniform
 
 VOCABULARY = "http://example.org/taxi#"
 DATA = "http://example.org/taxi/"
@@ -37,15 +44,15 @@ def taxi_trips(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def _block(number: np.ndarray, trips: int, seed: int) -> pa.RecordBatch:
-    began = times(number / trips, days=max(trips / TRIPS_A_DAY, 1e-3), growth=0, start=START)
+    began = daily_times(number / trips, days=max(trips / TRIPS_A_DAY, 1e-3), growth=0, start=START)
     seconds = 120 + power_law(uniform(seed, _TIME, number), 7_000, head=900, exponent=3.0)
     miles = (seconds * (0.15 + 0.5 * uniform(seed, _SPEED, number))).astype(np.int64)
     fare = 250 + 50 * (miles // 20 + seconds // 60 // 2)
     tip = (fare * 0.3 * uniform(seed, _TIP, number)).astype(np.int64)
     surcharge, tolls = np.where(number % 3 == 0, 50, 0), np.where(miles > 1_500, 533, 0)
     rate = np.where(uniform(seed, _TYPE, number) < 0.9, 0, number % len(_TYPES))
-    trip, info, fares = (numbered(f"{DATA}{kind}/", number) for kind in ("trip", "info", "fare"))
-    begins, ends = (numbered(f"{DATA}{kind}/", number) for kind in ("pickup", "dropoff"))
+    trip, info, fares = (numbered_iris(f"{DATA}{kind}/", number) for kind in ("trip", "info", "fare"))
+    begins, ends = (numbered_iris(f"{DATA}{kind}/", number) for kind in ("pickup", "dropoff"))
 
     def place(purpose: int, about: int) -> pa.Array:
         spread = uniform(seed, purpose, number * 2 + (about > 0)) ** 2
@@ -55,8 +62,8 @@ def _block(number: np.ndarray, trips: int, seed: int) -> pa.RecordBatch:
     events.add(
         number,
         began,
-        numbered(f"{DATA}event/", number),
-        (trip, RDF_TYPE, chosen(_TYPES, rate)),
+        numbered_iris(f"{DATA}event/", number),
+        (trip, RDF_TYPE, choose_terms(_TYPES, rate)),
         *(
             (trip, VOCABULARY + name, value)
             for name, value in {
@@ -72,9 +79,9 @@ def _block(number: np.ndarray, trips: int, seed: int) -> pa.RecordBatch:
                 "hasFareInfo": fares,
             }.items()
         ),
-        (info, VOCABULARY + "hasMedallion", numbered(f"{DATA}taxi/", _of(seed, _TAXI, number, _TAXIS))),
-        (info, VOCABULARY + "hasHack_license", numbered(f"{DATA}driver/", _of(seed, _DRIVER, number, _DRIVERS))),
-        (info, VOCABULARY + "hasVendor_id", plain(chosen(["CMT", "VTS"], number))),
+        (info, VOCABULARY + "hasMedallion", numbered_iris(f"{DATA}taxi/", _of(seed, _TAXI, number, _TAXIS))),
+        (info, VOCABULARY + "hasHack_license", numbered_iris(f"{DATA}driver/", _of(seed, _DRIVER, number, _DRIVERS))),
+        (info, VOCABULARY + "hasVendor_id", plain_literals(choose_terms(["CMT", "VTS"], number))),
         (begins, VOCABULARY + "hasPickupLat", place(_FROM, 4060)),
         (begins, VOCABULARY + "hasPickupLong", place(_FROM, -7400)),
         (ends, VOCABULARY + "hasDropoffLat", place(_TO, 4060)),
@@ -84,7 +91,11 @@ def _block(number: np.ndarray, trips: int, seed: int) -> pa.RecordBatch:
         (fares, VOCABULARY + "hasTip_amount", decimals(tip)),
         (fares, VOCABULARY + "hasTolls_amount", decimals(tolls)),
         (fares, VOCABULARY + "hasTotal_amount", decimals(fare + surcharge + tip + tolls + 50)),
-        (fares, VOCABULARY + "hasPayment_type", chosen(_PAYMENTS, (uniform(seed, _PAY, number) ** 3 * 4).astype(np.int64))),
+        (
+            fares,
+            VOCABULARY + "hasPayment_type",
+            choose_terms(_PAYMENTS, (uniform(seed, _PAY, number) ** 3 * 4).astype(np.int64)),
+        ),
     )
     return events.batch()
 

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.generate.batches import BLOCK
-from rpq.workloads.generate.draws import uniform
-from rpq.workloads.generate.rdf.event_triples import EventTriples, cut
-from rpq.workloads.generate.rdf.term_columns import RDF_TYPE, chosen, decimals, moments, numbered
+from rpq.workloads.generate.rdf.terms import RDF_TYPE, EventTriples, choose_terms, cut, decimals, moments, numbered_iris
+from rpq.workloads.generate.sampling import BLOCK, uniform
 
 OWL, WEATHER = (f"http://knoesis.wright.edu/ssw/ont/{name}.owl#" for name in ("sensor-observation", "weather"))
 GEO, TIME = "http://www.w3.org/2003/01/geo/wgs84_pos#", "http://www.w3.org/2006/time#"
@@ -50,9 +48,9 @@ def weather_sensors(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def weather_stations(*, seed: int) -> pa.RecordBatch:
-    """Where the stations are, whatever the seed: source, target, label."""
+    """Return where the stations are, whatever the seed: source, target, label."""
     number = np.arange(SENSORS)
-    sensor, place = numbered(f"{DATA}System_", number), numbered(f"{DATA}point_", number)
+    sensor, place = numbered_iris(f"{DATA}System_", number), numbered_iris(f"{DATA}point_", number)
     triples = (
         (sensor, OWL + "processLocation", place),
         (place, GEO + "lat", decimals(4_000 + number * 2, "float")),
@@ -78,13 +76,13 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
     for name, classes in _CLASSES.items():
         here = kind == name
         ones = number[here]
-        observation, result = (numbered(f"{DATA}{what}_", ones) for what in ("Observation", "MeasureData"))
-        instant, sensor = numbered(f"{DATA}Instant_", ones), numbered(f"{DATA}System_", station[here])
+        observation, result = (numbered_iris(f"{DATA}{what}_", ones) for what in ("Observation", "MeasureData"))
+        instant, sensor = numbered_iris(f"{DATA}Instant_", ones), numbered_iris(f"{DATA}System_", station[here])
         unit = WEATHER + _UNITS.get(name, "percent")
         events.add(
             ones,
             START + ones,
-            numbered(f"{DATA}event/", ones),
+            numbered_iris(f"{DATA}event/", ones),
             *((observation, RDF_TYPE, WEATHER + one) for one in classes),
             (observation, OWL + "procedure", sensor),
             (sensor, OWL + "generatedObservation", observation),
@@ -93,7 +91,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
             (instant, TIME + "inXSDDateTime", moments(START + ones)),
             (observation, OWL + "result", result),
             (result, OWL + "floatValue", decimals(_measured(name, station[here], chance[here]), "float")),
-            (result, OWL + "uom", chosen([unit], ones)),
+            (result, OWL + "uom", choose_terms([unit], ones)),
             stream=OBSERVATIONS,
         )
     return events.batch()

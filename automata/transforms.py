@@ -1,0 +1,128 @@
+"""Expressions derived from an expression: the same paths without the empty one, and the same paths from their other end.
+
+The empty path is never an answer, so a path that is composed of two answers is one of the *non-empty* words of the first
+expression followed by one of the second: `?x a* ?m . ?m b* ?y` joins the pairs of `a+/b+`, not those of `a*/b*`.
+"""
+
+from __future__ import annotations
+
+from rpq.automata.expressions import (
+    Alternation,
+    Concatenation,
+    Expression,
+    Inverse,
+    Label,
+    NegatedSet,
+    Repetition,
+    SizeError,
+)
+
+
+def accepts_empty(expression: Expression) -> bool:
+    """Return whether the empty word is one of the expression's. O(size of the tree).
+
+    >>> from rpq.automata import parse
+    >>> [accepts_empty(parse(text)) for text in ["a*", "a*/b", "a{0}", "(a?){3}"]]
+    [True, False, True, True]
+    """
+    match expression:
+        case Label() | NegatedSet():
+            return False
+        case Inverse(inner):
+            return accepts_empty(inner)
+        case Concatenation(parts):
+            return all(map(accepts_empty, parts))
+        case Alternation(parts):
+            return any(map(accepts_empty, parts))
+        case Repetition(inner, minimum):
+            return minimum == 0 or accepts_empty(inner)
+    raise TypeError(f"{expression!r} is not a path expression")
+
+
+def nonempty(expression: Expression) -> Expression | None:
+    """Return an expression of the non-empty words, or None where there are none (`a{0}`).
+
+    An expression without the empty word is returned as it is. A `SizeError` where what comes is nested too deep.
+    O(size of the tree · depth · longest concatenation).
+
+    >>> from rpq.automata import parse
+    >>> for text in ["a/b*", "a*", "a?", "(a?){3}", "a*/b*", "a{0}"]:
+    ...     print(nonempty(parse(text)))
+    a/b*
+    a+
+    a
+    a{1,3}
+    a+/b*|b+
+    None
+    """
+    if not accepts_empty(expression):
+        return expression
+    match expression:
+        case Inverse(inner):
+            rest = nonempty(inner)
+            return None if rest is None else Inverse(rest)
+        case Alternation(parts):
+            return _any_of([nonempty(part) for part in parts])
+        case Concatenation(parts):  # every part has the empty word; the first that does not spell it is one of them
+            return _any_of([_concatenate(nonempty(part), parts[place + 1 :]) for place, part in enumerate(parts)])
+        case Repetition(inner, _, maximum):
+            return _repeat(inner, maximum)
+    raise TypeError(f"{expression!r} is not a path expression")
+
+
+def _repeat(inner: Expression, maximum: int | None) -> Expression | None:
+    """At least one non-empty word of `inner`, at most `maximum`."""
+    once = None if maximum == 0 else nonempty(inner)
+    if once is None or maximum == 1:
+        return once
+    if isinstance(once, Repetition) and (once.minimum, once.maximum) == (1, None):
+        return once
+    try:
+        return Repetition(once, 1, maximum)
+    except SizeError:  # the non-empty words of `inner` may take more steps to write than `inner`
+        rest = Repetition(inner, 0, None if maximum is None else maximum - 1)
+        return Concatenation((once, rest))
+
+
+def _any_of(parts: list[Expression | None]) -> Expression | None:
+    found = list(dict.fromkeys(part for part in parts if part is not None))
+    if len(found) < 2:
+        return found[0] if found else None
+    return Alternation(tuple(found))
+
+
+def _concatenate(first: Expression | None, rest: tuple[Expression, ...]) -> Expression | None:
+    return first if first is None or not rest else Concatenation((first, *rest))
+
+
+def reversal(expression: Expression) -> Expression:
+    """Return the expression of the paths from y to x, for the paths from x to y that the expression describes.
+
+    Its words are reversed and every step is turned around, which is what `^(…)` means; here the inverse is written out as
+    far in as it goes, so that the text stays plain: the reversal of the reversal reads like the expression. A `SizeError`
+    where the inverses make the expression nested too deep. O(size of the tree).
+
+    >>> from rpq.automata import parse
+    >>> for text in ["a/^b*", "(a/b){2}|c+", "!(a|^b)/!()"]:
+    ...     print(reversal(parse(text)))
+    b*/^a
+    (^b/^a){2}|^c+
+    ^!()/!(b|^a)
+    """
+    match expression:
+        case NegatedSet(members) if members:
+            return NegatedSet(tuple(member.reversed() for member in members))
+        case Label() | NegatedSet():  # there is no set for "any inverse step": `!()` is about forward ones
+            return Inverse(expression)
+        case Inverse(inner):
+            return inner
+        case Concatenation(parts):
+            return Concatenation(tuple(reversal(part) for part in reversed(parts)))
+        case Alternation(parts):
+            return Alternation(tuple(reversal(part) for part in parts))
+        case Repetition(inner, minimum, maximum):
+            turned = reversal(inner)
+            if isinstance(turned, Inverse):  # `^a*` reads better than `(^a)*`, and is the same
+                return Inverse(Repetition(turned.inner, minimum, maximum))
+            return Repetition(turned, minimum, maximum)
+    raise TypeError(f"{expression!r} is not a path expression")

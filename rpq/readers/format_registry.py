@@ -1,0 +1,144 @@
+"""The formats by their names, and hints at the format of an input that was opened in another one.
+
+Formats are those of this package, and those that installed packages add: an entry point of the group `rpq.formats` has
+the name of its format and refers to a `Format`, or to a function that opens inputs,
+`(paths, *, on_error, batch_rows) -> Reader`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from rpq.errors import InputError
+from rpq.readers.batch import Batch, Reader
+from rpq.readers.column_names import did_you_mean
+from rpq.readers.edges import EDGES, JSON_LINES
+from rpq.readers.input_format import Format
+from rpq.readers.rdf.rdf_format import RDF
+from rpq.readers.selection import ReaderWrapper
+from rpq.readers.source import COMPRESSIONS, ByteSource
+
+GROUP = "rpq.formats"
+
+BUILTIN_FORMATS = {format.name: format for format in (EDGES, JSON_LINES, RDF)}
+"""The formats that need no entry point."""
+
+
+def formats() -> list[str]:
+    """Return the names of the formats that can be read, in alphabetical order.
+
+    >>> formats()[:2]
+    ['edges', 'gmark']
+    """
+    return sorted({*BUILTIN_FORMATS, *entry_points(group=GROUP).names})
+
+
+def format_by_name(name: str) -> Format:
+    """Return a format by its name, importing the package that defines it.  Raises `InputError` for an unknown one."""
+    if name in BUILTIN_FORMATS:
+        return BUILTIN_FORMATS[name]
+    for point in entry_points(group=GROUP, name=name):
+        found: Format | Callable[..., Reader] = point.load()
+        return found if isinstance(found, Format) else Format(name=name, open=found)
+    known = formats()
+    raise InputError(f"unknown format {name!r}: expected one of {', '.join(known)}{did_you_mean(name, known)}")
+
+
+LINES = 20
+"""The number of first lines that are tried."""
+
+Open = Callable[[str, str, str], Reader]
+"""A function that opens a file: (format, path, on_error) → reader."""
+
+
+class FormatHintReader(ReaderWrapper):
+    """A reader that adds a hint at other formats when every line of its input is an error."""
+
+    def __init__(self, reader: Reader, *, format: str, paths: Iterable[str], formats: Iterable[str], open_as: Open) -> None:
+        super().__init__(reader)
+        self._format = format
+        self._paths = tuple(paths)
+        self._formats = tuple(formats)
+        self._open_as = open_as
+        self._hint: str | None = None
+
+    @property
+    def rejections(self) -> list[str]:
+        return [*self._reader.rejections, *([self._hint] if self._hint else [])]
+
+    def __iter__(self) -> Iterator[Batch]:
+        count = 0
+        try:
+            for batch in self._reader:
+                count += len(batch)
+                yield batch
+        except InputError as error:
+            hint = self._hint_at(error.file) if not count else None
+            if hint is None or error.line is None:
+                raise
+            raise _with_hint(error, hint) from error
+        if not count and self._reader.rejected:
+            hints = {path: self._hint_at(path) for path in self._paths}
+            self._hint = next((f"{path}: {hint}" for path, hint in hints.items() if hint), None)
+
+    def _hint_at(self, path: str | None) -> str | None:
+        return _hint_at(path, self._format, self._formats, self._open_as)
+
+
+@contextmanager
+def hint_on_error(*, format: str, formats: Iterable[str], open_as: Open) -> Iterator[None]:
+    """Add to an error about the first lines of an input the formats that it could be in."""
+    try:
+        yield
+    except InputError as error:
+        hint = _hint_at(error.file, format, formats, open_as) if error.line is not None else None
+        if hint is None:
+            raise
+        raise _with_hint(error, hint) from error
+
+
+def _hint_at(path: str | None, format: str, formats: Iterable[str], open_as: Open) -> str | None:
+    fitting = _matching_formats(path, format, formats, open_as) if path is not None else []
+    if not fitting:
+        return None
+    return f"the first lines are not of the format {format}, but could be of {' or '.join(fitting)}"
+
+
+def _with_hint(error: InputError, hint: str) -> InputError:
+    message = f"{error.message}; {hint}"
+    return InputError(message, file=error.file, line=error.line, column=error.column, row=error.row)
+
+
+def _matching_formats(path: str, format: str, formats: Iterable[str], open_as: Open) -> list[str]:
+    """Return the formats that read the first lines of a file without an error; none if `format` reads any of them."""
+    if not os.path.isfile(path):
+        return []
+    try:
+        block = next(ByteSource(path).blocks(1 << 14), None)
+    except InputError:
+        return []
+    if block is None:
+        return []
+    name = os.path.basename(path)  # which may tell the label
+    for compression in COMPRESSIONS:
+        name = name.removesuffix(compression.suffix)
+    with tempfile.TemporaryDirectory(prefix="rpq-format-") as folder:
+        copy = os.path.join(folder, name)
+        Path(copy).write_bytes(b"\n".join(block.data.split(b"\n")[:LINES]) + b"\n")
+        if _count(open_as, format, copy, "skip"):
+            return []
+        fitting = [one for one in formats if one != format and _count(open_as, one, copy, "stop")]
+    return ["edges"] if "edges" in fitting else fitting
+
+
+def _count(open_as: Open, format: str, path: str, on_error: str) -> int:
+    """Return how many tuples a format reads, 0 if it finds an error."""
+    try:
+        return sum(map(len, open_as(format, path, on_error)))
+    except (InputError, ValueError):
+        return 0

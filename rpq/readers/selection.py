@@ -1,0 +1,138 @@
+"""Readers that pass on a part of another reader's stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.readers.batch import Batch, Reader
+from rpq.readers.predicate import Predicate, tuple_kinds
+from rpq.readers.where import Where
+
+
+class ReaderWrapper:
+    """A reader over another one; the figures are those of the other one."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    @property
+    def time_unit(self) -> str | None:
+        return self._reader.time_unit
+
+    @property
+    def rejected(self) -> int:
+        return self._reader.rejected
+
+    @property
+    def rejections(self) -> list[str]:
+        return self._reader.rejections
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._reader.warnings
+
+    @property
+    def filtered(self) -> int:
+        return self._reader.filtered
+
+    @property
+    def undecided(self) -> int:
+        return self._reader.undecided
+
+    @property
+    def bytes_total(self) -> int | None:
+        return self._reader.bytes_total
+
+    @property
+    def bytes_read(self) -> int:
+        return self._reader.bytes_read
+
+
+class LimitReader(ReaderWrapper):
+    """The first `limit` tuples of a reader; no more is read than they need."""
+
+    def __init__(self, reader: Reader, limit: int) -> None:
+        super().__init__(reader)
+        if limit < 0:
+            raise ValueError(f"limit is {limit}; expected 0 or more tuples")
+        self._limit = limit
+
+    def __iter__(self) -> Iterator[Batch]:
+        left = self._limit
+        if not left:
+            return
+        for batch in self._reader:
+            if len(batch) >= left:
+                yield _with(batch, batch.columns.slice(0, left))
+                return
+            left -= len(batch)
+            yield batch
+
+
+class SkipReader(ReaderWrapper):
+    """The tuples of a reader after its first `count`."""
+
+    def __init__(self, reader: Reader, count: int) -> None:
+        super().__init__(reader)
+        if count < 0:
+            raise ValueError(f"skip is {count}; expected 0 or more tuples")
+        self._count = count
+
+    def __iter__(self) -> Iterator[Batch]:
+        left = self._count
+        for batch in self._reader:
+            if left >= len(batch):
+                left -= len(batch)
+                continue
+            yield _with(batch, batch.columns.slice(left)) if left else batch
+            left = 0
+
+
+class SelfLoopFilter(ReaderWrapper):
+    """The tuples of a reader whose source is not their target."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._reader:
+            different = pc.not_equal(batch.columns.column("source"), batch.columns.column("target"))
+            kept = batch.columns if different.true_count == len(batch) else batch.columns.filter(different)
+            if kept.num_rows:
+                yield _with(batch, kept)
+
+
+class FilterReader(ReaderWrapper):
+    """The tuples of a reader for which a condition holds that is about the columns of a tuple alone.
+
+    Raises `WhereError` where it names any other column.
+    """
+
+    def __init__(self, reader: Reader, where: Where, *, time_unit: str | None = None) -> None:
+        super().__init__(reader)
+        unit = reader.time_unit or time_unit
+        self._predicate = Predicate(where, tuple_kinds(unit=unit, has_stream=False))
+        self._filtered = self._undecided = 0
+
+    @property
+    def filtered(self) -> int:
+        return self._filtered
+
+    @property
+    def undecided(self) -> int:
+        return self._undecided
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._reader:
+            columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+            wanted, undecided = self._predicate.keep(columns, len(batch))
+            kept = int(np.count_nonzero(wanted))
+            self._filtered += len(batch) - kept
+            self._undecided += undecided
+            if kept:
+                yield _with(batch, batch.columns if kept == len(batch) else batch.columns.filter(pa.array(wanted)))
+
+
+def _with(batch: Batch, columns: pa.RecordBatch) -> Batch:
+    return Batch(columns=columns, bytes_read=batch.bytes_read)

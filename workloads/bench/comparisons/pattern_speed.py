@@ -1,0 +1,409 @@
+"""The table of graph patterns: single edges beside four published engines, and patterns with paths in them.
+
+`run_in_stages` divides the time of a run into that before the kernels, in them, and behind them. `run_sketch` runs a C++
+sketch of the same joins beside the engine, since ratios mean something only from one machine and hour. The sketch is not
+part of this project: its folder, which its own script fills, holds the program `patterns`, the streams and `patterns.txt`,
+the list of the patterns by name.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+import rpq
+from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.errors import QueryError
+from rpq.running.statistics import latency_quantile
+from rpq.workloads.bench import measure as measuring
+from rpq.workloads.bench import plots
+from rpq.workloads.bench.comparisons.path_speed import MEGABYTE, stream_of
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
+from rpq.workloads.bench.memory import resident_memory
+from rpq.workloads.bench.streams import Stream, StreamError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FOUND = re.compile(r"pos=(\d+) neg=(\d+) sec=([\d.]+).*\(\+(\d+)MB\)")
+_EXPLICIT, _WITH_ROWS, _WITH_LOOK_AHEAD = "1", "2", "1"
+_BY_A_SHELL = ("sh", "-c", '"$0" "$@"; exit $?')
+"""A shell that starts the program: a process inherits the memory peak of its parent, and that of a shell is small."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchRun:
+    """The output of one run of the sketch: rows, CPU seconds, memory beyond its input."""
+
+    rows_added: int
+    rows_removed: int
+    seconds: float
+    megabytes: int
+
+
+def run_sketch(folder: Path, name: str) -> SketchRun:
+    """Run both variants of the sketch, look-ahead alone and support lists, for a pattern; return the faster run.
+
+    Raises `StreamError`.
+    """
+    return min((_run(folder, name, lists) for lists in "01"), key=lambda run: run.seconds)
+
+
+def _run(folder: Path, name: str, lists: str) -> SketchRun:
+    arguments = [f"{folder}/", name, str(folder / "patterns.txt"), _EXPLICIT, _WITH_ROWS, lists, _WITH_LOOK_AHEAD]
+    try:
+        command = [*_BY_A_SHELL, str(folder.resolve() / "patterns"), *arguments]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise StreamError(f"{folder}: the sketch does not run {name}: {error}") from error
+    found = _FOUND.search(ran.stdout)
+    if found is None:
+        raise StreamError(f"{folder}: the sketch printed no figures of {name}: {ran.stdout.strip()!r}")
+    added, removed, seconds, megabytes = found.groups()
+    return SketchRun(rows_added=int(added), rows_removed=int(removed), seconds=float(seconds), megabytes=int(megabytes))
+
+
+FIRST_TUPLES, MOST_TUPLES, FEWEST_TUPLES, MANY_ROWS = 4_096, 16_384, 64, 1 << 19
+"""The sizes of pushes, as the command chooses them: the rows of a push have to fit into memory until they are written."""
+_QUANTILES = {"p50": 0.5, "p99": 0.99, "maximum": 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """CPU seconds of a run by stage, and its results.
+
+    `kernels` are the calls that apply tuples and write rows of ids; `before` is the time before them (reading columns,
+    names to ids, the snapshot graph), `total` the whole time, from columns to rows of Arrow if these are wanted.
+    `latency_us` are of tuples that an atom reads, timed in the kernels: p50, p99 and maximum.
+    """
+
+    total: float
+    kernels: float
+    before: float
+    tuples: int
+    rows_added: int
+    rows_removed: int
+    values: int
+    latency_us: dict[str, float]
+    names_bytes: int
+    buffer_bytes: int
+
+
+class _Watch:
+    """Sums up the CPU time of calls."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def watch(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a call so that its time is counted."""
+
+        def watched(*arguments: Any, **named: Any) -> Any:
+            started = time.process_time()
+            try:
+                return call(*arguments, **named)
+            finally:
+                self.seconds += time.process_time() - started
+
+        return watched
+
+
+def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stages:
+    """Push a stream through a fresh engine, `MOST_TUPLES` at a time, fewer where these bring more than `MANY_ROWS` rows.
+
+    With `to_arrow` the rows of each push become a table, which is freed before the next push.
+    """
+    engine = rpq.Engine(query)
+    evaluation = engine._evaluation
+    applying, delivering, telling = _Watch(), _Watch(), _Watch()
+    for host in evaluation.running.hosts:
+        host.apply = applying.watch(host.apply)
+        host._live.deliver = delivering.watch(host._live.deliver)
+    evaluation._deltas = telling.watch(evaluation._deltas)  # type: ignore[method-assign]
+    arrow = values = 0
+    pushed = 0.0
+    started = time.process_time()
+    first, count = 0, FIRST_TUPLES
+    while first < len(table):
+        batch = table.slice(first, count)
+        beginning = time.process_time()
+        changes = engine.push(batch, collect=to_arrow)
+        pushed += time.process_time() - beginning
+        if to_arrow:
+            arrow += changes.to_arrow().num_rows
+        first += count
+        count = max(FEWEST_TUPLES, min(MOST_TUPLES, 2 * count, count * MANY_ROWS // max(1, len(changes))))
+        del changes
+    total = time.process_time() - started
+    figures = engine.statistics()
+    if to_arrow and arrow != figures.rows_added + figures.rows_removed:
+        raise AssertionError(f"{arrow} rows came out, of {figures.rows_added + figures.rows_removed}")
+    values = (figures.rows_added + figures.rows_removed) * len(query.columns)
+    (running,) = evaluation.running
+    return Stages(
+        total=total,
+        kernels=applying.seconds - delivering.seconds,
+        before=pushed - applying.seconds - telling.seconds,
+        tuples=figures.tuples,
+        rows_added=figures.rows_added,
+        rows_removed=figures.rows_removed,
+        values=values,
+        latency_us=_stage_latencies(running.figures().latency),
+        names_bytes=evaluation.vertices.nbytes,
+        buffer_bytes=sum(host._live.nbytes for host in evaluation.running.hosts),
+    )
+
+
+def _stage_latencies(histogram: np.ndarray) -> dict[str, float]:
+    rate = ticks_per_second() or 1.0
+    return {name: latency_quantile(histogram, part, rate) for name, part in _QUANTILES.items()}
+
+
+ENGINES = ("GraphFlow", "TurboFlux", "SymBi", "RapidFlow")
+MICROSECOND = 1e-6
+MICROSECONDS_A_TUPLE, NANOSECONDS_A_VALUE = 0.4, 5.0
+"""The allowance for rows of Arrow beyond the kernels."""
+
+MIXED = (
+    {"name": "M1", "data": "stackoverflow", "pattern": "?x a2q/c2a* ?y . ?y c2q ?z", "path": "a2q/c2a*"},
+    {"name": "M2", "data": "ldbc", "pattern": "?p likes ?m . ?m replyOf+ ?post . ?post hasCreator ?q . ?p knows ?q",
+     "path": "replyOf+"},
+    {"name": "M3", "data": "stackoverflow", "pattern": "{busiest} a2q/c2a* ?y . ?y c2q ?z", "path": "a2q/c2a*"},
+    {"name": "M4", "data": "stackoverflow", "pattern": "?x role moderator . ?x a2q/c2a* ?y", "path": "a2q/c2a*",
+     "sources": 5},
+)  # fmt: skip
+"""Patterns with path atoms; {busiest} is the vertex with most edges of the first label, and so many of these `sources` are
+moderators, by static edges, or those of the path query alone."""
+
+HOW = (
+    "CPU seconds of one thread, the fastest of several runs in fresh engines, kernels warm, reading apart; explicit "
+    "windows, every row written, pushes of 16,384 tuples, fewer where these bring more than half a million rows. Kernels: "
+    "from ids to rows of ids. To rows: from columns of names to tables of Arrow with the names. Before: columns taken in, "
+    "names to ids, the snapshot graph, a tuple, from text and from the same vertices as integers. Bound: the kernels, "
+    "0.4 µs a tuple and 5 ns a value of a row. Latencies: of tuples that an atom reads, timed in the kernels, those of "
+    "paths included. Memory: peak resident of a process that reads the stream batch by batch from a file, minus that of "
+    "one that has only loaded its kernels; the dictionary of names is part of it and told beside it, as is the buffer for "
+    "rows. The sketch runs in turns with the engine: the better of its two variants, rows into a buffer. The seconds of "
+    "other engines are quoted, from another machine. Patterns with paths: seconds and those of the path query alone, rows "
+    "counted, and what is beyond, a row and a tuple."
+)
+
+COLUMNS = (
+    Column(key="query", heading="query"),
+    Column(key="pattern", heading="pattern"),
+    Column(key="rows", heading="rows", format=","),
+    Column(key="rows_as_expected", heading="as expected"),
+    Column(key="kernel_seconds", heading="kernels, s", format=".3f"),
+    Column(key="sketch_seconds", heading="sketch, s", format=".3f"),
+    Column(key="sketch_ratio", heading="× sketch", format=".2f"),
+    Column(key="arrow_seconds", heading="to rows, s", format=".3f"),
+    Column(key="arrow_bound_seconds", heading="bound, s", format=".3f"),
+    Column(key="before_text_us", heading="before, text, µs", format=".2f"),
+    Column(key="before_integers_us", heading="before, integers, µs", format=".2f"),
+    *(Column(key=f"{name}_seconds", heading=name, format=".3f") for name in ENGINES),
+    Column(key="quoted_sketch_seconds", heading="sketch, quoted", format=".3f"),
+    Column(key="latency_p50_us", heading="p50, µs", format=".1f"),
+    Column(key="latency_p99_us", heading="p99, µs", format=".1f"),
+    Column(key="latency_maximum_us", heading="max, µs", format=",.0f"),
+    Column(key="memory_mb", heading="memory, MB", format=".1f"),
+    Column(key="names_mb", heading="of it names, MB", format=".1f"),
+    Column(key="row_buffer_mb", heading="row buffer, MB", format=".1f"),
+    Column(key="sketch_mb", heading="sketch, MB", format=".0f"),
+    Column(key="engine_seconds", heading="engine, s", format=".3f"),
+    Column(key="path_seconds", heading="path alone, s", format=".3f"),
+    Column(key="path_ratio", heading="× path", format=".2f"),
+    Column(key="path_rows", heading="its rows", format=","),
+    Column(key="beyond_path_ns_a_row", heading="beyond, ns a row", format=",.1f"),
+    Column(key="beyond_path_us_a_tuple", heading="beyond, µs a tuple", format=".2f"),
+)
+
+
+def measure(settings: Settings, say: Say) -> Outcome:
+    """Measure the patterns of the table of others, then those with paths if the engine evaluates them."""
+    others = figures_of_others("patterns")
+    is_whole = settings.scale >= 1 and settings.data is not None
+    wanted = {name.upper() for name in settings.queries}
+    asked = [*others["queries"], *(MIXED if takes_paths() else ())]
+    asked = [known for known in asked if not wanted or known["name"] in wanted]
+    streams = {name: stream_of(name, settings, say) for name in dict.fromkeys(known["data"] for known in asked)}
+    records = []
+    for known in asked:
+        say(f"{known['name']} …")
+        stream = streams[known["data"]]
+        if "path" in known:
+            records.append(_measure_mixed(known, stream, settings))
+        else:
+            records.append(_measure_edges(known, stream, settings, is_whole=is_whole))
+    checks = {"rows of Arrow equal the rows counted": True}  # or it would have been raised
+    if is_whole:
+        checks["rows are as expected"] = all(record.get("rows_as_expected", True) for record in records)
+    facts = {"others": others["source"], "patterns with paths": "measured" if takes_paths() else "not evaluated yet"}
+    described = [stream.describe() for stream in streams.values()]
+    return Outcome(records=records, streams=described, checks=checks, facts=facts)
+
+
+def takes_paths() -> bool:
+    """Return whether the engine evaluates patterns with paths in them."""
+    try:
+        rpq.Query("?x a/b ?y . ?y c ?z", window=rpq.Window(size=1, slide=1))
+    except QueryError:
+        return False
+    return True
+
+
+def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings, *, is_whole: bool) -> Record:
+    """Measure a pattern of single edges: all columns of the table."""
+    query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=known["name"])
+    integers = as_integers(stream.table)
+    for table in (stream.table, integers):
+        rpq.warm_up(query, vertices="int64" if pa.types.is_integer(table["source"].type) else "string")
+    counted, told, numbered, sketched = [], [], [], []
+    for _ in range(settings.repeat):
+        if settings.sketch is not None and is_whole:
+            sketched.append(run_sketch(settings.sketch, known["name"]))
+        counted.append(run_in_stages(query, stream.table, to_arrow=False))
+        told.append(run_in_stages(query, stream.table, to_arrow=True))
+        numbered.append(run_in_stages(query, integers, to_arrow=False))
+    run = min(counted, key=lambda stages: stages.kernels)
+    resident = resident_memory(query, stream)
+    tuples = run.tuples
+    return {
+        "query": known["name"],
+        "pattern": known["pattern"],
+        "data": known["data"],
+        "kind": "edges",
+        "rows": run.rows_added + run.rows_removed,
+        "rows_added": run.rows_added,
+        "rows_removed": run.rows_removed,
+        "kernel_seconds": min(stages.kernels for stages in (*counted, *told, *numbered)),
+        "counting_seconds": min(stages.total for stages in counted),
+        "arrow_seconds": min(stages.total for stages in told),
+        "arrow_bound_seconds": _bound(run, min(stages.kernels for stages in told)),
+        "before_text_us": min(stages.before for stages in (*counted, *told)) / tuples / MICROSECOND,
+        "before_integers_us": min(stages.before for stages in numbered) / tuples / MICROSECOND,
+        **{f"latency_{name}_us": value for name, value in _latencies(counted).items()},
+        "memory_mb": resident.beyond_kernels / MEGABYTE,
+        "kernels_mb": resident.kernels / MEGABYTE,
+        "names_mb": run.names_bytes / MEGABYTE,
+        "row_buffer_mb": run.buffer_bytes / MEGABYTE,
+        **(_beside(run, known, sketched, counted) if is_whole else {}),
+    }
+
+
+def _bound(run: Stages, kernels: float) -> float:
+    """Return the seconds that rows of Arrow may take: the kernels, and an allowance for each tuple and each value."""
+    return kernels + run.tuples * MICROSECONDS_A_TUPLE * MICROSECOND + run.values * NANOSECONDS_A_VALUE * 1e-9
+
+
+def _latencies(runs: Sequence[Stages]) -> dict[str, float]:
+    """Return the smallest of all runs for each figure: a busy machine only adds."""
+    return {name: min(run.latency_us[name] for run in runs) for name in runs[0].latency_us}
+
+
+def _beside(run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]) -> Record:
+    """Return the figures of others, and the ratios to them."""
+    expected = known["enter"], known["leave"]
+    found = {(run.rows_added, run.rows_removed), *((one.rows_added, one.rows_removed) for one in sketched)}
+    beside: Record = {"rows_as_expected": found == {expected}}
+    beside |= {f"{name}_seconds": known["seconds"][name] for name in ENGINES}
+    beside["quoted_sketch_seconds"] = known["seconds"]["sketch"]
+    if sketched:
+        best = min(one.seconds for one in sketched)
+        beside["sketch_seconds"] = best
+        beside["sketch_mb"] = min(one.megabytes for one in sketched)
+        beside["sketch_ratio"] = measuring.ratio(min(stages.kernels for stages in counted), best)
+    return beside
+
+
+def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings) -> Record:
+    """Measure a pattern with a path in it, and the path query alone beside it."""
+    constant = "{busiest}" in known["pattern"]
+    busiest = _busiest(stream, known["path"].split("/")[0], known.get("sources", int(constant)))
+    text = known["pattern"].format(busiest=busiest[0]) if constant else known["pattern"]
+    static = () if constant else [(vertex, "moderator", "role") for vertex in busiest]
+    query = rpq.Query(text, window=stream.window, semantics="explicit", name=known["name"])
+    sources = busiest or None
+    path = rpq.Query(known["path"], window=stream.window, semantics="explicit", sources=sources)
+    for one in (query, path):
+        measuring.warm_up(one, stream)
+    runs: list[measuring.Run] = []
+    alone: list[measuring.Run] = []
+    for _ in range(settings.repeat + 1):
+        runs.append(measuring.run_once(query, stream.batches(), static=static))
+        alone.append(measuring.run_once(path, stream.batches()))
+    rows = runs[0].rows_added + runs[0].rows_removed
+    seconds, path_seconds = (min(run.cpu_seconds for run in some) for some in (runs, alone))
+    return {
+        "query": known["name"],
+        "pattern": text,
+        "data": known["data"],
+        "kind": "paths",
+        "rows": rows,
+        "rows_added": runs[0].rows_added,
+        "rows_removed": runs[0].rows_removed,
+        "engine_seconds": seconds,
+        "path_seconds": path_seconds,
+        "path_ratio": measuring.ratio(seconds, path_seconds),
+        "path_rows": alone[0].rows_added + alone[0].rows_removed,
+        "beyond_path_ns_a_row": (seconds - path_seconds) / rows * 1e9 if rows else None,
+        "beyond_path_us_a_tuple": (seconds - path_seconds) / stream.table.num_rows / MICROSECOND,
+        "latency_p50_us": min(run.latency_p50_us for run in runs),
+        "latency_p99_us": min(run.latency_p99_us for run in runs),
+    }
+
+
+def _busiest(stream: Stream, label: str, count: int) -> list[str]:
+    """Return the sources with the most edges of a label; ties in the order of names."""
+    table = stream.table
+    sources = zip(table["source"].to_pylist(), table["label"].to_pylist(), strict=True)
+    counts = Counter(str(source) for source, one in sources if one == label)
+    return sorted(counts, key=lambda name: (-counts[name], name))[:count]
+
+
+def as_integers(table: pa.Table) -> pa.Table:
+    """Return the same tuples with an integer for each vertex, by its first appearance."""
+    ends = pa.chunked_array([*table["source"].chunks, *table["target"].chunks]).combine_chunks().dictionary_encode()
+    numbers = ends.indices.cast(pa.int64())
+    count = table.num_rows
+    return table.set_column(0, "source", numbers.slice(0, count)).set_column(1, "target", numbers.slice(count))
+
+
+def plot(figure: Figure, records: list[Record]) -> None:
+    """Draw seconds of P1 to P6, ours beside those of others, on a logarithmic axis."""
+    shown = [record for record in records if record["query"].startswith("P")]
+    axes = figure.subplots()
+    systems = {
+        "this engine, kernels": "kernel_seconds",
+        "this engine, names to rows of Arrow": "arrow_seconds",
+        "sketch (C++)": "sketch_seconds",
+        **{f"{name} (C++{', counts only' if name == 'RapidFlow' else ''})": f"{name}_seconds" for name in ENGINES},
+    }
+    present = {name: key for name, key in systems.items() if any(record.get(key) for record in shown)}
+    width = 0.8 / max(1, len(present))
+    for number, (name, key) in enumerate(present.items()):
+        places = [place + (number - (len(present) - 1) / 2) * width for place in range(len(shown))]
+        axes.bar(places, [record.get(key) or 0.0 for record in shown], width, label=name)
+    plots.decades(axes)
+    axes.set_xticks(range(len(shown)), [record["query"] for record in shown])
+    axes.set_ylabel("CPU seconds")
+    if present:
+        figure.legend(loc="outside upper center", ncols=4, fontsize="small")
+
+
+EXPERIMENT = Experiment(
+    name="patterns",
+    title="Graph patterns: MathOverflow, 30 days that slide by the day; LDBC updates, 10 days that slide by the day",
+    how=HOW,
+    columns=COLUMNS,
+    measure=measure,
+    plot=plot,
+)

@@ -1,0 +1,434 @@
+"""The pipeline on Spark: replay beside `rpq run`, two cores beside one, micro-batches, and a model of a cluster.
+
+The model (`EdgeCosts`) computes what a cluster of n shares can do with a query from what one share costs. For an edge, r is
+what every share repeats (names, snapshot graph, expiry), w what shares divide (the index and its rows), c the cost of
+carrying the edge to a share (unpacking, and in a stream the log of the window):
+
+    edges a second = 1 / (r + c + w / n)
+
+A share needs memory for what it repeats of every live edge (graph, names, and in a stream the log) and for its part of the
+index.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rpq.errors import install_command
+from rpq.workloads.bench import plots
+from rpq.workloads.bench.comparisons.path_speed import stream_of
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.measure import median, ratio
+from rpq.workloads.bench.streams import DAY_SECONDS, Stream, StreamError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MACHINES = (1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeCosts:
+    """Seconds for each edge: `repeated` in each share, `divided` over all shares, and for an edge `carried` to a share."""
+
+    repeated: float
+    divided: float
+    carried: float
+
+    def edges_per_second(self, shares: int) -> float:
+        """Return the edges a second of all shares together, one share a core.
+
+        >>> costs = EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6)
+        >>> [round(costs.edges_per_second(shares)) for shares in (1, 4, 10**9)]
+        [100000, 250000, 500000]
+        """
+        return 1 / (self.repeated + self.carried + self.divided / shares)
+
+    def efficiency(self, shares: int) -> float:
+        """Return the part of the work of all cores that one share alone would do.
+
+        >>> round(EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6).efficiency(6), 6)
+        0.5
+        """
+        return self.edges_per_second(shares) / self.edges_per_second(1) / shares
+
+    @property
+    def half(self) -> float:
+        """The number of shares at which half of the work is repetition: there replication stops paying.
+
+        >>> round(EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6).half, 6)
+        6.0
+        """
+        fixed = self.repeated + self.carried
+        return 2 + self.divided / fixed if fixed else float("inf")
+
+    def processor_seconds(self, edges: int, shares: int) -> float:
+        """Return the processor seconds of all shares together for so many edges."""
+        return edges * (shares * (self.repeated + self.carried) + self.divided)
+
+
+QUERIES = (("a2q/c2a*", 30), ("(a2q|c2a|c2q)*", 5))
+"""Expressions with their windows in days, which slide by one day."""
+
+BATCH_EXPRESSION = "a2q/c2a"
+BATCH, WINDOW, UNMEASURED, MEASURED = 100_000, 300_000, 20, 5
+"""Tuples of a micro-batch and of its window; the number of micro-batches before those that are measured, and of these: three
+fill the window, and for half a minute the JVM compiles code beside them.
+"""
+
+WARMUP_REPLAYS = 4
+"""The number of replays before those that are measured, for the same reason."""
+
+SHARES = (1, 2, 4, 8, 1000)
+WORKERS = (1, 2, 3, 4)
+MOST_REPLAY, LEAST_SPEEDUP, MOST_BATCH_SECONDS = 2.0, 1.6, 1.5
+WINDOW_OF_MODEL = 100_000_000
+GIGABYTE = 1e9
+
+HOW = (
+    "Replay: `rpq.spark.replay_to` in one session, wall seconds, the median of several after the first four: the very first"
+    " starts Python workers, in the others the JVM still compiles itself; beside it the seconds that `rpq run --threads N "
+    "--output rows.parquet` says for the same prepared data, engine, reading and writing. With one core all of it, the JVM "
+    "and its workers and `rpq run` alike, is kept to one processor, for a session of `local[1]` uses more than one where it "
+    "can (its JVM compiles, collects and moves rows beside the worker). Micro-batches: 100,000 tuples of "
+    "a2q and c2a each, of which the window holds 300,000 (timestamps are positions; the stream again and again, its "
+    "vertices under other names), wall seconds of a trigger behind the first twenty, Parquet to Parquet, two shares on "
+    "local[2]. Shares: processor seconds of one of n engines over the whole stream, rows counted. Of so many shares that "
+    "none has roots what is left is what each repeats (r); the rest is divided (w); packing, unpacking and the log of the "
+    "window are measured apart (c). The model: 1 / (r + c + w / n) edges a second, one share a core. Workers: `local-"
+    "cluster[n,1,1024]` on this machine, where processor seconds tell what replication costs, not wall seconds."
+)
+
+COLUMNS = (
+    Column(key="what", heading="what"),
+    Column(key="query", heading="query"),
+    Column(key="cores", heading="cores", format=","),
+    Column(key="rows", heading="rows", format=","),
+    Column(key="first_seconds", heading="first, s", format=".2f"),
+    Column(key="seconds", heading="s", format=".2f"),
+    Column(key="run_seconds", heading="rpq run, s", format=".2f"),
+    Column(key="times_run", heading="× rpq run", format=".2f"),
+    Column(key="speedup", heading="× one core", format=".2f"),
+    Column(key="tuples", heading="tuples", format=","),
+    Column(key="window_edges", heading="window, tuples", format=","),
+    Column(key="shares", heading="shares", format=","),
+    Column(key="cpu_seconds", heading="CPU s", format=".2f"),
+    Column(key="modelled_cpu_seconds", heading="CPU s, model", format=".2f"),
+    Column(key="repeated_us", heading="r, µs", format=".2f"),
+    Column(key="divided_us", heading="w, µs", format=".2f"),
+    Column(key="carried_us", heading="c, µs", format=".2f"),
+    Column(key="half", heading="half is repetition at n", format=".1f"),
+    Column(key="replay_edges_per_second", heading="replay, edges/s", format=",.0f"),
+    Column(key="stream_edges_per_second", heading="stream, edges/s", format=",.0f"),
+    Column(key="efficiency", heading="efficiency", format=".2f"),
+    Column(key="share_gigabytes", heading="GB a share, window of 100 M edges", format=",.1f"),
+)
+
+
+def measure(settings: Settings, say: Say) -> Outcome:
+    """Replays, micro-batches, shares, and what they say of clusters."""
+    if find_spec("pyspark") is None:
+        raise StreamError(f"PySpark is not installed: {install_command('spark')} brings it")
+    stream = stream_of("stackoverflow", settings, say)
+    queries = [
+        {"expression": text, "name": text, "size": days * DAY_SECONDS, "slide": DAY_SECONDS}
+        for text, days in QUERIES
+        if not settings.queries or text in settings.queries
+    ]
+    with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as folder:
+        bench = _Bench(Path(folder), stream, queries, settings, say)
+        replays, rows_agree = bench.replays()
+        batches = bench.micro_batches()
+        shares, costs = bench.shares()
+        workers = bench.workers(costs)
+    records = [*replays, *batches, *shares, *_model_records(costs), *workers]
+    return Outcome(
+        records=records,
+        streams=[stream.describe()],
+        checks={"a replay gives as many rows as rpq run": rows_agree},
+        facts=_bounds(replays, batches),
+    )
+
+
+class _Bench:
+    """The measurements, in a folder for all their files."""
+
+    def __init__(
+        self, folder: Path, stream: Stream, queries: Sequence[Mapping[str, Any]], settings: Settings, say: Say
+    ) -> None:
+        self._folder, self._stream, self._queries = folder, stream, queries
+        self._settings, self._say = settings, say
+        self._raw, self._data = str(folder / "raw.parquet"), str(folder / "data")
+        pq.write_table(stream.table, self._raw)
+
+    def replays(self) -> tuple[list[Record], bool]:
+        """Replays with one core and two, beside `rpq run`; and whether all give as many rows."""
+        records, agree = [], True
+        alone: dict[str, float] = {}
+        for cores in (1, 2):
+            self._say(f"replay, local[{cores}] …")
+            with _limit_cores(cores):
+                found = self._session("replay", master=f"local[{cores}]", repeat=self._settings.repeat + WARMUP_REPLAYS)
+            for query in self._queries:
+                own = [one for one in found if one["query"] == query["name"]]
+                seconds = median(one["seconds"] for one in own[WARMUP_REPLAYS:])
+                cpu = [one["cpu_seconds"] for one in own[WARMUP_REPLAYS:] if one["cpu_seconds"] is not None]
+                self._say(f"rpq run --threads {cores}, {query['name']} …")
+                with _limit_cores(cores):
+                    runs = [self._run(query, cores) for _ in range(self._settings.repeat)]
+                agree &= len({one["rows"] for one in own} | {rows for _, rows in runs}) == 1
+                run_seconds = median(seconds for seconds, _ in runs)
+                alone.setdefault(query["name"], seconds)
+                records.append(
+                    {
+                        "what": "replay",
+                        "query": query["name"],
+                        "cores": cores,
+                        "rows": own[0]["rows"],
+                        "first_seconds": own[0]["seconds"],
+                        "seconds": seconds,
+                        # Of workers that Spark ended meanwhile the time is lost.
+                        "cpu_seconds": max(cpu, default=None),
+                        "run_seconds": run_seconds,
+                        "times_run": ratio(seconds, run_seconds),
+                        "speedup": ratio(alone[query["name"]], seconds),
+                    }
+                )
+        return records, agree
+
+    def micro_batches(self) -> list[Record]:
+        """Measure the micro-batches after those that fill the window and warm the JVM."""
+        self._say("micro-batches, local[2] …")
+        size = max(100, round(BATCH * self._settings.scale))
+        window = WINDOW * size // BATCH
+        folder = self._folder / "incoming"
+        folder.mkdir()
+        for number, table in enumerate(_batches(self._stream, size, UNMEASURED + MEASURED)):
+            pq.write_table(table, folder / f"{number}.parquet")
+            os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)
+        query = {"expression": BATCH_EXPRESSION, "name": BATCH_EXPRESSION, "size": window, "slide": max(1, window // 30)}
+        found = self._session("stream", master="local[2]", data=str(folder), queries=[query])
+        shown = ("tuples", "rows", "window_edges", "seconds")
+        return [
+            {"what": "micro-batch", "query": BATCH_EXPRESSION, "cores": 2, **{name: one[name] for name in shown}}
+            for one in found[UNMEASURED:]
+        ]
+
+    def shares(self) -> tuple[list[Record], dict[str, _Costs]]:
+        """Measure the cost of a share, and derive that of an edge."""
+        self._say("shares …")
+        found = self._session("shares", counts=SHARES, repeat=min(3, self._settings.repeat))
+        records, costs = [], {}
+        for query in self._queries:
+            own = [one for one in found if one["query"] == query["name"]]
+            carried = next(one for one in own if one["shares"] is None)
+            engines = {one["shares"]: one for one in own if one["shares"] is not None}
+            costs[query["name"]] = _Costs(engines, carried)
+            of_query = [
+                {"what": "share", **{name: one[name] for name in ("query", "shares", "cpu_seconds", "rows", "tuples")}}
+                for one in engines.values()
+            ]
+            of_query[-1] |= costs[query["name"]].figures()
+            records += of_query
+        return records, costs
+
+    def workers(self, costs: Mapping[str, _Costs]) -> list[Record]:
+        """Replays of the first query on local clusters, beside what the model says of their processor seconds."""
+        records: list[Record] = []
+        query = self._queries[0]
+        edge = costs[query["name"]].replay
+        for count in WORKERS:
+            self._say(f"replay, local-cluster[{count},1,1024] …")
+            # At the third both the Python and the JVM are warm.
+            found = self._session(
+                "replay", master=f"local-cluster[{count},1,1024]", repeat=max(3, self._settings.repeat), queries=[query]
+            )[2:]
+            cpu = [one["cpu_seconds"] for one in found if one["cpu_seconds"] is not None]
+            measured = median(cpu) if cpu else None
+            record = {"what": "workers", "query": query["name"], "cores": count, "cpu_seconds": measured}
+            record |= {"rows": found[0]["rows"], "seconds": median(one["seconds"] for one in found)}
+            if records and records[0]["cpu_seconds"] is not None:
+                more = edge.processor_seconds(len(self._stream), count) - edge.processor_seconds(len(self._stream), 1)
+                record["modelled_cpu_seconds"] = records[0]["cpu_seconds"] + more
+            records.append(record)
+        return records
+
+    def _session(self, what: str, **asked: Any) -> list[dict[str, Any]]:
+        """Run a measuring process in a process group of its own; return its result."""
+        place = {"data": self._data, "raw": self._raw, "folder": str(self._folder), "queries": self._queries}
+        command = [sys.executable, "-m", "rpq.spark.measured_session", json.dumps({"what": what, **place, **asked})]
+        paths = os.pathsep.join(path for path in sys.path if path)
+        variables = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": self._spark(), "SPARK_LOCAL_IP": "127.0.0.1"}
+        with open(self._folder / "spark.log", "wb+") as log:
+            ran = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=log, env=variables, start_new_session=True, check=False
+            )
+            log.seek(0)
+            if ran.returncode:
+                raise StreamError(f"Spark: {log.read().decode(errors='replace')[-2000:]}")
+        return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith(b"{")]
+
+    def _spark(self) -> str:
+        """PySpark's folder by links, so that what clusters leave beside it goes with the folder of files."""
+        home = self._folder / "spark"
+        if not home.is_dir():
+            home.mkdir()
+            found = find_spec("pyspark")
+            assert found is not None and found.origin is not None
+            for entry in Path(found.origin).parent.iterdir():
+                (home / entry.name).symlink_to(entry)
+        return str(home)
+
+    def _run(self, query: Mapping[str, Any], threads: int) -> tuple[float, int]:
+        """Seconds and rows of `rpq run`."""
+        output, stats = self._folder / "rows.parquet", self._folder / "stats.json"
+        window = ["--window", str(query["size"]), "--slide", str(query["slide"]), "--threads", str(threads)]
+        command = [sys.executable, "-m", "rpq.cli", "run", query["expression"], "--input", self._data, *window]
+        command += ["--output", str(output), "--stats", str(stats), "--quiet"]
+        subprocess.run(command, check=True)
+        told = json.loads(stats.read_text())
+        output.unlink()
+        return told["total_seconds"], told["rows_added"] + told["rows_removed"]
+
+
+@contextmanager
+def _limit_cores(cores: int) -> Iterator[None]:
+    """Let processes that are started meanwhile use so many processors at most, where a system can be asked for that."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:cores])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class _Costs:
+    """The costs of an edge, derived from the measurements of shares."""
+
+    def __init__(self, engines: Mapping[int, Mapping[str, Any]], carried: Mapping[str, Any]) -> None:
+        self._alone, self._bare = engines[1], engines[max(engines)]
+        self._carried = carried
+        self.replay, self.stream = self._costs(0.0), self._costs(carried["carry_seconds"])
+
+    def _costs(self, carry: float) -> EdgeCosts:
+        edges = self._alone["tuples"]
+        repeated = self._bare["cpu_seconds"] / edges
+        return EdgeCosts(
+            repeated=repeated, divided=max(0.0, self._alone["cpu_seconds"] / edges - repeated), carried=carry / edges
+        )
+
+    def figures(self) -> Record:
+        """Return the costs as values of a record."""
+        return {
+            "repeated_us": self.stream.repeated * 1e6,
+            "divided_us": self.stream.divided * 1e6,
+            "carried_us": self.stream.carried * 1e6,
+            "half": self.stream.half,
+        }
+
+    def share_gigabytes(self, shares: int, edges: int) -> float:
+        """Of one share of so many, over a window of so many edges: engine and log."""
+        bare = self._bare["engine_bytes"] / max(1, self._bare["window_edges"])
+        index = max(0.0, self._alone["engine_bytes"] / max(1, self._alone["window_edges"]) - bare)
+        log = self._carried["log_bytes"] / max(1, self._carried["log_tuples"])
+        return edges * (bare + log + index / shares) / GIGABYTE
+
+
+def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
+    """Yield the records of the model."""
+    for name, known in costs.items():
+        for shares in MACHINES:
+            yield {
+                "what": "model",
+                "query": name,
+                "shares": shares,
+                "replay_edges_per_second": known.replay.edges_per_second(shares),
+                "stream_edges_per_second": known.stream.edges_per_second(shares),
+                "efficiency": known.stream.efficiency(shares),
+                "share_gigabytes": known.share_gigabytes(shares, WINDOW_OF_MODEL),
+            }
+
+
+def _bounds(replays: Sequence[Record], batches: Sequence[Record]) -> dict[str, Any]:
+    """Describe whether a goal was reached."""
+    two = [record for record in replays if record["cores"] == 2]
+    times = max((record["times_run"] for record in replays), default=0.0)
+    speedup = min((record["speedup"] for record in two), default=0.0)
+    seconds = median(record["seconds"] for record in batches)
+    return {
+        f"replay, at most {MOST_REPLAY:g} times rpq run": f"{times:.2f}, {_reached(times <= MOST_REPLAY)}",
+        f"two cores, at least {LEAST_SPEEDUP:g} times one": f"{speedup:.2f}, {_reached(speedup >= LEAST_SPEEDUP)}",
+        f"micro-batch, at most {MOST_BATCH_SECONDS:g} s": f"{seconds:.2f} s, {_reached(seconds <= MOST_BATCH_SECONDS)}",
+    }
+
+
+def _reached(holds: bool) -> str:
+    return "reached" if holds else "missed"
+
+
+def _batches(stream: Stream, size: int, count: int) -> Iterator[pa.Table]:
+    """Tuples that the query of micro-batches reads, so many a batch, with their positions as timestamps."""
+    labels = stream.table["label"].cast(pa.string())
+    table = stream.table.filter(pc.is_in(labels, pa.array(BATCH_EXPRESSION.split("/"))))
+    rounds = -(-size * count // len(table))
+    ends = {
+        end: pa.chunked_array(
+            [chunk for number in range(rounds) for chunk in _rename_vertices(table[end], number).chunks], pa.string()
+        ).combine_chunks()
+        for end in ("source", "target")
+    }
+    label = pa.chunked_array([chunk for _ in range(rounds) for chunk in table["label"].cast(pa.string()).chunks])
+    positions = pa.array(np.arange(rounds * len(table)))
+    whole = pa.table({**ends, "label": label.combine_chunks(), "timestamp": positions})
+    for number in range(count):
+        yield whole.slice(number * size, size)
+
+
+def _rename_vertices(names: pa.ChunkedArray, number: int) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(pa.scalar(str(number)), names.cast(pa.string()), ":")
+
+
+def plot(figure: Figure, records: list[Record]) -> None:
+    """Edges a second of the model, over the number of shares, replayed and streamed."""
+    axes = figure.subplots()
+    modelled = [record for record in records if record["what"] == "model"]
+    for name in plots.values(modelled, "query"):
+        own = [record for record in modelled if record["query"] == name]
+        shares = [record["shares"] for record in own]
+        replayed = [record["replay_edges_per_second"] for record in own]
+        (line,) = axes.plot(shares, replayed, marker="o", label=f"{name}, replay")
+        streamed = [record["stream_edges_per_second"] for record in own]
+        axes.plot(shares, streamed, marker="x", linestyle="--", color=line.get_color(), label=f"{name}, stream")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(list(MACHINES), [str(count) for count in MACHINES])
+    axes.set_xlabel("shares, one a core")
+    axes.set_ylabel("edges a second")
+    axes.legend(fontsize="small")
+
+
+EXPERIMENT = Experiment(
+    name="spark",
+    title="Spark: replay beside rpq run, micro-batches, and a model of a cluster",
+    how=HOW,
+    columns=COLUMNS,
+    measure=measure,
+    plot=plot,
+)

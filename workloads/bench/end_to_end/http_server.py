@@ -1,0 +1,116 @@
+"""Latency through the server: from events that are posted over HTTP to the server-sent changes that they cause."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from rpq.workloads.bench.end_to_end.pipes import EXPRESSION, SLIDE, WINDOW, Clock
+
+START_SECONDS = 120.0
+QUIET_SECONDS = 2.0
+"""The time after the last post after which no more rows are expected."""
+
+FULL_PART = 5_000
+HEADERS = {"Content-Type": "application/x-ndjson"}
+
+HOW = (
+    "Over HTTP: one client posts to `rpq serve`, on this machine, what is due by then (or 5,000 at once, as soon as those "
+    "before are acknowledged), and another one follows its changes; the time counts from when an event is due, so that "
+    "waiting for the post before is in it. "
+)
+
+
+def is_there() -> bool:
+    """Return whether the extra `serve` is installed."""
+    return find_spec("starlette") is not None and find_spec("uvicorn") is not None
+
+
+def through_server(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, float]:
+    """From posts to server-sent events; also how many events a second were acknowledged."""
+    clock = Clock(len(lines))
+    with tempfile.TemporaryDirectory(prefix="rpq-latency-") as folder, open(Path(folder) / "log", "wb+") as log:
+        options = ["--window", str(WINDOW), "--slide", str(SLIDE), "--port", "0", "--most-lag", "100000000", "--quiet"]
+        command = [sys.executable, "-m", "rpq.cli", "serve", EXPRESSION, *options]
+        process = subprocess.Popen(command, stderr=log)
+        try:
+            address = _address(Path(folder) / "log", process)
+            follower = http.client.HTTPConnection(address, timeout=600)
+            follower.request("GET", "/changes")
+            response = follower.getresponse()
+            begun = threading.Event()
+            reader = threading.Thread(target=_follow, args=(response, clock, begun), daemon=True)
+            reader.start()
+            begun.wait(START_SECONDS)
+            poster = http.client.HTTPConnection(address, timeout=600)
+            _post(poster, [b'{"source":"-","target":"-","label":"-","timestamp":0}'])  # what is done the first time is done
+            seconds = _paced(poster, lines, rate, clock)
+            clock.last = time.monotonic()
+            while time.monotonic() - clock.last < QUIET_SECONDS:
+                time.sleep(0.05)
+        finally:
+            process.terminate()
+            process.wait(60)
+        reader.join(30)
+    return clock, len(lines) / seconds
+
+
+def _address(log: Path, process: subprocess.Popen[bytes]) -> str:
+    until = time.monotonic() + START_SECONDS
+    while (found := re.search(r"serving at http://([^/\s]+)/", log.read_text())) is None:
+        if process.poll() is not None or time.monotonic() > until:
+            raise RuntimeError(f"the server does not start: {log.read_text()}")
+        time.sleep(0.02)
+    return found[1]
+
+
+def _post(poster: http.client.HTTPConnection, lines: Sequence[bytes]) -> None:
+    poster.request("POST", "/tuples", b"\n".join(lines) + b"\n", HEADERS)
+    response = poster.getresponse()
+    content = response.read()
+    if response.status != 200:
+        raise RuntimeError(f"the server refuses: {content.decode(errors='replace')}")
+
+
+def _paced(poster: http.client.HTTPConnection, lines: Sequence[bytes], rate: int | None, clock: Clock) -> float:
+    """Post events at so many a second, or as fast as they are taken; the seconds that it took."""
+    began = time.perf_counter_ns()
+    if rate is not None:
+        clock.sent[:] = began + np.arange(len(lines)) * (1e9 / rate)
+    done = 0
+    while done < len(lines):
+        if rate is None:
+            end = min(done + FULL_PART, len(lines))
+            clock.sent[done:end] = time.perf_counter_ns()
+        else:
+            end = min(int((time.perf_counter_ns() - began) / 1e9 * rate) + 1, len(lines))
+            if end == done:
+                time.sleep(0.0002)
+                continue
+        _post(poster, lines[done:end])
+        done = end
+    return (time.perf_counter_ns() - began) / 1e9
+
+
+def _follow(response: http.client.HTTPResponse, clock: Clock, begun: threading.Event) -> None:
+    kind = b""
+    for line in response:
+        if line.startswith(b"event: "):
+            kind = line[7:].strip()
+            if kind == b"start":
+                begun.set()
+        elif line.startswith(b"data: ") and kind == b"changes":
+            at = time.perf_counter_ns()
+            for change in json.loads(line[6:])["changes"]:
+                clock.record(change["timestamp"], at)

@@ -1,0 +1,194 @@
+"""Latency from topic to topic of Kafka, of the command and of other programs that read a topic and write one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rpq.workloads.bench.end_to_end.pipes import WINDOW, Clock, command, send_paced
+
+FULL = 200_000
+"""Events at full load, where the time counts for each."""
+
+START_SECONDS = 180.0
+QUIET_SECONDS = 20.0
+"""The time without rows after which a run is over."""
+
+DOUBLE_SECONDS = 0.3
+"""The time in which unexpected further rows are awaited."""
+
+PROBE = (
+    b'{"source":"probe","target":"between","label":"a2q","timestamp":%d}' % (-10 * WINDOW),
+    b'{"source":"between","target":"probed","label":"c2a","timestamp":%d}' % (-10 * WINDOW),
+)
+"""Two edges that make a row long before the first event: when it comes, a run is ready."""
+
+HOW = (
+    "From topic to topic, of a broker on this machine (`--kafka`): rows are read by a consumer of what is committed, the "
+    "first events are sent when a row of two others has come through, and tuples a second count until the last row has "
+    "come. A full topic: a run over a million events that are there, on one core, from its first message to its last "
+    "commit. "
+)
+
+Start = Callable[[str, str, str], Sequence[str]]
+"""A function that returns the command which reads a topic and writes another, with a folder for its files."""
+
+
+class KafkaTopics:
+    """Topics that exist for a measurement."""
+
+    def __init__(self, brokers: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.brokers = brokers
+        self._admin = AdminClient({"bootstrap.servers": brokers})
+        self._made: list[str] = []
+
+    def new(self) -> str:
+        """Make one."""
+        from confluent_kafka.cimpl import NewTopic
+
+        topic = f"rpq-bench-{uuid.uuid4().hex[:12]}"
+        for made in self._admin.create_topics([NewTopic(topic, 1, 1)]).values():
+            made.result()
+        self._made.append(topic)
+        return topic
+
+    def uri(self, topic: str) -> str:
+        """Its name for the command."""
+        return f"kafka://{self.brokers}/{topic}"
+
+    def close(self) -> None:
+        """Remove them, and those that others made for them."""
+        known = self._admin.list_topics(timeout=30).topics
+        gone = [topic for topic in known if any(made in topic for made in self._made)]
+        for removed in self._admin.delete_topics(gone).values() if gone else ():
+            removed.result()
+
+    def producer(self) -> Any:
+        """Return a producer that sends without delay."""
+        from confluent_kafka import Producer
+
+        return Producer({"bootstrap.servers": self.brokers, "linger.ms": 1, "queue.buffering.max.messages": 5_000_000})
+
+    def run(self, read: str, written: str, folder: str) -> list[str]:
+        """Return the command that runs the query from topic to topic, with a checkpoint."""
+        state = str(Path(folder) / "run.state")
+        return command("--input", self.uri(read), "--output", self.uri(written), "--checkpoint", state)
+
+
+class RowsOfTopic(threading.Thread):
+    """Reads rows as they are committed; `pairs` are their ends."""
+
+    def __init__(self, brokers: str, topic: str, clock: Clock) -> None:
+        super().__init__(daemon=True)
+        self._brokers, self._topic, self._clock = brokers, topic, clock
+        self.begun, self.over = threading.Event(), threading.Event()
+        self.pairs: set[tuple[str, str]] = set()
+
+    def run(self) -> None:
+        """Read until it is over."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        settings = {"bootstrap.servers": self._brokers, "group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
+        consumer = Consumer({**settings, "fetch.wait.max.ms": 5, "enable.auto.commit": False})
+        consumer.assign([TopicPartition(self._topic, 0, 0)])
+        while not self.over.is_set():
+            for message in _messages(consumer):
+                at = time.perf_counter_ns()
+                row = json.loads(message.value())
+                if row["timestamp"] < 0:
+                    self.begun.set()
+                    continue
+                self._clock.record(row["timestamp"], at)
+                self.pairs.add((row["source"], row["target"]))
+        consumer.close()
+
+
+def _messages(consumer: Any) -> Iterator[Any]:
+    first = consumer.poll(0.1)
+    found = [] if first is None else [first, *consumer.consume(10_000, 0)]
+    return (message for message in found if message.error() is None)
+
+
+def through_topics(
+    topics: KafkaTopics, lines: Sequence[bytes], rate: int | None, *, rows: int, start: Start | None = None
+) -> tuple[Clock, float, set[tuple[str, str]]]:
+    """Send events through `start` (by default the command) until `rows` rows came; return times, tuples a second, pairs."""
+    read, written = topics.new(), topics.new()
+    clock, producer = Clock(len(lines)), topics.producer()
+    reader = RowsOfTopic(topics.brokers, written, clock)
+
+    def send(part: Sequence[bytes]) -> None:
+        for line in part:
+            producer.produce(read, line)
+        producer.poll(0)
+
+    with tempfile.TemporaryDirectory(prefix="rpq-latency-") as folder, open(Path(folder) / "log", "wb+") as log:
+        process = subprocess.Popen((start or topics.run)(read, written, folder), stdout=log, stderr=log)
+        try:
+            reader.start()
+            send(PROBE)
+            until = time.monotonic() + START_SECONDS
+            while not reader.begun.wait(0.1):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"{' '.join(process.args)}: gives no row: {_end_of(log.name)}")  # type: ignore[arg-type]
+            began = clock.last = time.monotonic()
+            send_paced(lines, rate, send, clock)
+            producer.flush(60)
+            while len(clock.took) < rows and time.monotonic() - clock.last < QUIET_SECONDS:
+                if process.poll() is not None:
+                    raise RuntimeError(f"{' '.join(process.args)}: has ended: {_end_of(log.name)}")  # type: ignore[arg-type]
+                time.sleep(0.02)
+            seconds = max(clock.last - began, 1e-9)
+            time.sleep(DOUBLE_SECONDS)
+        finally:
+            reader.over.set()
+            _end_process(process)
+            reader.join()
+    return clock, len(lines) / seconds, reader.pairs
+
+
+def _end_of(log: str) -> str:
+    return Path(log).read_text(errors="replace")[-1000:]
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    """Terminate a process, and kill it if it does not end."""
+    process.terminate()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def throughput(topics: KafkaTopics, lines: Sequence[bytes]) -> tuple[int, float]:
+    """Measure a run on one core over a full topic; return its rows, and its tuples a second."""
+    read, written = topics.new(), topics.new()
+    producer = topics.producer()
+    for start in range(0, len(lines), 10_000):
+        for line in lines[start : start + 10_000]:
+            producer.produce(read, line)
+        producer.poll(0)
+    producer.flush(120)
+    with tempfile.TemporaryDirectory(prefix="rpq-latency-") as folder:
+        stats = str(Path(folder) / "stats.json")
+        arguments = [*topics.run(read, written, folder), "--until-end", "--stats", stats]
+        subprocess.run(arguments, check=True, preexec_fn=_on_one_core)
+        figures = json.loads(Path(stats).read_text())
+    return figures["kafka"]["rows_sent"], figures["tuples"] / figures["kafka"]["seconds"]
+
+
+def _on_one_core() -> None:
+    """Restrict this process with all its threads to one core, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -1,0 +1,131 @@
+"""Path queries over a gMark schema: drawn at random, or read from the workload that gMark writes.
+
+Random queries are those of the paper: labels are grouped into concatenations and alternations of up to three; a group has
+`*` or `+` with probability one half. The size is the number of labels and of `*` and `+` (Pacaci et al. 2020, section
+5.1.2). The labels follow the schema from type to type, so that paths which match can exist; none of them leads to a dead
+end too early.
+
+A query of a workload joins several conjuncts; each conjunct is a path expression of its own, and those are what is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from xml.etree import ElementTree
+
+import numpy as np
+
+from rpq.workloads.gmark.schema import Relation, Schema, SchemaError
+
+LARGEST_GROUP = 3
+
+
+def random_queries(schema: Schema, count: int, *, seed: int, sizes: Iterable[int] = range(2, 21)) -> list[tuple[int, str]]:
+    """`count` different queries (size, expression), the sizes in turn; the same seed gives the same.
+
+    >>> from rpq.workloads.gmark.schema import SOCIAL
+    >>> random_queries(SOCIAL, 2, seed=1, sizes=[2, 5]) == random_queries(SOCIAL, 2, seed=1, sizes=[2, 5])
+    True
+    """
+    random = np.random.default_rng(seed)
+    wanted = list(sizes)
+    found: dict[str, int] = {}
+    for number in range(count):
+        size = wanted[number % len(wanted)]
+        for _ in range(1000):
+            expression = _query(schema, size, random)
+            if expression not in found:
+                found[expression] = size
+                break
+        else:
+            raise ValueError(f"the schema has too few queries of size {size}")
+    return [(size, expression) for expression, size in found.items()]
+
+
+def _query(schema: Schema, size: int, random: np.random.Generator) -> str:
+    """Draw groups until the size is reached exactly."""
+    starts = [r.source for r in schema.relations if schema.longest_walk[r.source] >= size]
+    starts = starts or [relation.source for relation in schema.relations]
+    at = starts[random.integers(len(starts))]
+    groups: list[str] = []
+    left = size
+    while left:
+        closes = left > 1 and random.random() < 0.5
+        labels = int(random.integers(1, min(LARGEST_GROUP, left - closes) + 1))
+        build = _alternation if labels > 1 and random.random() < 0.5 else _concatenation
+        text, at = build(schema, at, labels, left, random)
+        if closes:
+            text = (f"({text})" if labels > 1 else text) + ("*" if random.random() < 0.5 else "+")
+        elif build is _alternation:
+            text = f"({text})"
+        groups.append(text)
+        left -= labels + closes
+    return "/".join(groups)
+
+
+def _concatenation(schema: Schema, at: str, labels: int, left: int, random: np.random.Generator) -> tuple[str, str]:
+    steps = []
+    for step in range(labels):
+        relation = _step(schema, at, left - step, random)
+        steps.append(f"<{relation.label}>")
+        at = relation.target
+    return "/".join(steps), at
+
+
+def _alternation(schema: Schema, at: str, labels: int, left: int, random: np.random.Generator) -> tuple[str, str]:
+    """Different labels that leave the type, and others where those are too few; the path goes on behind the first."""
+    first = _step(schema, at, left, random)
+    chosen = [first.label]
+    others = list(dict.fromkeys(r.label for r in schema.leaving[at] if r.label != first.label))
+    chosen += [others[place] for place in random.permutation(len(others))[: labels - 1]]
+    everything = [label for label in dict.fromkeys(r.label for r in schema.relations) if label not in chosen]
+    chosen += [everything[place] for place in random.permutation(len(everything))[: labels - len(chosen)]]
+    return "|".join(f"<{label}>" for label in chosen), first.target
+
+
+def _step(schema: Schema, at: str, left: int, random: np.random.Generator) -> Relation:
+    """Draw a relation from the type after which as many labels can follow as are left, else the longest walk."""
+    choices = schema.leaving[at] or list(schema.relations)
+    wanted = min(left - 1, max(schema.longest_walk[relation.target] for relation in choices))
+    fitting = [relation for relation in choices if schema.longest_walk[relation.target] >= wanted]
+    return fitting[random.integers(len(fitting))]
+
+
+def read_workload(path: str | os.PathLike[str]) -> list[str]:
+    """Read the path expressions of a workload, in the order of the file, each once. Raises `SchemaError`."""
+    try:
+        root = ElementTree.parse(path).getroot()
+        found = list(dict.fromkeys(_expressions(root)))
+    except (ElementTree.ParseError, IndexError) as error:
+        raise SchemaError(f"{os.fspath(path)}: is no gMark workload: {error}") from error
+    if not found:
+        raise SchemaError(f"{os.fspath(path)}: is no gMark workload: there are no conjuncts in it")
+    return found
+
+
+def _expressions(root: ElementTree.Element) -> Iterator[str]:
+    for conjunct in root.iter("conjunct"):
+        for child in conjunct:
+            yield expression_of(child)
+
+
+def expression_of(element: ElementTree.Element) -> str:
+    """Write a conjunct's content as an expression.
+
+    >>> expression_of(ElementTree.fromstring(
+    ...     "<star><disj><concat><symbol>1</symbol><symbol inverse='true'>2</symbol></concat>"
+    ...     "<concat><symbol>3</symbol></concat></disj></star>"))
+    '(<1>/^<2>|<3>)*'
+    """
+    if element.tag == "symbol":
+        label = f"<{(element.text or '').strip()}>"
+        return f"^{label}" if element.get("inverse") == "true" else label
+    parts = [expression_of(child) for child in element]
+    if element.tag == "star":
+        return f"({'/'.join(parts)})*"
+    if element.tag == "disj":
+        return "|".join(parts)
+    if element.tag == "concat":
+        return "/".join(parts)
+    raise SchemaError(f"unknown element <{element.tag}> in a gMark workload")
