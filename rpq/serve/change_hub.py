@@ -53,7 +53,8 @@ class Follower:
         self.wanted = wanted
         self.live = set(wanted or ())
         """Those of the queries that are still there."""
-        self.waiting: Waiting[Published] = Waiting(limit=lag_rows)
+        self.waiting: Waiting[Published | None] = Waiting(limit=lag_rows)
+        """Events, and None for a comment that keeps the connection alive."""
         self.skipped_parts = 0
         self.gap: Gap | None = None
 
