@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 
 from starlette.responses import StreamingResponse
@@ -33,19 +33,19 @@ def event_text(kind: str, content: object, *, id: str | None = None) -> bytes:
 
 
 class FollowedChanges:
-    """An application of ASGI that is one response: the changes that a follower of a hub is to have.
+    """An application of ASGI that is one response: the changes that a follower of a hub is to have. It has to be called.
 
     What takes long to encode is encoded by `encoder`, once for all followers; `begin` is the first event.
     """
 
-    def __init__(self, hub: ChangeHub, follow: Callable[[], Follower], encoder: Executor, begin: bytes) -> None:
+    def __init__(self, hub: ChangeHub, follower: Follower, encoder: Executor, begin: bytes) -> None:
         self._hub = hub
-        self._follow = follow
+        self._follower = follower
         self._encoder = encoder
         self._begin = begin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        follower = self._follow()
+        follower = self._follower
         chunks = self._chunks(follower)
         response = StreamingResponse(chunks, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
         loop = asyncio.get_running_loop()

@@ -25,6 +25,21 @@ CSV = ("text/csv", "text/tab-separated-values")
 ARROW = ("application/vnd.apache.arrow.stream",)
 TYPES = (*JSON_LINES, *CSV, *ARROW)
 
+POSTED = {
+    JSON_LINES[0]: {
+        "type": "string",
+        "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
+        "examples": ['{"source":"x","target":"y","label":"a","timestamp":1}\n'],
+    },
+    CSV[0]: {
+        "type": "string",
+        "description": "Fields in that order, or with a header in any.",
+        "examples": ["source,target,label,timestamp\nx,y,a,1\n"],
+    },
+    ARROW[0]: {"description": "A stream of Arrow's IPC format, with these columns."},
+}
+"""Schemas of the bodies, by content type."""
+
 _NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
 
 
