@@ -261,3 +261,12 @@ def test_tls(certificates):
 def test_what_tls_cannot_be_spoken_with_is_an_error(certificates, certificate, key, message):
     with pytest.raises(TlsError, match=message):
         _ = Tls(certificate=str(certificates / certificate), key=str(certificates / key)).context
+
+
+def test_the_body_of_a_response_does_not_wait_for_the_acknowledgement_of_its_head():
+    with Served(PATH) as served:
+        assert served.client.get("/healthz").status_code == 200
+        connections = served.application.figures.connections
+        assert connections is not None
+        sockets = [one.transport.get_extra_info("socket") for one in connections._state.connections]
+        assert sockets and all(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in sockets)
