@@ -33,9 +33,10 @@ def event_text(kind: str, content: object, *, id: str | None = None) -> bytes:
 
 
 class FollowedChanges:
-    """An application of ASGI that is one response: the changes that a follower of a hub is to have. It has to be called.
+    """An application of ASGI that is one response, and has to be called: the changes that a follower of a hub is to have.
 
-    What takes long to encode is encoded by `encoder`, once for all followers; `begin` is the first event.
+    What takes long to encode is encoded by `encoder`, once for all followers, which share the bytes of events; a response
+    that frames each event itself, as those of sse-starlette, has nothing to do here. `begin` is the first event.
     """
 
     def __init__(self, hub: ChangeHub, follower: Follower, encoder: Executor, begin: bytes) -> None:
