@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -14,6 +15,7 @@ import rpq
 from rpq.serve import followed_changes
 from rpq.serve.published import FEW_ROWS, PART_ROWS, Published
 from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.waiting import Waiting
 from tests.served import Served, arrow
 
 PATH = {"expression": "a+", "window": 1000, "slide": 10, "semantics": "explicit"}
@@ -195,6 +197,24 @@ def test_positions_of_another_run_are_a_gap():
         for place in ("x", "-1", "1.2.3", "1-", "9" * 30):
             refused = served.client.get("/changes", params={"after": place})
             assert refused.status_code == 422 and refused.json()["error"]["field"] == "after"
+
+
+def test_one_who_waits_for_long_gets_comments_and_then_the_changes(monkeypatch):
+    monkeypatch.setattr(followed_changes, "PING_SECONDS", 0.02)
+    with Served(PATH) as served, served.follow() as events:
+        events.next("start")
+        assert [next(events._lines) for _ in range(4)] == [": ping", "", ": ping", ""]
+        served.post(("x", "y", "a", 1))
+        assert events.rows(1) == [("a+", "+", 1, ("x", "y"))]
+
+
+def test_comments_wait_for_none_who_is_behind():
+    waiting: Waiting[str] = Waiting(limit=10)
+    assert waiting.is_idle
+    waiting.put("all at once", 11)
+    assert asyncio.run(waiting.get()) == [("all at once", 11)] and not waiting.is_idle  # it is on its way
+    waiting.taken(11)
+    assert waiting.is_idle and waiting.ended is None
 
 
 # --- too slow --------------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_half_a_request_behind_a_whole_one_is_ended(impatient):
 def test_a_body_that_does_not_come_is_ended(impatient, part):
     found = rest_of(connected(impatient, HEAD, part))
     assert found.startswith(b"HTTP/1.1 408 ") and b"BodyTooSlow" in found
-    assert impatient.application._waiting_bytes == 0
+    assert impatient.application.bodies.waiting_bytes == 0
 
 
 def test_an_idle_connection_is_closed_and_a_used_one_stays(impatient):
@@ -200,11 +200,11 @@ def test_a_message_that_comes_again_and_again_is_logged_a_few_times():
 def test_bodies_that_are_not_whole_yet_count_as_waiting():
     with Served(PATH, limits=ServeLimits(waiting_bytes=1500)) as served:
         first = connected(served, HEAD, b" " * 990)
-        assert waited_for(lambda: served.application._waiting_bytes == 990)
+        assert waited_for(lambda: served.application.bodies.waiting_bytes == 990)
         found = rest_of(connected(served, HEAD.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"), b" " * 990))
         assert found.startswith(b"HTTP/1.1 503 ") and b"TooMuchWaits" in found
         first.close()
-        assert waited_for(lambda: served.application._waiting_bytes == 0)
+        assert waited_for(lambda: served.application.bodies.waiting_bytes == 0)
         assert served.post(("x", "y", "a", 1)).status_code == 200
 
 
@@ -261,3 +261,12 @@ def test_tls(certificates):
 def test_what_tls_cannot_be_spoken_with_is_an_error(certificates, certificate, key, message):
     with pytest.raises(TlsError, match=message):
         _ = Tls(certificate=str(certificates / certificate), key=str(certificates / key)).context
+
+
+def test_the_body_of_a_response_does_not_wait_for_the_acknowledgement_of_its_head():
+    with Served(PATH) as served:
+        assert served.client.get("/healthz").status_code == 200
+        connections = served.application.figures.connections
+        assert connections is not None
+        sockets = [one.transport.get_extra_info("socket") for one in connections._state.connections]
+        assert sockets and all(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in sockets)

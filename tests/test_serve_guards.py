@@ -189,7 +189,7 @@ def test_more_tuples_than_may_wait_are_refused():
         first = threading.Thread(target=served.post, args=body)
         first.start()
         end = time.monotonic() + 30
-        while not served.application._waiting_bytes and time.monotonic() < end:
+        while not served.application.bodies.waiting_bytes and time.monotonic() < end:
             time.sleep(0.01)
         refused = httpx.post(f"{served.url}/tuples", content=lines(*body), headers=NDJSON)
         assert refused.status_code == 503 and refused.headers["retry-after"] == "1"

@@ -176,11 +176,14 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
         ({"expression": "a", "window": True}, "window", {"field": "window"}),
         ({"expression": "a", "semantics": "explizit"}, "did you mean 'explicit'", {"field": "semantics"}),
         ({"expression": "a", "wndow": 3}, "did you mean 'window'", {"field": "wndow"}),
-        ({"expression": "a", "start": "later"}, "'window' or 'empty'", {"field": "start"}),
+        ({"expression": "a", "start": "later"}, "'empty' or 'window'", {"field": "start"}),
         ({"expression": "a", "select": ["x"]}, "select", {"field": "select"}),
         ({"expression": "a", "name": "."}, "no address", {"field": "name"}),  # clients take them out of a path
         ({"expression": "a", "name": ".."}, "no address", {"field": "name"}),
         ({"expression": "a\ud800"}, "surrogate", {"field": "expression"}),
+        ({"expression": "a", "\ud800": 1}, "no field of a query", {"field": "\\ud800"}),
+        ({"expression": "a", "sources": ["x", 2.5]}, "sources: expected a list", {"field": "sources"}),
+        ({"expression": "a", "simple_budget": 0}, "a whole number from 1, not 0", {"field": "simple_budget"}),
         ({"expression": "(" * 5000}, "", {}),
         ({"expression": ""}, "expected a text", {"field": "expression"}),
         ({"window": 10}, "expected a text", {"field": "expression"}),
@@ -243,8 +246,15 @@ def test_answers_as_json_csv_and_arrow(served):
         table = reader.read_all()
     assert {tuple(row.values()) for row in table.to_pylist()} == expected
     assert table.schema.metadata[b"rpq.total"] == b"3"
-    for parameters in ({"limit": -1}, {"limit": "all"}, {"format": "xml"}, {"other": 1}):
-        assert served.of("a/b*", "answers", **parameters).status_code == 422
+    for parameters, said in [
+        ({"limit": -1}, "limit: expected a whole number from 0 to 1,000,000, not"),
+        ({"limit": "all"}, "limit: expected a whole number from 0 to 1,000,000, not"),
+        ({"format": "xml"}, "format: expected 'arrow' or 'csv' or 'json', not"),
+        ({"other": 1}, "'other' is no parameter: expected limit, format"),
+    ]:
+        refused = served.of("a/b*", "answers", **parameters)
+        assert refused.status_code == 422 and said in error_of(refused)["message"], refused.text
+        assert error_of(refused)["type"] == "BadParameter" and error_of(refused)["field"] == next(iter(parameters))
 
 
 def test_a_witness_has_the_edges_in_their_order_with_their_times(served):

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpq.serve.openapi_text import openapi
+from rpq.queries import query_file
+from rpq.serve.application import OPERATIONS
 from rpq.serve.serve_limits import ServeLimits
 from tests.served import Served
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit", "name": "p"}
-TEXT = openapi(ServeLimits())
+TEXT = OPERATIONS.document(ServeLimits())
 WITH_SCHEMATHESIS = pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed")
 QUIETLY = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -174,6 +175,14 @@ def test_what_can_be_read_is_as_it_says(served, path):
     for method in check_methods:
         response = served.client.request(method, path)
         assert response.status_code == 405 and response.headers["allow"], (method, path)
+
+
+def test_what_a_query_may_be_is_what_files_of_queries_may_have():
+    fields = TEXT["components"]["schemas"]["AskedQuery"]["properties"]
+    assert set(fields) - {"expression", "start"} == set(query_file.FIELDS) - {"query", "output"}
+    for name, words in query_file.CHOICES.items():
+        (kind,) = (one for one in fields[name]["anyOf"] if one != {"type": "null"})
+        assert sorted(kind["enum"]) == sorted(words), name
 
 
 def test_references_lead_somewhere():

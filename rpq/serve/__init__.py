@@ -4,6 +4,9 @@
 
     body (posted_tuples) → job (service: the engine in one thread) → journal (storage) → acknowledgement
                                                                    ↘ changes (published, change_hub) → followers
+
+What can be asked, by which addresses, is said by the decorators in `application`, what goes in and out by `models`; routes,
+checks and the OpenAPI document are made of these.
 """
 
 from rpq.serve.async_engine import AsyncEngine

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Raw
 
 from rpq.files.lines import csv_lines, json_arrays
 from rpq.results.answers import Answers
+from rpq.serve import models
 from rpq.serve.json_values import json_text, json_value
 
 
@@ -44,8 +46,14 @@ def _as_json(found: AnswersRead) -> bytes:
     else:
         values = zip(*(column.to_pylist() for column in found.table.columns), strict=True)
         rows = [json_text([json_value(value) for value in row]) for row in values]
-    about = {"total": len(found.answers), "time": json_value(found.time), "position": found.position}
-    return b'{"columns":%s,"rows":[%s],%s' % (json_text(found.columns), b",".join(rows), json_text(about)[1:])
+    told = models.Answers(
+        columns=list(found.columns),
+        rows=[Raw(row) for row in rows],  # type: ignore[misc]
+        total=len(found.answers),
+        time=json_value(found.time),
+        position=found.position,
+    )
+    return json_text(told)
 
 
 def _as_csv(found: AnswersRead) -> bytes:

@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from importlib.resources import files
 from typing import Any, TypeVar
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote
 
+from msgspec import UNSET
 from starlette.applications import Starlette
-from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rpq.errors import RpqError
 from rpq.queries.query import Query
-from rpq.serve import answer_formats
+from rpq.serve import answer_formats, models
 from rpq.serve.asked_queries import language_told, query_told
-from rpq.serve.change_hub import Follower, Place
-from rpq.serve.engine_jobs import NoSuchQuery, ServiceFailed
+from rpq.serve.change_hub import EVENT_ID, Place
+from rpq.serve.engine_jobs import ServiceFailed
 from rpq.serve.followed_changes import FollowedChanges, event_text, left
 from rpq.serve.guards import Admission, Guarded
 from rpq.serve.json_values import json_text, json_value
-from rpq.serve.openapi_text import openapi
+from rpq.serve.operations import TEXT, Operation, Operations
 from rpq.serve.playback import Playback
-from rpq.serve.posted_tuples import TYPES, read_posted
-from rpq.serve.problems import Problem, problem_of
+from rpq.serve.posted_tuples import POSTED, TYPES, read_posted
+from rpq.serve.problems import Problem, problem_of, refused, told
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.ready_kernels import ReadyKernels
+from rpq.serve.request_bodies import RequestBodies, content_type
 from rpq.serve.service import Service
 from rpq.serve.serving_figures import ServingFigures
 from rpq.serve.told_witness import vertex_of, witness_told
@@ -47,21 +47,8 @@ LOG = logging.getLogger("rpq.serve")
 SMALL_BODY = 1 << 12
 """Bytes of a body that is read right away; larger ones in another thread."""
 
-BODY_SECONDS = 120.0
-"""So long a body may be on its way."""
-
-_METHODS = ("GET", "HEAD", "DELETE", "POST", "PUT", "PATCH", "OPTIONS", "TRACE", "QUERY")
-
-DEFAULT_ANSWERS, MOST_ANSWERS = 1000, 1_000_000
-
-
-class _Text(PathConvertor):
-    """Any text: a name may have line ends."""
-
-    regex = r"[\s\S]*"
-
-
-register_url_convertor("text", _Text())
+OPERATIONS = Operations()
+operation = OPERATIONS.add
 
 
 class Application:
@@ -82,33 +69,18 @@ class Application:
         self._kernels = ReadyKernels() if kernels is None else kernels
         self.playback = playback
         self.figures = ServingFigures(service)
-        self._waiting_bytes = 0
+        self.bodies = RequestBodies(service.limits)
         self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rpq-read")
         self._encoder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpq-encode")
         self._compiler = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpq-compile")
-        self._openapi = json_text(openapi(service.limits))
         page = files("rpq.serve") / "page"
-        routes: list[BaseRoute] = [
-            Route("/tuples", self._answering(self.post_tuples), methods=["POST"]),
-            Route("/queries", self._answering(self.queries), methods=["GET", "POST"]),
-            Route("/queries/{rest:text}", self._answering(self.of_query), methods=[*_METHODS]),
-            Route("/check", self._answering(self.check), methods=["POST"]),
-            Route("/changes", self.changes, methods=["GET"]),
-            Route("/statistics", self._answering(self.statistics), methods=["GET"]),
-            Route("/playback", self._answering(self.play), methods=["GET", "POST"]),
-            Route("/healthz", self._answering(self.healthz), methods=["GET"]),
-            Route("/readyz", self._answering(self.readyz), methods=["GET"]),
-            Route("/metrics", self._answering(self.metrics), methods=["GET"]),
-            Route("/openapi.json", self._answering(self.openapi_json), methods=["GET"]),
-            Route("/", self._answering(self.index), methods=["GET"]),
-        ]
+        routes: list[BaseRoute] = [*OPERATIONS.routes(self._answer)]
         if page.is_dir():
             routes.append(Mount("/page", StaticFiles(directory=str(page)), name="page"))
-        handlers = {HTTPException: _http_problem, 404: _http_problem, 405: _http_problem}
         self._page = page
-        self._starlette = Starlette(routes=routes, exception_handlers=handlers)
+        self._starlette = Starlette(routes=routes, exception_handlers={HTTPException: _http_problem})
         self._starlette.router.redirect_slashes = False
-        self.asgi: ASGIApp = Guarded(self._starlette, admission)
+        self.asgi: ASGIApp = Guarded(self._routed, admission)
 
     def close(self) -> None:
         """Let its threads end."""
@@ -118,35 +90,52 @@ class Application:
         if self._has_own_checks:
             self._checks.close()
 
-    def _answering(self, handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except Problem as problem:
-                return refused(problem)
-            except ClientDisconnect:
-                return Response(status_code=400)
-            except HTTPException:
-                raise
-            except Exception as error:
-                if not isinstance(error, (RpqError, ValueError, OSError)):
-                    LOG.exception("%s %s failed", request.method, request.url.path)
-                return refused(problem_of(error))
+    @cached_property
+    def _document(self) -> bytes:
+        """What `/openapi.json` tells."""
+        return json_text(OPERATIONS.document(self.service.limits))
 
-        return answer
+    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Find the route of a path as it was sent: a name may have a slash, written as %2F."""
+        if scope["type"] == "http" and scope.get("raw_path"):
+            scope = {**scope, "path": scope["raw_path"].partition(b"?")[0].decode("latin-1")}
+        await self._starlette(scope, receive, send)
+
+    async def _answer(self, operation: Operation, request: Request) -> ASGIApp:
+        try:
+            return await operation.handler(self, *operation.arguments(request))
+        except Problem as problem:
+            return refused(problem)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except HTTPException:
+            raise
+        except Exception as error:
+            if not isinstance(error, (RpqError, ValueError, OSError)):
+                LOG.exception("%s %s failed", request.method, request.url.path)
+            return refused(problem_of(error))
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
-    async def post_tuples(self, request: Request) -> Response:
+    @operation(
+        "POST /tuples",
+        "Apply tuples, in their order.",
+        description="The response says that they were applied and, of a server with a checkpoint, are on disk. Where a body "
+        "is not understood none of it is applied. It has at most {limits.body_bytes:,} bytes.",
+        parameters=models.PostedStream,
+        takes=POSTED,
+        gives=models.Applied,
+        refusals=(507,),
+    )
+    async def post_tuples(self, request: Request, wanted: models.PostedStream) -> Response:
         arrived = time.monotonic()
         self._see_that_it_works()
-        type_ = _content_type(request)
+        type_ = content_type(request)
         if type_ not in TYPES:
             expected = ", ".join(TYPES)
             raise Problem(415, "TypeRefused", f"tuples are not read from {type_ or 'no content type'}; expected {expected}")
-        stream = request.query_params.get("stream")
-        _known_parameters(request, "stream")
-        async with self._body(request) as body:
+        stream = wanted.stream
+        async with self.bodies.read(request) as body:
             unit = self.service.defaults.time_unit
             if len(body) <= SMALL_BODY:
                 columns, warnings = read_posted(body, type_, stream=stream, time_unit=unit)
@@ -157,17 +146,17 @@ class Application:
                 )
             if columns is None:
                 time_now, position = await self.service.call(lambda: (self.service.engine.time, self.service.position))
-                return told({"tuples": 0, "late": 0, "time": json_value(time_now), "position": position})
+                return told(models.Applied(tuples=0, late=0, time=json_value(time_now), position=position))
             applied = await self.service.push(columns, arrived=arrived)
-        content: dict[str, Any] = {
-            "tuples": applied.tuples,
-            "late": applied.late,
-            "time": json_value(applied.time),
-            "position": applied.position,
-        }
-        if applied.warnings or warnings:
-            content["warnings"] = [*warnings, *applied.warnings]
-        return told(content)
+        return told(
+            models.Applied(
+                tuples=applied.tuples,
+                late=applied.late,
+                time=json_value(applied.time),
+                position=applied.position,
+                warnings=[*warnings, *applied.warnings] or UNSET,
+            )
+        )
 
     def _see_that_it_works(self) -> None:
         if self.service.failure is not None:
@@ -177,58 +166,24 @@ class Application:
         if not self.service.is_alive:
             raise problem_of(ServiceFailed("the engine's thread has ended; the server has to be started anew"))
 
-    @contextlib.asynccontextmanager
-    async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """The body of a request, which must not be too large, nor compressed; it counts as waiting as long as it is held."""
-        coding = request.headers.get("content-encoding", "identity").strip().lower()
-        if coding not in ("", "identity"):
-            raise Problem(415, "CodingRefused", f"bodies are not read in the coding {coding}; send them as they are")
-        limits = self.service.limits
-        too_large = Problem(413, "BodyTooLarge", f"the body has more than {limits.body_bytes:,} bytes; send it in parts")
-        length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > limits.body_bytes:
-            raise too_large
-        parts: list[bytes] = []
-        size = 0
-        try:
-            try:
-                async with asyncio.timeout(BODY_SECONDS), asyncio.timeout(limits.request_seconds) as pause:
-                    async for part in request.stream():
-                        pause.reschedule(asyncio.get_running_loop().time() + limits.request_seconds)
-                        parts.append(part)
-                        size += len(part)
-                        self._waiting_bytes += len(part)
-                        if size > limits.body_bytes:
-                            raise too_large
-                        if self._waiting_bytes > limits.waiting_bytes:
-                            message = "more tuples wait for the engine than may; send these again"
-                            raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
-            except TimeoutError:
-                seconds = f"{BODY_SECONDS:.0f} seconds, or no part of it came in {limits.request_seconds:g}"
-                message = f"the body was not there after {seconds}"
-                raise Problem(408, "BodyTooSlow", message, None, {"Connection": "close"}) from None
-            yield b"".join(parts)
-        finally:
-            self._waiting_bytes -= size
-
-    async def _json(self, request: Request) -> Any:
-        type_ = _content_type(request)
-        if type_ != "application/json":
-            raise Problem(415, "TypeRefused", f"expected application/json, not {type_ or 'no content type'}")
-        async with self._body(request) as body:
-            try:
-                return json.loads(body, parse_constant=_refuse_constant)
-            except (ValueError, RecursionError) as error:
-                raise Problem(400, "NoJson", f"the body is no JSON: {error}") from error
-
     # --- queries ---------------------------------------------------------------------------------------------
 
-    async def queries(self, request: Request) -> Response:
-        _known_parameters(request)
-        if request.method != "POST":
-            return told({"queries": await self.figures.queries()})
+    @operation("GET /queries", "All queries.", gives=models.Queries)
+    async def list_queries(self, request: Request) -> Response:
+        return told(await self.figures.queries())
+
+    @operation(
+        "POST /queries",
+        "Register a query.",
+        description="There may be {limits.queries:,}.",
+        takes=models.AskedQuery,
+        gives=models.Query,
+        status=201,
+        refusals=(409, 429, 507),
+    )
+    async def register_query(self, request: Request) -> Response:
         self._see_that_it_works()
-        fields = await self._json(request)
+        fields = await self.bodies.json(request)
         service = self.service
         query = await unless_gone(request, self._checks.compiled(fields, service.defaults, service.limits))
         start = fields.get("start") or "window"
@@ -249,40 +204,32 @@ class Application:
             self._compiler, lambda: self._kernels.see_to(query, integers=integers, witness=witness)
         )
 
-    async def of_query(self, request: Request) -> Response:
-        """What stands below `/queries/`: a name, in which a slash is written as %2F, and what is asked of it."""
-        name, what = _name_and_what(request.scope)
-        actions: dict[str, Callable[[Request, str], Awaitable[Response]]] = {
-            "answers": self.answers,
-            "witness": self.witness,
-            "explain": self.explain,
-        }
-        allowed = ("GET", "HEAD", "DELETE") if what is None else ("GET", "HEAD")
-        if request.method not in allowed:
-            raise Problem(405, "MethodRefused", f"not with {request.method}", None, {"Allow": ", ".join(allowed)})
-        if what is None:
-            if request.method == "DELETE":
-                self._see_that_it_works()
-                _known_parameters(request)
-                await self.service.call(lambda: self.service.drop(name), writes=True)
-                return Response(status_code=204)
-            _known_parameters(request)
-            return told(await self.service.call(lambda: self._told(name)))
-        if what not in actions:
-            raise Problem(404, "NoSuchPath", f"there is no {what!r} of a query; expected {', '.join(actions)}")
-        return await actions[what](request, name)
+    @operation("GET /queries/{name}", "One query.", gives=models.Query)
+    async def get_query(self, request: Request, name: str) -> Response:
+        return told(await self.service.call(lambda: self._told(name)))
 
-    def _told(self, name: str) -> dict[str, Any]:
+    @operation("DELETE /queries/{name}", "Take a query away.", status=204, refusals=(507,))
+    async def drop_query(self, request: Request, name: str) -> Response:
+        self._see_that_it_works()
+        await self.service.call(lambda: self.service.drop(name), writes=True)
+        return Response(status_code=204)
+
+    def _told(self, name: str) -> models.Query:
         query = self.service.see_that_there_is(name)
         return query_told(query, answers=self.service.engine.statistics(name).answers_live)
 
-    async def answers(self, request: Request, name: str) -> Response:
-        _known_parameters(request, "limit", "format")
-        limit = _whole_number(request, "limit", DEFAULT_ANSWERS, most=MOST_ANSWERS)
-        format = request.query_params.get("format", "json")
-        if format not in answer_formats.FORMATS:
-            known = ", ".join(answer_formats.FORMATS)
-            raise Problem(422, "BadParameter", f"format: expected one of {known}, not {format!r}", {"field": "format"})
+    @operation(
+        "GET /queries/{name}/answers",
+        "The answers of a query that hold now.",
+        parameters=models.AnswersWanted,
+        gives={"application/json": models.Answers, "text/csv": TEXT, "application/vnd.apache.arrow.stream": {}},
+        headers={
+            "X-Rpq-Total": {"description": "How many there are.", "schema": {"type": "integer", "minimum": 0}},
+            "X-Rpq-Position": {"description": "When they hold.", "schema": {"type": "integer", "minimum": 0}},
+        },
+    )
+    async def get_answers(self, request: Request, name: str, wanted: models.AnswersWanted) -> Response:
+        format = answer_formats.FORMATS[wanted.format]
 
         def read() -> answer_formats.AnswersRead:
             query = self.service.see_that_there_is(name)
@@ -290,26 +237,30 @@ class Application:
             return answer_formats.AnswersRead(
                 columns=tuple(query.columns),
                 answers=answers,
-                limit=limit,
+                limit=wanted.limit,
                 time=self.service.engine.time,
                 position=self.service.position,
             )
 
         found = await self.service.call(read)
         loop = asyncio.get_running_loop()
-        body = await loop.run_in_executor(self._readers, answer_formats.FORMATS[format].write, found)
+        body = await loop.run_in_executor(self._readers, format.write, found)
         headers = {"X-Rpq-Total": str(len(found.answers)), "X-Rpq-Position": str(found.position)}
-        return Response(body, media_type=answer_formats.FORMATS[format].media_type, headers=headers)
+        return Response(body, media_type=format.media_type, headers=headers)
 
-    async def witness(self, request: Request, name: str) -> Response:
-        _known_parameters(request, "value")
-        values = request.query_params.getlist("value")
-
+    @operation(
+        "GET /queries/{name}/witness",
+        "What makes an answer: the edges of a path, or those behind the atoms of a pattern.",
+        parameters=models.WitnessWanted,
+        gives=models.Witness,
+    )
+    async def get_witness(self, request: Request, name: str, wanted: models.WitnessWanted) -> Response:
+        values = wanted.value
         query = await self.service.call(lambda: self.service.see_that_there_is(name))
         if language_told(query) == "path":
             await self._see_to_kernels(query, witness=True)
 
-        def find() -> dict[str, Any]:
+        def find() -> models.Witness:
             query = self.service.see_that_there_is(name)
             if len(values) != len(query.columns):
                 columns = ", ".join(query.columns) or "no columns"
@@ -320,13 +271,12 @@ class Application:
             found = engine.witness(*answer, query=name)
             if found is None:
                 raise Problem(404, "NoAnswer", f"({', '.join(values)}) is no answer of {name!r} now")
-            return {**witness_told(found), "time": json_value(engine.time), "position": self.service.position}
+            return witness_told(found, time=engine.time, position=self.service.position)
 
         return told(await self.service.call(find))
 
-    async def explain(self, request: Request, name: str) -> Response:
-        _known_parameters(request)
-
+    @operation("GET /queries/{name}/explain", "What a query means, and how it is evaluated.", gives=models.Explained)
+    async def explain_query(self, request: Request, name: str) -> Response:
         def find() -> tuple[Any, str | None]:
             query = self.service.see_that_there_is(name)
             running = None if language_told(query) == "path" else str(self.service.engine.explain(name))
@@ -334,29 +284,38 @@ class Application:
 
         query, running = await self.service.call(find)
         about = await unless_gone(request, self._checks.explained(query, running, self.service.limits))
-        return told(about._asdict())
+        return told(about)
 
-    async def check(self, request: Request) -> Response:
-        _known_parameters(request)
-        fields = await self._json(request)
+    @operation(
+        "POST /check",
+        "See whether a query is understood; nothing is registered.",
+        takes=models.AskedQuery,
+        gives=models.Understood,
+    )
+    async def check_query(self, request: Request) -> Response:
+        fields = await self.bodies.json(request)
         service = self.service
         return told(await unless_gone(request, self._checks.checked(fields, service.defaults, service.limits)))
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    async def changes(self, request: Request) -> ASGIApp:
-        try:
-            return await self._follow(request)
-        except Problem as problem:
-            return refused(problem)
-        except RpqError as error:
-            return refused(problem_of(error))
-
-    async def _follow(self, request: Request) -> ASGIApp:
-        _known_parameters(request, "query", "after")
+    @operation(
+        "GET /changes",
+        "Follow changes as server-sent events.",
+        description="Events `start` (position, time), `changes` (position, time, changes: query, op, timestamp, values), "
+        "`gap` (message, from, to: changes that cannot be given any more; read the answers anew) and `end` (reason). The id "
+        "of an event, given back, goes on behind it.",
+        parameters=models.ChangesWanted,
+        more_parameters=(
+            {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{EVENT_ID}$"}},
+        ),
+        gives={"text/event-stream": TEXT},
+        refusals=(404, 429),
+    )
+    async def follow_changes(self, request: Request, asked: models.ChangesWanted) -> ASGIApp:
         hub, limits = self.service.hub, self.service.limits
-        wanted = frozenset(request.query_params.getlist("query")) or None
-        text = request.headers.get("last-event-id") or request.query_params.get("after")
+        wanted = frozenset(asked.query) or None
+        text = request.headers.get("last-event-id") or asked.after
         after = None if text is None else Place.of(text)
         if text is not None and after is None:
             raise Problem(422, "BadParameter", f"after: {text!r} is no position, nor the id of an event", {"field": "after"})
@@ -376,52 +335,66 @@ class Application:
         begin = event_text(
             "start", {"position": hub.position, "time": json_value(now)}, id=None if after else f"{hub.position}-{hub.run}"
         )
-
-        def follow() -> Follower:
-            return hub.follow(wanted, after)
-
-        return FollowedChanges(hub, follow, self._encoder, begin)
+        return FollowedChanges(hub, hub.follow(wanted, after), self._encoder, begin)
 
     # --- the server itself -----------------------------------------------------------------------------------
 
+    @operation("GET /statistics", "What the server has counted.", gives=models.Statistics)
     async def statistics(self, request: Request) -> Response:
-        _known_parameters(request)
         return told(await self.figures.statistics())
 
-    async def play(self, request: Request) -> Response:
-        _known_parameters(request)
+    @operation("GET /playback", "How the input is played, where it is files.", gives=models.Playback, refusals=(404,))
+    async def get_playback(self, request: Request) -> Response:
+        return told(self._played().told())
+
+    @operation(
+        "POST /playback",
+        "Let the input play or pause, at a speed.",
+        takes=models.ChangedPlayback,
+        gives=models.Playback,
+        refusals=(404,),
+    )
+    async def change_playback(self, request: Request) -> Response:
+        playback = self._played()
+        try:
+            playback.change(await self.bodies.json(request))
+        except models.FieldsError as error:
+            raise Problem(422, "BadPlayback", str(error), {"field": error.field}) from error
+        return told(playback.told())
+
+    def _played(self) -> Playback:
         if self.playback is None:
             raise Problem(404, "NoPlayback", "no file is played: start the server with --input FILE")
-        if request.method == "POST":
-            fields = await self._json(request)
-            try:
-                self.playback.change(fields)
-            except ValueError as error:
-                raise Problem(422, "BadPlayback", str(error)) from error
-        return told(self.playback.told())
+        return self.playback
 
+    @operation("GET /healthz", "Whether the engine's thread lives.", gives=models.Status, refusals=(503,), is_open=True)
     async def healthz(self, request: Request) -> Response:
         if not self.service.is_alive and not self.service.is_stopping:
             raise Problem(503, "ServiceFailed", self.service.failure or "the engine's thread has ended")
-        return told({"status": "alive"})
+        return told(models.Status("alive"))
 
+    @operation(
+        "GET /readyz", "Whether it takes tuples, and can save them.", gives=models.Status, refusals=(503,), is_open=True
+    )
     async def readyz(self, request: Request) -> Response:
         self._see_that_it_works()
         for outage in (self.service.outage, self.service.checkpoint_outage):
             if outage is not None:
                 headers = {"Retry-After": str(outage.retry_after)}
                 raise Problem(503, "StorageUnavailable", outage.reason, None, headers)
-        return told({"status": "ready"})
+        return told(models.Status("ready"))
 
+    @operation("GET /metrics", "Figures for Prometheus.", gives={"text/plain": TEXT})
     async def metrics(self, request: Request) -> Response:
-        _known_parameters(request)
         body, type_ = await self.figures.metrics()
         return Response(body, headers={"Content-Type": type_})
 
-    async def openapi_json(self, request: Request) -> Response:
-        return Response(self._openapi, media_type="application/json")
+    @operation("GET /openapi.json", "This text.", gives={"application/json": {"type": "object"}}, is_open=True)
+    async def openapi(self, request: Request) -> Response:
+        return Response(self._document, media_type="application/json")
 
-    async def index(self, request: Request) -> Response:
+    @operation("GET /", "The page.", gives={"text/html": TEXT}, is_open=True)
+    async def page(self, request: Request) -> Response:
         page = self._page / "index.html"
         if not page.is_file():
             return HTMLResponse(
@@ -447,62 +420,11 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Re
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
-def told(content: Any, status: int = 200) -> Response:
-    """A response of JSON."""
-    return Response(json_text(content), status_code=status, media_type="application/json")
-
-
-def refused(problem: Problem) -> Response:
-    """A response that tells what is wrong."""
-    response = told(problem.content(), problem.status)
-    response.headers.update(problem.headers or {})
-    return response
-
-
 async def _http_problem(request: Request, error: Exception) -> Response:
     """What the routes do not know."""
-    status = getattr(error, "status_code", 500)
-    kinds = {404: ("NoSuchPath", f"there is nothing at {request.url.path}"), 405: ("MethodRefused", "not with this method")}
+    status, path = getattr(error, "status_code", 500), unquote(request.scope["path"])
+    kinds = {404: ("NoSuchPath", f"there is nothing at {path}"), 405: ("MethodRefused", "not with this method")}
     type_, message = kinds.get(status, ("HttpError", getattr(error, "detail", "")))
+    if path.startswith("/queries/") and status == 404:
+        message += "; expected /queries/NAME, or answers, witness or explain behind it, with each / of the name as %2F"
     return refused(Problem(status, type_, f"{request.method}: {message}", None, getattr(error, "headers", None)))
-
-
-def _content_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def _known_parameters(request: Request, *known: str) -> None:
-    """Refuse parameters that nobody looks at."""
-    for name in request.query_params:
-        if name not in known:
-            expected = f"expected {', '.join(known)}" if known else "there are none here"
-            raise Problem(422, "BadParameter", f"{name!r} is no parameter: {expected}", {"field": name})
-
-
-def _whole_number(request: Request, name: str, default: int, *, most: int) -> int:
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) > most:
-        raise Problem(422, "BadParameter", f"{name}: expected a whole number from 0 to {most:,}", {"field": name})
-    return int(text)
-
-
-def _name_and_what(scope: Scope) -> tuple[str, str | None]:
-    """The name of a query and what is asked of it, from the path as it was sent."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    root = scope.get("root_path", "").encode()
-    parts = raw.partition(b"?")[0].removeprefix(root).split(b"/")[2:]
-    try:
-        words = [unquote_to_bytes(part).decode() for part in parts]
-    except UnicodeDecodeError:
-        raise NoSuchQuery("the name of a query is text in UTF-8") from None
-    if not words or not words[0] or len(words) > 2:
-        raise NoSuchQuery("expected /queries/NAME or /queries/NAME/WHAT, with each / of the name written as %2F")
-    return words[0], words[1] if len(words) > 1 else None
-
-
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON")
-
-

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rpq.errors import QueryError
 from rpq.queries.query import PatternQuery, Query
 from rpq.queries.query_file import AskedQuery, Place, asked_query
+from rpq.serve import models
+from rpq.serve.models import FieldsError, converted
 from rpq.sparql.sparql_query import SparqlQuery
 from rpq.stream.durations import DurationError, duration_text, parse_duration
 from rpq.stream.window import Window, kind_of_text, size_and_slide
@@ -18,22 +18,11 @@ PLACE = Place(file="the query")
 SLIDES = 30
 """Without a slide a window of time moves by this part of it."""
 
-FIELDS = (
-    "expression", "name", "window", "slide", "language", "semantics", "paths", "report", "select", "distinct", "matching",
-    "sources", "targets", "simple_budget", "on_budget",
-)  # fmt: skip
-"""The fields of a query in a request."""
+FIELDS = tuple(name for name in models.AskedQuery.__struct_fields__ if name != "start")
+"""What a query is asked with; from where it starts is asked of the server."""
 
 UNREACHABLE = (".", "..")
 """Names whose addresses browsers, and other clients, resolve to those of folders, however they are written."""
-
-
-class FieldsError(QueryError):
-    """A request for a query that is none: `field` is what is wrong."""
-
-    def __init__(self, message: str, *, field: str | None = None) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,26 +35,7 @@ class QueryDefaults:
 
 def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
     """The query that an object of JSON asks for.  Raises `QueryError`, which has its place where one is known."""
-    if not isinstance(fields, dict):
-        raise FieldsError("a query is an object of JSON: {\"expression\": \"a/b*\", \"window\": \"30d\", …}")
-    known = (*FIELDS, "start")
-    for name in fields:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise FieldsError(f"{name!r} is no field of a query: expected {', '.join(known)}{hint}", field=name)
-    if fields.get("start") not in (None, "window", "empty"):
-        raise FieldsError("start: a query starts from the 'window' or 'empty'", field="start")
-    expression = fields.get("expression")
-    if not isinstance(expression, str) or not expression.strip():
-        raise FieldsError("expression: expected a text, such as 'a/b*' or '?x a ?y'", field="expression")
-    for name, value in fields.items():
-        if isinstance(value, str):
-            _see_that_it_is_unicode(name, value)
-        elif isinstance(value, list):
-            for one in value:
-                if isinstance(one, str):
-                    _see_that_it_is_unicode(name, one)
+    expression = converted(fields, models.AskedQuery, kind="field of a query").expression
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
         del entry["name"]
@@ -75,13 +45,6 @@ def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
         message = f"name: a query named {query.name!r} has no address: clients leave it out of paths; give it another"
         raise FieldsError(message, field="name")
     return query
-
-
-def _see_that_it_is_unicode(field: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise FieldsError(f"{field}: has half of a surrogate pair, which no text has", field=field) from None
 
 
 def query_of(asked: AskedQuery, time_unit: str | None) -> Query:
@@ -110,7 +73,7 @@ def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
         return None  # what is wrong with the window is told then
 
 
-def language_told(query: Query) -> str:
+def language_told(query: Query) -> models.Language:
     """The notation of a query: path, pattern or sparql."""
     if isinstance(query, SparqlQuery):
         return "sparql"
@@ -127,18 +90,18 @@ def window_told(query: Query) -> tuple[int | str | None, int | str | None]:
     return size_and_slide(window)
 
 
-def query_told(query: Query, *, answers: int | None) -> dict[str, Any]:
+def query_told(query: Query, *, answers: int) -> models.Query:
     """A query as responses tell it."""
     window, slide = window_told(query)
-    return {
-        "name": query.name,
-        "expression": query.expression,
-        "language": language_told(query),
-        "window": window,
-        "slide": slide,
-        "semantics": query.semantics,
-        "paths": query.paths,
-        "report": getattr(query, "report", "change"),
-        "columns": list(query.columns),
-        "answers": answers,
-    }
+    return models.Query(
+        name=query.name,
+        expression=query.expression,
+        language=language_told(query),
+        window=window,
+        slide=slide,
+        semantics=query.semantics,
+        paths=query.paths,
+        report=getattr(query, "report", "change"),
+        columns=list(query.columns),
+        answers=answers,
+    )

@@ -11,7 +11,8 @@ from rpq.errors import RpqError
 from rpq.serve.published import Published, Wanted
 from rpq.serve.waiting import Waiting
 
-_ID = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?(?:-([0-9a-f]+))?")
+EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"
+"""A position, the part of it where there are several, and the run of the server that it is of."""
 
 
 class Ended(RpqError):
@@ -33,8 +34,11 @@ class Place:
         >>> Place.of("17.2-5f3a"), Place.of("17"), Place.of("x")
         (Place(position=17, part=2, run='5f3a'), Place(position=17, part=None, run=None), None)
         """
-        found = _ID.fullmatch(text.strip())
-        return None if found is None else cls(int(found[1]), None if found[2] is None else int(found[2]), found[3])
+        found = re.fullmatch(EVENT_ID, text.strip())
+        if found is None:
+            return None
+        position, part, run = found.groups()
+        return cls(int(position), int(part[1:]) if part else None, run[1:] if run else None)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class Follower:
         self.wanted = wanted
         self.live = set(wanted or ())
         """Those of the queries that are still there."""
-        self.waiting: Waiting[Published] = Waiting(limit=lag_rows)
+        self.waiting: Waiting[Published | None] = Waiting(limit=lag_rows)
+        """Events, and None for a comment that keeps the connection alive."""
         self.skipped_parts = 0
         self.gap: Gap | None = None
 

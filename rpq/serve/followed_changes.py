@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from rpq.serve.change_hub import ChangeHub, Follower
@@ -32,84 +33,79 @@ def event_text(kind: str, content: object, *, id: str | None = None) -> bytes:
 
 
 class FollowedChanges:
-    """An application of ASGI that is one response: the changes that a follower of a hub is to have.
+    """An application of ASGI that is one response, and has to be called: the changes that a follower of a hub is to have.
 
-    What takes long to encode is encoded by `encoder`, once for all followers; `begin` is the first event.
+    What takes long to encode is encoded by `encoder`, once for all followers, which share the bytes of events; a response
+    that frames each event itself, as those of sse-starlette, has nothing to do here. `begin` is the first event.
     """
 
-    def __init__(self, hub: ChangeHub, follow: Callable[[], Follower], encoder: Executor, begin: bytes) -> None:
+    def __init__(self, hub: ChangeHub, follower: Follower, encoder: Executor, begin: bytes) -> None:
         self._hub = hub
-        self._follow = follow
+        self._follower = follower
         self._encoder = encoder
         self._begin = begin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        follower = self._follow()
+        follower = self._follower
+        chunks = self._chunks(follower)
+        response = StreamingResponse(chunks, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        loop = asyncio.get_running_loop()
+        ping = loop.create_task(self._ping(follower))
         try:
-            streaming = asyncio.ensure_future(self._stream(follower, send))
-            leaving = asyncio.ensure_future(left(receive))
-            dropped = asyncio.ensure_future(self._dropped(follower))
-            await asyncio.wait((streaming, leaving, dropped), return_when=asyncio.FIRST_COMPLETED)
-            if not streaming.done() and not leaving.done():  # it is too slow: why, it may read for a while
-                await asyncio.wait((streaming, leaving), timeout=GOODBYE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            for task in (streaming, leaving, dropped):
-                task.cancel()
-            await asyncio.gather(streaming, leaving, dropped, return_exceptions=True)
+            async with asyncio.timeout(None) as patience:
+                follower.waiting.when_ended(lambda: patience.reschedule(loop.time() + GOODBYE_SECONDS))
+                await response(scope, receive, send)
+        except TimeoutError:
+            if not patience.expired():
+                raise
         finally:
+            ping.cancel()
             self._hub.leave(follower)
 
-    async def _dropped(self, follower: Follower) -> None:
-        """Wait until a follower was dropped."""
-        while follower.waiting.ended is None:
-            await follower.waiting.ending.wait()
-
-    async def _stream(self, follower: Follower, send: Send) -> None:
-        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-
-        async def write(text: bytes, *, more: bool = True) -> None:
-            await send({"type": "http.response.body", "body": text, "more_body": more})
-
+    async def _chunks(self, follower: Follower) -> AsyncIterator[bytes]:
+        """Yield events as they come, some of them at once; what was yielded is sent when the next chunk is asked for."""
         gap = follower.gap
         if gap is None:
-            await write(self._begin)
+            yield self._begin
         else:
             content = {"message": gap.message, "from": gap.after, "to": gap.position}
-            await write(self._begin + event_text("gap", content, id=f"{gap.position}-{self._hub.run}"))
+            yield self._begin + event_text("gap", content, id=f"{gap.position}-{self._hub.run}")
         while True:
             try:
-                items = await asyncio.wait_for(follower.waiting.get(), PING_SECONDS)
-            except TimeoutError:
-                await write(b": ping\n\n")
-                continue
+                items = await follower.waiting.get()
             except Exception as ended:
-                await write(event_text("end", {"reason": str(ended)}), more=False)
+                yield event_text("end", {"reason": str(ended)})
                 return
-            await self._write_all(follower, items, write)
-
-    async def _write_all(self, follower: Follower, items: list[tuple[Published, int]], write: Callable[..., object]) -> None:
-        """Write events, some of them at once; where the follower is dropped on the way, what is left is not."""
-        buffer: list[bytes] = []
-        size = rows = 0
-        for event, counted in items:
-            if follower.waiting.ended is not None and isinstance(follower.waiting.ended, FollowerTooSlow):
-                return
-            parts = await self._parts(event, follower)
-            for part in parts:
-                buffer.append(part)
-                size += len(part)
-                if size > WRITTEN:
-                    await write(b"".join(buffer))  # type: ignore[misc]
-                    buffer, size = [], 0
-            rows += counted
-            if not buffer:
+            buffer: list[bytes] = []
+            size = rows = 0
+            for event, counted in items:
+                if isinstance(follower.waiting.ended, FollowerTooSlow):
+                    break  # what is left it is not to have
+                for part in await self._parts(event, follower):
+                    buffer.append(part)
+                    size += len(part)
+                    if size > WRITTEN:
+                        yield b"".join(buffer)
+                        buffer, size = [], 0
+                rows += counted
+                if not buffer:
+                    follower.waiting.taken(rows)
+                    rows = 0
+            else:
+                if buffer:
+                    yield b"".join(buffer)
                 follower.waiting.taken(rows)
-                rows = 0
-        if buffer:
-            await write(b"".join(buffer))  # type: ignore[misc]
-        follower.waiting.taken(rows)
 
-    async def _parts(self, event: Published, follower: Follower) -> list[bytes]:
+    async def _ping(self, follower: Follower) -> None:
+        """Send comments, which keep a connection alive; a timeout for each wait would cost more than what is waited for."""
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            if follower.waiting.is_idle:
+                follower.waiting.put(None, 0)
+
+    async def _parts(self, event: Published | None, follower: Follower) -> list[bytes]:
+        if event is None:
+            return [b": ping\n\n"]
         if event.is_encoded(follower.wanted):
             parts = event.parts(follower.wanted)
         else:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rpq.serve.json_values import json_text
-from rpq.serve.problems import Problem
+from rpq.serve.problems import Problem, refused
 
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
 """What may be read without a token: it says nothing of the stream."""
@@ -138,20 +138,10 @@ class Guarded:
                 "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
                 "Access-Control-Max-Age": "600",
             }
-            await respond(send_guarded, 204, b"", allowed)
+            await Response(status_code=204, headers=allowed)(scope, receive, send_guarded)
             return
         problem = self._admission.refusal(scope["path"], headers)
         if problem is not None:
-            more = {"Content-Type": "application/json", **(problem.headers or {})}
-            await respond(send_guarded, problem.status, json_text(problem.content()), more)
+            await refused(problem)(scope, receive, send_guarded)
             return
         await self._app(scope, receive, send_guarded)
-
-
-async def respond(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
-    """Send a whole response."""
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    if status != 204:
-        raw.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import json
 import math
 from typing import Any
+
+import msgspec
 
 
 def json_value(value: Any) -> Any:
@@ -23,10 +24,13 @@ def json_value(value: Any) -> Any:
     return str(value)
 
 
+_ENCODER = msgspec.json.Encoder(enc_hook=json_value)
+
+
 def json_text(value: Any) -> bytes:
-    """A value as JSON in UTF-8, on one line without blanks.
+    """A model, or another value, as JSON in UTF-8, on one line without blanks.
 
     >>> json_text({"name": "ü\\n"}).decode()
     '{"name":"ü\\\\n"}'
     """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=json_value).encode()
+    return _ENCODER.encode(value)

@@ -8,7 +8,10 @@ import time
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import UNSET
 
+from rpq.serve import models
+from rpq.serve.models import FieldsError, converted
 from rpq.stream.durations import NANOSECONDS
 
 LONGEST_WAIT = 0.05
@@ -25,7 +28,7 @@ class Playback:
     >>> playback = Playback(speed=None, time_unit="s")
     >>> playback.change({"speed": 60})
     >>> playback.told()
-    {'state': 'playing', 'speed': 60.0, 'time': None}
+    Playback(state='playing', speed=60.0, time=None)
     """
 
     def __init__(self, *, speed: float | None, time_unit: str | None) -> None:
@@ -37,29 +40,23 @@ class Playback:
         self._time: float | None = None  # of the stream, at the moment `_since`
         self._since = 0.0
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> models.Playback:
         """What responses tell; `time` is how far the stream is played."""
         with self._changed:
             now = self._now()
-            return {"state": self.state, "speed": self.speed, "time": None if now is None else math.floor(now)}
+            return models.Playback(state=self.state, speed=self.speed, time=None if now is None else math.floor(now))
 
     def change(self, fields: Any) -> None:
-        """Change state and speed as a request asks.  Raises `ValueError`."""
-        if not isinstance(fields, dict) or not fields or set(fields) - {"state", "speed"}:
-            raise ValueError('expected an object with "state" and "speed", or one of them')
-        state, speed = fields.get("state", "playing"), fields.get("speed", self.speed)
-        if state not in ("playing", "paused"):
-            raise ValueError(f'state: expected "playing" or "paused", not {state!r}')
-        if speed is not None:
-            if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not 0 < speed <= 1e15:
-                raise ValueError(f"speed: expected a number above 0, or null for full speed, not {speed!r}")
-            speed = float(speed)
+        """Change state and speed as a request asks.  Raises `FieldsError`."""
+        asked = converted(fields, models.ChangedPlayback)
+        if not fields:
+            raise FieldsError('expected "state" or "speed", or both')
         with self._changed:
             self._time, self._since = self._now(), time.monotonic()
-            if "state" in fields and self.state != "ended":
-                self.state = state
-            if "speed" in fields:
-                self.speed = speed
+            if asked.state is not UNSET and self.state != "ended":
+                self.state = asked.state
+            if asked.speed is not UNSET:
+                self.speed = asked.speed
             self._changed.notify_all()
 
     def _now(self) -> float | None:

@@ -11,7 +11,9 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
+from rpq.readers.edges import read_tuples
 from rpq.readers.fields import FieldError
+from rpq.readers.inputs import order_rows
 from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.plain_columns import plain_column
 
@@ -22,6 +24,21 @@ JSON_LINES = ("application/x-ndjson", "application/jsonl")
 CSV = ("text/csv", "text/tab-separated-values")
 ARROW = ("application/vnd.apache.arrow.stream",)
 TYPES = (*JSON_LINES, *CSV, *ARROW)
+
+POSTED = {
+    JSON_LINES[0]: {
+        "type": "string",
+        "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
+        "examples": ['{"source":"x","target":"y","label":"a","timestamp":1}\n'],
+    },
+    CSV[0]: {
+        "type": "string",
+        "description": "Fields in that order, or with a header in any.",
+        "examples": ["source,target,label,timestamp\nx,y,a,1\n"],
+    },
+    ARROW[0]: {"description": "A stream of Arrow's IPC format, with these columns."},
+}
+"""Schemas of the bodies, by content type."""
 
 _NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from starlette.responses import Response
+
 from rpq.automata.errors import ExpressionError
 from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RpqError, SparqlError
-from rpq.serve.asked_queries import FieldsError
 from rpq.serve.engine_jobs import NameTaken, NoSuchQuery, NotApplied, ServiceFailed, StorageUnavailable, TooManyQueries
-from rpq.serve.json_values import json_value
+from rpq.serve.json_values import json_text, json_value
+from rpq.serve.models import Error, ErrorContent, FieldsError
 
 _WORD = re.compile(r"[\w.:#-]+|\S")
 
@@ -45,9 +47,10 @@ class Problem(RpqError):
         self.more = more
         self.headers = headers
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Error:
         """The response."""
-        return {"error": {"type": self.type, "message": self.message, **(self.more or {})}}
+        more = {name: value for name, value in (self.more or {}).items() if value is not None}
+        return Error(error=ErrorContent(type=self.type, message=self.message, **more))
 
 
 def problem_of(error: Exception, text: str | None = None) -> Problem:
@@ -95,7 +98,7 @@ def _more(error: Exception) -> dict[str, Any]:
     field = getattr(error, "field", None)
     if field is not None:
         more["field"] = "expression" if field == "query" and not isinstance(error, FieldsError) else field
-    return {name: value for name, value in more.items() if value is not None}
+    return more
 
 
 def _of_text(error: ExpressionError | SparqlError, text: str | None) -> Problem:
@@ -116,3 +119,15 @@ def _of_text(error: ExpressionError | SparqlError, text: str | None) -> Problem:
     if expected:
         more["hint"] = f"expected {expected}"
     return Problem(422, name, error.message, more)
+
+
+def told(content: Any, status: int = 200) -> Response:
+    """A response of JSON."""
+    return Response(json_text(content), status_code=status, media_type="application/json")
+
+
+def refused(problem: Problem) -> Response:
+    """A response that tells what is wrong."""
+    response = told(problem.content(), problem.status)
+    response.headers.update(problem.headers or {})
+    return response

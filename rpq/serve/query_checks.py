@@ -23,11 +23,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any
 
+from msgspec import UNSET
+
 from rpq.errors import RpqError
 from rpq.queries.query import Query
 from rpq.serve.asked_queries import QueryDefaults, language_told, query_asked
+from rpq.serve.models import Explained, Understood
 from rpq.serve.problems import Problem, problem_of
-from rpq.serve.query_pictures import Explained, explained
+from rpq.serve.query_pictures import explained
 from rpq.serve.serve_limits import ServeLimits
 
 LOG = logging.getLogger("rpq.serve")
@@ -73,7 +76,7 @@ class QueryChecks:
         """The query that an object of JSON asks for."""
         return await self._done("compile", (_not_too_long(fields, limits), defaults), limits)
 
-    async def checked(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> dict[str, Any]:
+    async def checked(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> Understood:
         """What there is to tell of the query that an object of JSON asks for."""
         return await self._done("check", (_not_too_long(fields, limits), defaults), limits)
 
@@ -262,12 +265,13 @@ def _answer(what: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
         return "failed", traceback.format_exc()
 
 
-def _checked(fields: Any, defaults: QueryDefaults) -> dict[str, Any]:
+def _checked(fields: Any, defaults: QueryDefaults) -> Understood:
     query = query_asked(fields, defaults)
     about = explained(query)
-    content = {"language": language_told(query), "columns": list(query.columns), **about._asdict()}
-    warnings = list(getattr(query, "warnings", ()))
-    return {**content, **({"warnings": warnings} if warnings else {})}
+    warnings = list(getattr(query, "warnings", ())) or UNSET
+    return Understood(
+        text=about.text, svg=about.svg, language=language_told(query), columns=list(query.columns), warnings=warnings
+    )
 
 
 _WORK: dict[str, Callable[..., Any]] = {"compile": query_asked, "check": _checked, "explain": explained}

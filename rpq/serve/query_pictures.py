@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rpq import automata
 from rpq.cli.explain import describe
 from rpq.queries.query import PatternQuery, Query
 from rpq.serve.drawn_graphs import Arrow, Node, drawn
+from rpq.serve.models import Explained
 from rpq.sparql.sparql_query import SparqlQuery
 
 if TYPE_CHECKING:
@@ -15,13 +16,6 @@ if TYPE_CHECKING:
 
 MOST_ARROWS = 200
 """Arrows of a picture, at most: it takes the square of their number, and shows nothing."""
-
-
-class Explained(NamedTuple):
-    """A query in words, and drawn, where there is something to draw."""
-
-    text: str
-    svg: str | None
 
 
 def explained(query: Query, running: object | None = None) -> Explained:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rpq.cli.run_figures import peak_memory_bytes
-from rpq.running.statistics import engine_families, latency_family
+from rpq.running.metric_families import engine_families, latency_family
+from rpq.serve import models
 from rpq.serve.asked_queries import query_told
 from rpq.serve.json_values import json_value
 
@@ -50,28 +51,21 @@ class ServingFigures:
         of_engine["time"] = engine.time
         return of_engine, {query.name: asdict(engine.statistics(query.name)) for query in engine.queries}
 
-    async def queries(self) -> list[dict[str, Any]]:
+    async def queries(self) -> models.Queries:
         """All queries, as responses tell them."""
 
-        def told() -> list[dict[str, Any]]:
+        def told() -> list[models.Query]:
             engine = self._service.engine
-            counts = self._of_queries
-            missing = [query.name for query in engine.queries if query.name not in counts]
+            found = self._of_queries
             return [
-                query_told(
-                    query,
-                    answers=engine.statistics(query.name).answers_live
-                    if query.name in missing
-                    else counts[query.name]["answers_live"],
-                )
+                query_told(query, answers=(found.get(query.name) or asdict(engine.statistics(query.name)))["answers_live"])
                 for query in engine.queries
             ]
 
         await self._fresh()
-        found: list[dict[str, Any]] = await self._service.call(told, even_if_failed=True)
-        return found
+        return models.Queries(queries=await self._service.call(told, even_if_failed=True))
 
-    async def statistics(self) -> dict[str, Any]:
+    async def statistics(self) -> models.Statistics:
         """What the page shows."""
         await self._fresh()
         service, engine = self._service, self._of_engine
@@ -82,38 +76,37 @@ class ServingFigures:
         began, counted = self._counted[0]
         seconds = now - began
         latencies = np.array(service.latencies) * 1e3
-        quantiles = {"p50": 0.5, "p99": 0.99, "max": 1.0}
-        return {
-            "time": json_value(engine["time"]),
-            "time_unit": service.defaults.time_unit,
-            "position": service.position,
-            "tuples": service.tuples,
-            "late": service.late,
-            "seconds": round(now - service.began, 3),
-            "tuples_per_second": round((service.tuples - counted) / seconds, 1) if seconds > 0 else 0.0,
-            "latency_ms": {
+        return models.Statistics(
+            time=json_value(engine["time"]),
+            time_unit=service.defaults.time_unit,
+            position=service.position,
+            tuples=service.tuples,
+            late=service.late,
+            seconds=round(now - service.began, 3),
+            tuples_per_second=round((service.tuples - counted) / seconds, 1) if seconds > 0 else 0.0,
+            latency_ms={
                 name: round(float(np.quantile(latencies, part)), 3) if len(latencies) else None
-                for name, part in quantiles.items()
+                for name, part in {"p50": 0.5, "p99": 0.99, "max": 1.0}.items()
             },
-            "memory_bytes": resident_bytes(),
-            "edges": engine["edges_live"],
-            "vertices": engine["vertices_live"],
-            "followers": len(service.hub.followers),
-            "followers_dropped": service.hub.dropped,
-            "failure": service.failure,
-            "storage": next((one.reason for one in (service.outage, service.checkpoint_outage) if one is not None), None),
-            "queries": [
-                {
-                    "name": name,
-                    "answers": figures["answers_live"],
-                    "rows": figures["rows_added"] + figures["rows_removed"],
-                    "rows_added": figures["rows_added"],
-                    "rows_removed": figures["rows_removed"],
-                    "index_bytes": figures["index_bytes"],
-                }
+            memory_bytes=resident_bytes(),
+            edges=engine["edges_live"],
+            vertices=engine["vertices_live"],
+            followers=len(service.hub.followers),
+            followers_dropped=service.hub.dropped,
+            failure=service.failure,
+            storage=next((one.reason for one in (service.outage, service.checkpoint_outage) if one is not None), None),
+            queries=[
+                models.QueryFigures(
+                    name=name,
+                    answers=figures["answers_live"],
+                    rows=figures["rows_added"] + figures["rows_removed"],
+                    rows_added=figures["rows_added"],
+                    rows_removed=figures["rows_removed"],
+                    index_bytes=figures["index_bytes"],
+                )
                 for name, figures in self._of_queries.items()
             ],
-        }
+        )
 
     async def metrics(self) -> tuple[bytes, str]:
         """The figures for Prometheus, and their content type."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rpq.errors import RpqError
@@ -39,8 +40,12 @@ class Waiting(Generic[Item]):
         self.ended: Exception | None = None
         self._items: deque[tuple[Item, int]] = deque()
         self._came = asyncio.Event()
-        self.ending = asyncio.Event()
-        """Set once it is ended."""
+        self._call_ended: Callable[[], object] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits, and all that `get` gave has gone."""
+        return not self._items and not self.rows
 
     def put(self, item: Item, rows: int) -> None:
         """Let an item wait; O(1)."""
@@ -59,8 +64,16 @@ class Waiting(Generic[Item]):
         """Let `get` raise the reason, once it has given what waits."""
         if self.ended is None:
             self.ended = reason
-        self.ending.set()
+            if self._call_ended is not None:
+                self._call_ended()
         self._came.set()
+
+    def when_ended(self, call: Callable[[], object]) -> None:
+        """Call something once it is ended, or now if it is."""
+        if self.ended is None:
+            self._call_ended = call
+        else:
+            call()
 
     async def get(self) -> list[tuple[Item, int]]:
         """All that waits, at least one item, each with its rows; raises the reason of the end where nothing does."""

@@ -1,0 +1,332 @@
+"""What requests and responses of the server hold: their shape, what is refused, and the schemas of the OpenAPI document.
+
+Responses are made of these models, requests are checked against them, and the document has their schemas: the three agree.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from rpq.errors import QueryError
+from rpq.readers.column_names import did_you_mean
+from rpq.serve.change_hub import EVENT_ID
+from rpq.serve.json_values import json_text
+
+Json = dict[str, Any]
+
+Count = Annotated[int, Meta(ge=0)]
+Size = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
+Time = Annotated[
+    int | str | None,
+    Meta(description="A number in the stream's unit, or a date or time as ISO 8601 has it; null before the first tuple."),
+]
+Value = int | str | float | bool | None
+Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Length = Annotated[int, Meta(ge=1, le=2**63 - 1)] | Annotated[str, Meta(min_length=1, examples=["30d"])]
+Language = Literal["path", "pattern", "sparql"]
+Semantics = Literal["implicit", "explicit"]
+Paths = Literal["walk", "simple"]
+Report = Literal["change", "slide", "time"]
+
+
+class RequestFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request, in which a field that nobody knows is a mistake."""
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+
+class AskedQuery(RequestFields, frozen=True):
+    """A query as a client asks for it; null is as if a field were not there."""
+
+    expression: Annotated[
+        str,
+        Meta(
+            pattern=r"\S",
+            description="A path expression, a graph pattern, or SPARQL.",
+            examples=["a/b*", "?x a ?y . ?y b ?z"],
+        ),
+    ]
+    name: Annotated[
+        str | None,
+        Meta(description="By default the text of the expression; not . or .., which have no address."),
+    ] = None
+    window: Annotated[
+        Length | None,
+        Meta(description="A number in the stream's unit, or a text such as 30d; count:1000; unbounded."),
+    ] = None
+    slide: Annotated[
+        Length | None,
+        Meta(description="A number in the stream's unit, or a text such as 1d; by default a thirtieth of the window."),
+    ] = None
+    language: Language | None = None
+    semantics: Semantics | None = None
+    paths: Paths | None = None
+    report: Report | None = None
+    select: list[str] | None = None
+    distinct: bool | None = None
+    matching: Literal["homomorphism", "isomorphism"] | None = None
+    sources: list[Integer | str] | None = None
+    targets: list[Integer | str] | None = None
+    simple_budget: Size | None = None
+    on_budget: Literal["error", "set_aside"] | None = None
+    start: Annotated[
+        Literal["window", "empty"] | None, Meta(description="What it begins with: what its window holds, or nothing.")
+    ] = None
+
+
+class Query(Struct, frozen=True):
+    """A query that runs."""
+
+    name: str
+    expression: str
+    language: Language
+    window: int | str | None
+    slide: int | str | None
+    semantics: Semantics
+    paths: Paths
+    report: Report
+    columns: list[str]
+    answers: Count
+
+
+class Queries(Struct, frozen=True):
+    queries: list[Query]
+
+
+class Explained(Struct, frozen=True):
+    """What a query means, in words, and drawn, where there is something to draw."""
+
+    text: str
+    svg: str | None
+
+
+class Understood(Explained, frozen=True):
+    """What there is to tell of a query that is not registered."""
+
+    language: Language
+    columns: list[str]
+    warnings: list[str] | UnsetType = UNSET
+
+
+class AnswersWanted(RequestFields, frozen=True):
+    limit: Annotated[int, Meta(ge=0, le=1_000_000, description="So many, at most.")] = 1000
+    format: Literal["json", "csv", "arrow"] = "json"
+
+
+class Answers(Struct, frozen=True):
+    columns: list[str]
+    rows: list[list[Value]]
+    total: Count
+    time: Time
+    position: Count
+
+
+class WitnessWanted(RequestFields, frozen=True):
+    value: Annotated[list[str], Meta(description="The values of the answer's columns, in their order.")] = []
+
+
+class Edge(Struct, frozen=True):
+    source: Value
+    target: Value
+    label: str
+    timestamp: Time
+
+
+class Atom(Struct, frozen=True):
+    atom: str
+    edges: list[Edge]
+
+
+class Witness(Struct, frozen=True):
+    """What makes an answer: edges in the order in which they are walked; of a pattern also by atom, and the binding."""
+
+    edges: list[Edge]
+    time: Time
+    position: Count
+    atoms: list[Atom] | UnsetType = UNSET
+    binding: dict[str, Value] | UnsetType = UNSET
+
+
+# --- tuples and changes ----------------------------------------------------------------------------------------------
+
+
+class PostedStream(RequestFields, frozen=True):
+    stream: Annotated[str | None, Meta(description="The stream that all belong to.")] = None
+
+
+class Applied(Struct, frozen=True):
+    tuples: Count
+    late: Count
+    time: Time
+    position: Count
+    warnings: list[str] | UnsetType = UNSET
+
+
+class ChangesWanted(RequestFields, frozen=True):
+    query: Annotated[list[str], Meta(description="Of these queries alone.")] = []
+    after: Annotated[
+        str | None,
+        Meta(description="Go on behind this position, or event.", extra_json_schema={"pattern": f"^{EVENT_ID}$"}),
+    ] = None
+
+
+# --- the server itself -----------------------------------------------------------------------------------------------
+
+
+class QueryFigures(Struct, frozen=True):
+    name: str
+    answers: Count
+    rows: Count
+    rows_added: Count
+    rows_removed: Count
+    index_bytes: Count
+
+
+class Statistics(Struct, frozen=True):
+    time: Time
+    time_unit: str | None
+    position: Count
+    tuples: Count
+    late: Count
+    seconds: Seconds
+    tuples_per_second: Seconds
+    latency_ms: Annotated[dict[str, float | None], Meta(description="p50, p99 and max, from when posts came to their end.")]
+    memory_bytes: Count
+    edges: Count
+    vertices: Count
+    followers: Count
+    followers_dropped: Count
+    failure: str | None
+    storage: Annotated[str | None, Meta(description="Why journal or checkpoint cannot be written now.")]
+    queries: list[QueryFigures]
+
+
+class Playback(Struct, frozen=True):
+    """How the input is played; `time` is how far."""
+
+    state: Literal["playing", "paused", "ended"]
+    speed: float | None
+    time: Time
+
+
+class ChangedPlayback(RequestFields, frozen=True):
+    """What is to change of how the input is played; null is full speed."""
+
+    state: Literal["playing", "paused"] | UnsetType = UNSET
+    speed: Annotated[float, Meta(gt=0, le=1e15)] | UnsetType | None = UNSET
+
+
+class Status(Struct, frozen=True):
+    status: Literal["alive", "ready"]
+
+
+class ErrorContent(Struct, frozen=True):
+    """What is wrong, and where, as far as that is known."""
+
+    type: str
+    message: str
+    line: Count | UnsetType = UNSET
+    column: Size | UnsetType = UNSET
+    length: Size | UnsetType = UNSET
+    hint: str | UnsetType = UNSET
+    field: str | UnsetType = UNSET
+    row: Count | UnsetType = UNSET
+    applied: Count | UnsetType = UNSET
+    position: Count | UnsetType = UNSET
+    available_from: Time | UnsetType = UNSET
+    query: str | UnsetType = UNSET
+    limit: Count | UnsetType = UNSET
+
+
+class Error(Struct, frozen=True):
+    error: ErrorContent
+
+
+# --- schemas, and what does not fit them -----------------------------------------------------------------------------
+
+Model = TypeVar("Model", bound=Struct)
+
+
+class FieldsError(QueryError):
+    """Fields of a request that are not as they must be; `field` is the one that is wrong."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@functools.cache
+def properties_of(model: type[Struct]) -> Json:
+    """Return the schemas of the fields of a model.
+
+    >>> properties_of(Status)
+    {'status': {'enum': ['alive', 'ready']}}
+    """
+    found: Json = msgspec.json.schema_components([model])[1][model.__name__]["properties"]
+    return found
+
+
+def converted(fields: Any, model: type[Model], *, kind: str = "field", are_texts: bool = False) -> Model:
+    """Return the model that an object of JSON makes; where `are_texts`, from texts as addresses have them.
+
+    Raises `FieldsError`, in which a field is called `kind`.
+
+    >>> converted({"state": "pause"}, ChangedPlayback)
+    Traceback (most recent call last):
+    rpq.serve.models.FieldsError: state: expected 'paused' or 'playing', not "pause"; did you mean 'paused'?
+    """
+    properties = properties_of(model)
+    if not isinstance(fields, dict):
+        raise FieldsError(f"expected an object of JSON with {', '.join(properties)}, not {_shown(fields)}")
+    for name, value in fields.items():
+        if name not in properties:
+            expected = f"expected {', '.join(properties)}" if properties else "there are none here"
+            name = name.encode(errors="backslashreplace").decode()
+            raise FieldsError(f"{name!r} is no {kind}: {expected}{did_you_mean(name, list(properties))}", field=name)
+        try:
+            json_text(value)
+        except UnicodeEncodeError:
+            raise FieldsError(f"{name}: has half of a surrogate pair, which no text has", field=name) from None
+    try:
+        return msgspec.convert(fields, model, strict=not are_texts)
+    except msgspec.ValidationError as error:
+        found = re.search(r"`(?:[$][.])?(\w+)[^`]*`$", str(error))
+        assert found is not None  # of the field that is missing, or the path of the one that is wrong
+        field, value = found[1], fields.get(found[1])
+        words = [word for one in _kinds(properties[field]) for word in one.get("enum", ())]
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        seen = _shown(value) if field in fields else "nothing"
+        raise FieldsError(f"{field}: expected {_expected(properties[field])}, not {seen}{hint}", field=field) from error
+
+
+def _kinds(schema: Json) -> list[Json]:
+    """The schemas of which a value has one; that null is as if nothing were said goes without saying."""
+    return [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
+
+
+def _expected(schema: Json) -> str:
+    """What a schema takes, in words."""
+    if "enum" in schema:
+        return " or ".join(map(repr, schema["enum"]))
+    if "anyOf" in schema:
+        return " or ".join(map(_expected, _kinds(schema)))
+    if schema["type"] == "array":
+        return f"a list, in which each is {_expected(schema['items'])}"
+    words = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false"}
+    low, above, high = (schema.get(key) for key in ("minimum", "exclusiveMinimum", "maximum"))
+    least = f" from {low:,}" if low is not None else f" above {above:,}" if above is not None else ""
+    most = f" to {high:,}" if high is not None and high < 2**53 else ""
+    examples = " such as " + " or ".join(map(repr, schema["examples"])) if "examples" in schema else ""
+    return words[schema["type"]] + least + most + examples
+
+
+def _shown(value: Any) -> str:
+    text = json_text(value).decode()
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,210 @@
+"""What can be asked of the server: each operation with its handler, its parameters, its body and its responses.
+
+Decorators of the handlers fill one table; the routes and the OpenAPI document are made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
+from msgspec.json import schema_components
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from rpq import __version__
+from rpq.serve import models
+from rpq.serve.engine_jobs import NoSuchQuery
+from rpq.serve.models import Json
+from rpq.serve.problems import Problem
+from rpq.serve.serve_limits import ServeLimits
+
+Handler = Callable[..., Awaitable[ASGIApp]]
+AnyHandler = TypeVar("AnyHandler", bound=Handler)
+Content = dict[str, type[Struct] | Json]
+"""Models, or schemas of what is none, by content type."""
+
+SCHEMAS = "#/components/schemas"
+TEXT: Json = {"type": "string"}
+
+DESCRIPTION = """Persistent queries over a streaming graph. Tuples (source, target, label, timestamp) are posted, path
+expressions, graph patterns and queries in SPARQL are registered, and their answers are read or followed as they change.
+
+`position` is the number of the last thing that was done to the engine: a push, a query that came or went."""
+
+REFUSALS = {
+    400: ("Bad", "The body is no JSON, or `Origin` is no origin."),
+    401: ("Token", "The token is missing or wrong."),
+    403: ("Origin", "Pages of that origin may not ask."),
+    404: ("Missing", "There is no query of that name, or nothing at that path."),
+    408: ("Slow", "The body did not come in time."),
+    409: ("Taken", "There is a query of that name, or edges that its window would hold were not kept."),
+    413: ("Large", "The body is too large."),
+    415: ("Type", "The content type, or coding, is none of those that are read."),
+    421: ("Host", "The server is not called by that name."),
+    422: ("Refused", "What was asked for is not understood, or cannot be: `line`, `column` and `length` tell where."),
+    429: ("Many", "There are as many queries, or followers, as may be."),
+    503: ("Away", "The engine takes nothing now; `Retry-After` tells when to ask again."),
+    507: ("Limit", "The engine met its limit of memory or rows."),
+}
+
+_NAME: Json = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "description": "The name of a query; a / in it is written as %2F.",
+    "schema": {"type": "string", "minLength": 1},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """Something that can be asked; `gives` is what comes with `status`, `refusals` are those beside the usual ones.
+
+    One that `is_open` needs no token, and nobody looks at its parameters.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    description: str = ""
+    parameters: type[models.RequestFields] = models.RequestFields
+    more_parameters: tuple[Json, ...] = ()
+    takes: type[Struct] | Content | None = None
+    gives: type[Struct] | Content | None = None
+    status: int = 200
+    headers: Json | None = None
+    refusals: tuple[int, ...] = ()
+    is_open: bool = False
+
+    def arguments(self, request: Request) -> list[Any]:
+        """What the handler takes: the request, the name of a query, the parameters where it has some.  Raises `Problem`."""
+        found: list[Any] = [request]
+        if "name" in request.path_params:
+            try:
+                found.append(unquote_to_bytes(request.path_params["name"]).decode())
+            except UnicodeDecodeError:
+                raise NoSuchQuery("the name of a query is text in UTF-8") from None
+        if self.is_open:
+            return found
+        given, properties = request.query_params, models.properties_of(self.parameters)
+        texts = {
+            name: given.getlist(name) if properties.get(name, {}).get("type") == "array" else given[name] for name in given
+        }
+        try:
+            parameters = models.converted(texts, self.parameters, kind="parameter", are_texts=True)
+        except models.FieldsError as error:
+            raise Problem(422, "BadParameter", str(error), {"field": error.field}) from error
+        return [*found, parameters] if properties else found
+
+    def document(self, limits: ServeLimits) -> Json:
+        """The operation in the words of OpenAPI."""
+        good: Json = {"description": self.summary}
+        if self.gives is not None:
+            good["content"] = _document(self.gives)
+        if self.headers is not None:
+            good["headers"] = self.headers
+        usual = [400, 403, 421, *([] if self.is_open else [401, 422, 503])]
+        usual += [404] * ("{name}" in self.path) + [408, 413, 415] * (self.takes is not None)
+        refused = {
+            str(status): {"$ref": f"#/components/responses/{REFUSALS[status][0]}"}
+            for status in sorted({*usual, *self.refusals})
+        }
+        found: Json = {
+            "operationId": self.handler.__name__,
+            "summary": self.summary,
+            "parameters": [*_parameters(self.parameters), *self.more_parameters],
+            "responses": {str(self.status): good, **refused},
+        }
+        if self.description:
+            found["description"] = self.description.format(limits=limits)
+        if self.takes is not None:
+            found["requestBody"] = {"required": True, "content": _document(self.takes)}
+        if self.is_open:
+            found["security"] = []
+        return found
+
+
+class Operations:
+    """A table of operations, in their order."""
+
+    def __init__(self) -> None:
+        self._all: list[Operation] = []
+
+    def add(self, address: str, summary: str, **about: Any) -> Callable[[AnyHandler], AnyHandler]:
+        """A decorator for the handler of what is asked at an address such as `GET /queries`."""
+        method, path = address.split()
+
+        def keep(handler: AnyHandler) -> AnyHandler:
+            self._all.append(Operation(method=method, path=path, handler=handler, summary=summary, **about))
+            return handler
+
+        return keep
+
+    def _by_path(self) -> dict[str, dict[str, Operation]]:
+        found: dict[str, dict[str, Operation]] = {}
+        for operation in self._all:
+            found.setdefault(operation.path, {})[operation.method] = operation
+        return found
+
+    def routes(self, answer: Callable[[Operation, Request], Awaitable[ASGIApp]]) -> list[Route]:
+        """A route for each path, whose requests `answer` answers."""
+
+        def route(path: str, operations: dict[str, Operation]) -> Route:
+            async def endpoint(request: Request) -> ASGIApp:
+                return await answer(operations["GET" if request.method == "HEAD" else request.method], request)
+
+            return Route(path, endpoint, methods=[*operations])
+
+        return [route(path, operations) for path, operations in self._by_path().items()]
+
+    def document(self, limits: ServeLimits) -> Json:
+        """All operations of a server with these limits, in the words of OpenAPI."""
+        contents = [_content(one) for operation in self._all for one in (operation.takes, operation.gives) if one]
+        used = [models.Error, *(one for content in contents for one in content.values() if isinstance(one, type))]
+        paths: Json = {}
+        for path, operations in self._by_path().items():
+            shared = {"parameters": [_NAME]} if "{name}" in path else {}
+            paths[path] = shared | {one.method.lower(): one.document(limits) for one in operations.values()}
+        return {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "rpq serve",
+                "version": __version__,
+                "description": DESCRIPTION,
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+            "security": [{}, {"token": []}],
+            "paths": paths,
+            "components": {
+                "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+                "schemas": schema_components(used, ref_template=SCHEMAS + "/{name}")[1],
+                "responses": {
+                    name: {"description": text, "content": _document(models.Error)} for name, text in REFUSALS.values()
+                },
+            },
+        }
+
+
+def _content(content: type[Struct] | Content) -> Content:
+    """What a model alone stands for: JSON."""
+    return content if isinstance(content, dict) else {"application/json": content}
+
+
+def _document(content: type[Struct] | Content) -> Json:
+    return {
+        type_: {"schema": schema if isinstance(schema, dict) else {"$ref": f"{SCHEMAS}/{schema.__name__}"}}
+        for type_, schema in _content(content).items()
+    }
+
+
+def _parameters(model: type[models.RequestFields]) -> Iterable[Json]:
+    """The parameters of an address, each of which is text, or several."""
+    for name, schema in models.properties_of(model).items():
+        found = {"name": name, "in": "query", "schema": schema}
+        yield {**found, "style": "form", "explode": True} if schema.get("type") == "array" else found
