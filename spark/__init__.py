@@ -21,12 +21,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rpq.spark.data_source import RpqDataSource
-    from rpq.spark.preparing import prepare
-    from rpq.spark.replaying import replay, replay_to
-    from rpq.spark.rescaling import rescale
-    from rpq.spark.spark_session import open_session
-    from rpq.spark.streaming import rpq_changes, stream_to
+    from rpq.spark.batch.prepare import prepare
+    from rpq.spark.batch.replay import replay, replay_to
+    from rpq.spark.jvm.data_source import RpqDataSource
+    from rpq.spark.jvm.session import open_session
+    from rpq.spark.stream.plan import rpq_changes, stream_to
+    from rpq.spark.stream.rescale import rescale
     from rpq.spark.workers import check_workers
 
 __all__ = [
@@ -41,21 +41,21 @@ __all__ = [
     "stream_to",
 ]
 
-_HOMES = {
-    "RpqDataSource": "data_source",
+_MODULES = {
+    "RpqDataSource": "jvm.data_source",
     "check_workers": "workers",
-    "open_session": "spark_session",
-    "prepare": "preparing",
-    "replay": "replaying",
-    "replay_to": "replaying",
-    "rescale": "rescaling",
-    "rpq_changes": "streaming",
-    "stream_to": "streaming",
+    "open_session": "jvm.session",
+    "prepare": "batch.prepare",
+    "replay": "batch.replay",
+    "replay_to": "batch.replay",
+    "rescale": "stream.rescale",
+    "rpq_changes": "stream.plan",
+    "stream_to": "stream.plan",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import PySpark only when something of it is asked for: the command line loads this package for its help."""
-    if name in _HOMES:
-        return getattr(import_module(f"rpq.spark.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"rpq.spark.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'rpq.spark' has no attribute {name!r}")

@@ -1,7 +1,4 @@
-"""`rpq spark`: preparing data sets, replaying them and running streams on Spark.
-
-Importing this imports click alone: PySpark comes when a command runs.
-"""
+"""The queries of a command on Spark: expressions, for which options say the rest, or those of a file."""
 
 from __future__ import annotations
 
@@ -15,15 +12,144 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli import options as shared
+from rpq.cli.query_options import QueryOptions, in_unit_of_stream
 from rpq.cli.several import SeveralValuesCommand
 from rpq.kafka.topic_names import is_topic
-from rpq.spark.queries_asked import queries_asked, queries_file, refuse_what_is_wrong
-from rpq.spark.topic_options import edges_of_topics, refuse_of_topics, settings_of_topics, topic_options
+from rpq.queries.language import OF_PATHS, OF_PATTERNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     import rpq
+    from rpq.queries.query_file import AskedQuery
+    from rpq.spark.stream.topics import TopicEdges
+
+_NAMES = ("language", "window", "slide", "paths", "semantics", *OF_PATHS, *OF_PATTERNS)
+
+queries_file = click.option(
+    "--queries",
+    "queries_file",
+    metavar="FILE",
+    help="In place of EXPRESSION: queries with the same columns, .toml or .jsonl.",
+)
+
+
+def refuse_what_is_wrong(options: dict[str, Any]) -> None:
+    """Refuse, before Spark starts, no query, two that are one, and what is not understood."""
+    expressions: tuple[str, ...] = options["expressions"]
+    if options["queries_file"] is not None:
+        if expressions:
+            raise click.UsageError("--queries has all queries; leave out EXPRESSION, or put it into the file")
+        _entries(options)
+        return
+    if not expressions:
+        raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
+    said = _said(options)
+    said.refuse_missing()
+    for expression in expressions:
+        said.refuse_misspelt(expression)
+    if len(set(expressions)) < len(expressions):
+        raise click.UsageError("an expression is given twice")
+
+
+def queries_asked(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:
+    """The queries, over a stream with this time unit, and with integers or texts as vertices."""
+    from rpq.errors import QueryError
+
+    if options["queries_file"] is None:
+        return _said(options).queries(options["expressions"], unit=unit, integers=integers)
+    try:
+        return [in_unit_of_stream(entry.query(unit=unit, integers=integers), unit) for entry in _entries(options)]
+    except QueryError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _entries(options: dict[str, Any]) -> list[AskedQuery]:
+    from rpq.queries.query_file import QueryFileError, read_query_file
+
+    said = _said(options)
+    names = ("window", "slide", "paths", "semantics", "language")
+    given = {name: value for name in names if (value := getattr(said, name)) is not None} | said.of_one_kind
+    try:
+        entries = read_query_file(options["queries_file"], given, default_place="the options")
+        for entry in entries:
+            if entry.output is not None:
+                raise entry.error("output", "all rows go to one place on Spark; --output says it")
+    except QueryFileError as error:
+        raise click.UsageError(str(error)) from error
+    return entries
+
+
+def _said(options: dict[str, Any]) -> QueryOptions:
+    return QueryOptions(**{name: options[name] for name in _NAMES if name in options})
+
+
+MAX_MESSAGES = 200_000
+
+topic_options = shared.together(
+    click.option("--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL)."),
+    click.option(
+        "--max-messages",
+        type=click.IntRange(min=1),
+        default=MAX_MESSAGES,
+        show_default=True,
+        help="Of topics: messages a micro-batch.",
+    ),
+    click.option(
+        "--packages",
+        metavar="COORDINATES",
+        help="What Spark gets from Maven: for topics its connector, org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION.",
+    ),
+)
+
+_DEFAULTS = {"kafka_config": None, "max_messages": MAX_MESSAGES}
+_OF_FILES = {
+    "files": ("parquet", "messages are objects of JSON or fields, as the first one tells"),
+    "max_files": (1, "--max-messages bounds a micro-batch"),
+    "sequence": (None, "tuples of one timestamp are ordered by topic, partition and offset"),
+}
+
+
+def refuse_of_topics(options: dict[str, Any]) -> None:
+    """Raise a usage error where options of topics are given without them, or those of files with them."""
+    if is_topic(options["folder"]):
+        for name, (default, instead) in _OF_FILES.items():
+            if options[name] != default:
+                raise click.UsageError(f"--{name.replace('_', '-')} goes with files, not with topics: {instead}")
+        return
+    for name, default in _DEFAULTS.items():
+        if options[name] != default:
+            raise click.UsageError(f"--{name.replace('_', '-')} is of topics; expected --input kafka://BROKER/TOPIC")
+
+
+def settings_of_topics(options: dict[str, Any]) -> dict[str, str]:
+    """The settings of a session that reads topics."""
+    if not options.get("packages") and not is_topic(options.get("folder")):
+        return {}
+    from rpq.spark.stream.topics import REDACTED
+
+    packages = options.get("packages")
+    return {"spark.redaction.regex": REDACTED, **({"spark.jars.packages": packages} if packages else {})}
+
+
+def edges_of_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
+    """The topics that are the input; raises `RpqError` where something is wrong with them."""
+    from rpq.kafka.client_settings import read_settings
+    from rpq.kafka.message_columns import MessageColumns
+    from rpq.kafka.topic_names import topics_in
+    from rpq.readers.column_names import ColumnNames
+    from rpq.spark.stream.topics import topic_edges
+
+    return topic_edges(
+        session,
+        topics_in(options["folder"]),
+        columns=MessageColumns.of(ColumnNames.parse(options["columns"], label=options["label"]), options["time_unit"]),
+        given=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
+        checkpoint=options["checkpoint"],
+        max_messages=options["max_messages"],
+        on_error=options["on_error"],
+    )
+
 
 _NOTICE_SECONDS = 8.0
 """So long workers may take to start before it is said what takes so long."""
@@ -95,7 +221,7 @@ def prepare_command(**options: Any) -> None:
     _refuse_existing(options["output"])
     _check_files(options, read=options["inputs"])
     with _session(options, None) as session:
-        from rpq.spark.preparing import prepare
+        from rpq.spark.batch.prepare import prepare
 
         _ready(session, [], False, options)
         with tasks_shown(session, Progress(shown=not options["quiet"]), "preparing"):
@@ -150,10 +276,10 @@ def replay_command(**options: Any) -> None:
     refuse_what_is_wrong(options)
     _check_files(options, read=[options["data"]])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark.edge_columns import UNITS, edge_columns, names_given
-        from rpq.spark.prepared import edges_in, statistics_in
-        from rpq.spark.replaying import replay, replay_to
-        from rpq.spark.slots import shares_of
+        from rpq.spark.batch.replay import replay, replay_to
+        from rpq.spark.columns import UNITS, edge_columns, names_given
+        from rpq.spark.jvm.data_sets import edges_in, statistics_in
+        from rpq.spark.jvm.session import shares_of
 
         partitions = shares_of(session, options["partitions"])
         unit = statistics_in(session, options["data"]).get("time_unit") or options["time_unit"]
@@ -233,10 +359,10 @@ def stream_command(**options: Any) -> None:
     refuse_of_topics(options)
     _check_files(options, read=[] if is_topic(options["folder"]) else [options["folder"]])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark import stream_identity
-        from rpq.spark.edge_columns import edge_columns, names_given
-        from rpq.spark.slots import SHUFFLE_PARTITIONS, shares_of
-        from rpq.spark.stream_run import Stream
+        from rpq.spark.columns import edge_columns, names_given
+        from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, shares_of
+        from rpq.spark.stream import stream_identity
+        from rpq.spark.stream.run import Stream
 
         # A stream that was begun goes on with as many shares, whatever the cluster has now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
@@ -283,10 +409,10 @@ def explain_command(**options: Any) -> None:
     What else they mean, rpq explain tells.  Windows may be left out.
     """
     from rpq.cli.summary import printable
+    from rpq.spark.columns import in_numbers
     from rpq.spark.console import summary_text
-    from rpq.spark.divided import divided
+    from rpq.spark.division import divided
     from rpq.spark.errors import PipelineError
-    from rpq.spark.in_numbers import in_numbers
 
     if options["queries_file"] is None and options["window"] is None and options["slide"] is None:
         options |= {"window": "1", "slide": "1"}
@@ -323,9 +449,9 @@ def rescale_command(**options: Any) -> None:
         refuse_what_is_wrong(options)
     _check_files(options, read=[])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark import stream_identity
         from rpq.spark.console import Progress, summary_text, tasks_shown
-        from rpq.spark.rescaling import rescale
+        from rpq.spark.stream import stream_identity
+        from rpq.spark.stream.rescale import rescale
 
         said = stream_identity.read(session, options["checkpoint"]) or {}
         queries = []
@@ -349,7 +475,7 @@ def rescale_command(**options: Any) -> None:
 def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """See to it that workers have this package and compiled kernels, once a machine, before it is their turn."""
     from rpq.cli.progress import compiling_notice, notice_after
-    from rpq.spark.divided import undivided
+    from rpq.spark.division import undivided
     from rpq.spark.workers import check_workers
 
     with notice_after(_NOTICE_SECONDS, compiling_notice, shown=not options["quiet"]):

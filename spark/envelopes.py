@@ -1,14 +1,4 @@
-"""Edges as packed tables (`rpq.spark.packed`) in a binary column: how tuples travel to the shares.
-
-Between Spark and a stateful processor rows go through pandas, text as Python objects, once a share.  Packed, a
-micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source
-and target (string or int64), label (string), timestamp (int64), delete (bool) and, where the stream has one, sequence
-(int64).
-
-A tuple whose label no query reads does nothing but move the time, so it is left out before it is replicated: an envelope
-says how many it lacks and what the latest of them was, a *tick*.  Tuples are applied in the order of time, and the tick
-after them, which is the same: one that comes after it moves the time at least as far.
-"""
+"""A table of tuples as bytes: a compressed Arrow stream under a seal, in the state as well as on the way to it."""
 
 from __future__ import annotations
 
@@ -22,12 +12,57 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.files.sealed import damaged
-from rpq.spark.packed import TUPLES, packed, unpacked
-from rpq.spark.shipped import Shipped
+from rpq.files.sealed import Kind, damaged, seal, unseal
+from rpq.spark.shipping import Shipped
 from rpq.stream.timestamps import EARLIEST
 from rpq.stream.values import EMPTY
 from rpq.stream.window import INT64_MAX
+
+TUPLES = Kind(magic=b"RPQTUPLE", noun="part of a stream", version=1)
+_VERTICES = (pa.int64(), pa.string(), pa.large_string())
+_LABELS = (pa.string(), pa.large_string())
+_TYPES = {
+    "source": _VERTICES,
+    "target": _VERTICES,
+    "label": _LABELS,
+    "timestamp": (pa.int64(),),
+    "delete": (pa.bool_(),),
+    "sequence": (pa.int64(),),
+    "order": (pa.int64(),),
+}
+
+
+def packed(tuples: pa.Table) -> bytes:
+    """The bytes of a table. O(bytes)."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, tuples.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(tuples.combine_chunks())
+    content = memoryview(out.getvalue())
+    return seal(TUPLES, [content]) + bytes(content)
+
+
+def unpacked(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Table:
+    """The table, every value of which was looked at; it has these columns, and perhaps others of those that tuples have.
+
+    Raises `StateFormatError`, which calls the bytes by that name, if they are not what was packed. O(bytes).
+    """
+    content = unseal(TUPLES, data, name=name)
+    try:
+        with pa.ipc.open_stream(content) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+        names = table.schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as problem:
+        raise damaged(TUPLES, name, str(problem)) from problem
+    if len(set(names)) < len(names) or not set(columns) <= set(names):
+        raise damaged(TUPLES, name, f"its columns are {', '.join(names)}, not {', '.join(columns)}")
+    for column in names:
+        if table[column].type not in _TYPES.get(column, ()):
+            raise damaged(TUPLES, name, f"it has a column {column!r} of type {table[column].type}")
+        if table[column].null_count:
+            raise damaged(TUPLES, name, f"column {column!r} has entries without a value")
+    return table
+
 
 ROWS = 1 << 16
 """At most so many tuples in an envelope: some megabytes."""

@@ -6,18 +6,20 @@ Kernels are compiled once a machine: one worker does it while the others of the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.cli.compiling import one_of_each_kind
+from rpq.cli.compiling import kernels_of, one_of_each_kind
+from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_sources import digest
 from rpq.spark import worker_probe
-from rpq.spark.classic import check_classic
 from rpq.spark.errors import PipelineError
-from rpq.spark.shipped import Shipped
-from rpq.spark.slots import task_slots, task_threads
+from rpq.spark.jvm.session import check_classic, task_slots, task_threads
+from rpq.spark.shipping import Shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,8 +96,6 @@ class WarmUp(Shipped):
     def __call__(self, tasks: Any) -> list[tuple[str, float, str | None]]:
         import socket
 
-        from rpq.spark.warmed import warmed
-
         return [(socket.gethostname(), *warmed(self._queries, self._vertices, self._threads)) for _ in tasks]
 
 
@@ -116,3 +116,41 @@ def _reports(session: SparkSession) -> list[dict[str, Any]]:
         raise
     finally:
         cloudpickle.unregister_pickle_by_value(worker_probe)
+
+
+_LOCK = "compiling.lock"
+
+
+def warmed(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
+    """Compile or load the kernels of queries: the seconds it took, and why something was compiled, if it was."""
+    before = kernel_cache.why_compiled()
+    needed = (digest("rpq.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
+    with _one_at_a_time(f"ready-{sha256(repr(needed).encode()).hexdigest()[:20]}"):
+        seconds = sum(rpq.warm_up(query, vertices=vertices, threads=threads) for query in queries)
+    after = kernel_cache.why_compiled()
+    return seconds, after if after != before else None
+
+
+@contextmanager
+def _one_at_a_time(mark: str) -> Iterator[None]:
+    """A block that one process of this machine is in until one has left it, where kernels can be kept; else all may be."""
+    place = kernel_cache.writable_place(kernel_cache.__file__)
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        place = None
+    if place is None or (place.directory / mark).exists():
+        yield
+        return
+    try:
+        place.directory.mkdir(parents=True, exist_ok=True)
+        file = open(place.directory / _LOCK, "ab")  # noqa: SIM115
+    except OSError:
+        yield
+        return
+    with file:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+        with suppress(OSError):
+            (place.directory / mark).write_text("kernels that these were made for are here\n")

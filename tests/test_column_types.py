@@ -19,7 +19,7 @@ from pyarrow import parquet as pq
 
 import rpq
 from rpq.readers import WhereError, open_reader, parse_where
-from rpq.spark.split_reader import checked_rows
+from rpq.spark.batch.splits import checked_rows
 from rpq.stream.plain_columns import plain, plain_type
 from tests.served import Served, arrow
 

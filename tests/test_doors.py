@@ -29,13 +29,10 @@ from rpq.readers.rdf.rdf_input import RdfReading
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.playback import Playback
 from rpq.serve.posted_tuples import read_posted
-from rpq.spark.arrived_messages import ArrivedMessage, TuplesOfMessages
+from rpq.spark.batch.splits import BAD, EDGE, Lines, SplitReader, describe, splits_of
 from rpq.spark.envelopes import pack, unpack, without_sequence
 from rpq.spark.errors import PipelineError
-from rpq.spark.split_reader import BAD, EDGE, SplitReader, describe
-from rpq.spark.splits import splits_of
-from rpq.spark.text_formats import Lines
-from rpq.spark.topic_edges import layout_told_by
+from rpq.spark.stream.topics import ArrivedMessage, TuplesOfMessages, layout_told_by
 from tests.served import Served
 
 Row = dict[str, Any]
@@ -110,14 +107,13 @@ def pushed_lists(rows: list[Row], folder: Path, **_: Any) -> Iterable[Any]:
 
 
 def file_door(name: str, write: Callable[[list[Row]], bytes], **options: Any) -> Callable[..., Iterable[Any]]:
-    def read(
-        rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None
-    ) -> Iterable[Any]:
+    def read(rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None) -> Iterable[Any]:
         path = folder / name
         path.write_bytes(write(rows))
         names = {"columns": ColumnNames.parse(columns)} if columns else {}
-        reader = open_reader("edges" if not options else "rdf", path, where=parse_where(where) if where else None,
-                             **names, **options)
+        reader = open_reader(
+            "edges" if not options else "rdf", path, where=parse_where(where) if where else None, **names, **options
+        )
         for batch in reader:
             yield batch.columns
 
@@ -148,9 +144,7 @@ def first_bad(bad: dict[int, Any]) -> InputError:
 
 
 def kafka_door(write: Callable[[list[Row]], bytes], by_place: bool = False) -> Callable[..., Iterable[Any]]:
-    def read(
-        rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None
-    ) -> Iterable[Any]:
+    def read(rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None) -> Iterable[Any]:
         if by_place:
             columns = ",".join(f"{name}={place}" for place, name in enumerate(rows[0], 1))
         names = MessageColumns.of(ColumnNames.parse(columns))

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from rpq.cli import main
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, formats, known_formats, open_reader, parse_where
+from rpq.spark.batch.prepare import prepare
 from rpq.spark.errors import PipelineError
-from rpq.spark.preparing import prepare
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 

@@ -16,8 +16,7 @@ from hypothesis import event, given, reject
 from hypothesis import strategies as st
 
 import rpq
-from rpq.spark.divided import divided, undivided
-from rpq.spark.own_edges import OwnEdges
+from rpq.spark.division import OwnEdges, divided, undivided
 from tests.twins import examples
 
 WINDOW = rpq.Window(size=12, slide=4)

@@ -29,10 +29,10 @@ import pyarrow as pa
 import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
+from rpq.spark.batch.prepare import files_of, read_statistics
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
-from rpq.spark.preparing import files_of, read_statistics
-from rpq.spark.stream_run import records_of
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream.run import records_of
 from tests.real import DATA
 
 try:
@@ -225,7 +225,7 @@ def test_a_table_is_replayed_by_its_name(session, prepared):
 
 def test_shares_are_as_many_as_task_slots(session):
     """Never Spark's 200: our session has as many shuffle partitions as slots, and another is told once what to write."""
-    from rpq.spark import slots
+    from rpq.spark.jvm import session
 
     assert session.conf.get("spark.sql.shuffle.partitions") == "2"
     query = rpq.Query("a", window=rpq.Window(size=1, slide=1))
@@ -234,7 +234,7 @@ def test_shares_are_as_many_as_task_slots(session):
         warnings.simplefilter("error")
         pipeline.rpq_changes(edges, query)
     session.conf.set("spark.sql.shuffle.partitions", "200")
-    slots._warned.clear()
+    session._warned.clear()
     try:
         with pytest.warns(UserWarning, match=r"spark\.conf\.set\('spark\.sql\.shuffle\.partitions', 2\)"):
             plan = pipeline.rpq_changes(edges, query)
@@ -243,7 +243,7 @@ def test_shares_are_as_many_as_task_slots(session):
             pipeline.rpq_changes(edges, query)
     finally:
         session.conf.set("spark.sql.shuffle.partitions", "2")
-    assert slots.shares_of(session, None) == 2
+    assert session.shares_of(session, None) == 2
     exploded = plan._jdf.queryExecution().analyzed().toString()
     assert "array(cast(" in exploded and exploded.count(" as int)") == 2, exploded
 

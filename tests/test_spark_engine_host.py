@@ -33,16 +33,14 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
 from rpq.running.limits import default_limit
-from rpq.spark import engine_call
-from rpq.spark.engine_call import engine_of
-from rpq.spark.engine_host import failure, raised
+from rpq.spark.division import bytes_of, partition_keys, share_limit
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
-from rpq.spark.packed_rows import AsStreams, Packed, packed_frames
-from rpq.spark.partitions import partition_keys
-from rpq.spark.processor import AnswerChanges, Record, fields
-from rpq.spark.share_engine import PUSHED_ROWS, EngineCache, EngineHere, ShareOfAnswers
-from rpq.spark.worker_limits import bytes_of, share_limit
+from rpq.spark.stream import engine_host
+from rpq.spark.stream.engine_host import engine_of, failure, raised
+from rpq.spark.stream.packed_rows import AsStreams, Packed, packed_frames
+from rpq.spark.stream.processor import AnswerChanges, Record, fields
+from rpq.spark.stream.share_engine import PUSHED_ROWS, EngineCache, EngineHere, ShareOfAnswers
 from tests.share_rows import changes_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="engines have processes of their own on Linux alone")
@@ -62,8 +60,8 @@ def parent():
 @pytest.fixture
 def folder(tmp_path, monkeypatch, parent) -> Path:
     """Where workers find the process; this one is a worker."""
-    monkeypatch.setattr(engine_call, "_folder", lambda: str(tmp_path))
-    monkeypatch.setattr(engine_call, "_parent", lambda: parent.pid)
+    monkeypatch.setattr(engine_host, "_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(engine_host, "_parent", lambda: parent.pid)
     return tmp_path
 
 
@@ -73,7 +71,7 @@ def hosts(parent: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"rpq.spark.engine_host" in words and str(parent).encode() in words:
+            if b"rpq.spark.stream.engine_host" in words and str(parent).encode() in words:
                 found.append(int(entry.name))
     return found
 
@@ -368,7 +366,7 @@ def test_what_others_listen_to_is_left_alone(folder, monkeypatch, parent):
     with engine_of(asked(), EngineCache()) as engine:
         engine.build(None, None)
     found = [os.getuid() + 1, os.getuid()]
-    monkeypatch.setattr(engine_call, "user_of", lambda connection: found.pop(0))
+    monkeypatch.setattr(engine_host, "user_of", lambda connection: found.pop(0))
     with engine_of(asked(), EngineCache()) as engine:
         engine.build(None, None)
     assert len(hosts(parent.pid)) == 2 and not found
@@ -391,8 +389,9 @@ def test_an_error_of_files_is_told_like_others(folder, parent):
 
 
 def test_what_it_cannot_read_is_told(folder):
-    with pytest.raises(PipelineError, match=r"streaming-rpq .* the driver has 0\.0\.1"), engine_of(
-        asked(packing=OfAnotherRelease), EngineCache()
+    with (
+        pytest.raises(PipelineError, match=r"streaming-rpq .* the driver has 0\.0\.1"),
+        engine_of(asked(packing=OfAnotherRelease), EngineCache()),
     ):
         pass
     with engine_of(asked(), EngineCache()) as engine:
@@ -436,7 +435,7 @@ def test_what_a_file_says_may_be_wrong(folder, parent):
 
 
 def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
-    monkeypatch.setattr(engine_call.sys, "executable", "/bin/false")
+    monkeypatch.setattr(engine_host.sys, "executable", "/bin/false")
     with pytest.raises(PipelineError, match="does not start: it ended with status 1"), engine_of(asked(), EngineCache()):
         pass
 
@@ -445,7 +444,7 @@ def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
 def test_on_spark_workers_come_and_go(tmp_path):
     """Every micro-batch finds its engines, a stream that is started again too; if they are lost they are built again."""
     import rpq.spark as pipeline
-    from rpq.spark.java import check_java
+    from rpq.spark.jvm.session import check_java
 
     try:
         check_java()

@@ -21,10 +21,9 @@ import rpq
 import rpq.spark as pipeline
 from rpq.spark import parquet_content
 from rpq.spark.errors import PipelineError
-from rpq.spark.file_sink import FileSink
-from rpq.spark.java import check_java
-from rpq.spark.packed_rows import AsFiles
-from rpq.spark.sink_log import SinkLog
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream.file_sink import FileSink, SinkLog
+from rpq.spark.stream.packed_rows import AsFiles
 
 try:
     check_java()

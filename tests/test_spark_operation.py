@@ -22,13 +22,13 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
 import rpq.spark as pipeline
-from rpq.spark import hadoop_files, processor, stream_identity
+from rpq.spark.division import bytes_of, partition_keys
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
-from rpq.spark.partitions import partition_keys
-from rpq.spark.processor import AnswerChanges, EngineCache
-from rpq.spark.worker_limits import bytes_of
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream import processor, stream_identity
+from rpq.spark.stream.processor import AnswerChanges, EngineCache
 
 try:
     check_java()

@@ -17,13 +17,22 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from rpq.readers import open_reader  # noqa: E402
-from rpq.spark import hadoop_files, lines_by_spark  # noqa: E402
+from rpq.spark.batch import spark_inputs  # noqa: E402
+from rpq.spark.batch.splits import (  # noqa: E402
+    BAD,
+    COUNTS,
+    EDGE,
+    Lines,
+    Split,
+    SplitReader,
+    blocks,
+    describe,
+    file_number,
+    splits_of,
+)
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.java import check_java, java_version  # noqa: E402
-from rpq.spark.local_jvm import local_settings  # noqa: E402
-from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
-from rpq.spark.splits import Split, blocks, file_number, splits_of  # noqa: E402
-from rpq.spark.text_formats import Lines  # noqa: E402
+from rpq.spark.jvm import hadoop_files  # noqa: E402
+from rpq.spark.jvm.session import check_java, java_version, local_settings  # noqa: E402
 
 
 def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
@@ -95,7 +104,7 @@ def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str
     """As a task gets them: lines without their ends, with the file and the first byte of the block that they are of."""
     path = write(tmp_path / "edges.txt", TEXTS[name])
     monkeypatch.setattr(hadoop_files, "first_bytes", lambda session, uri, count: Path(uri).read_bytes()[:count])
-    beginning = lines_by_spark.beginning_of(None, path, Lines(format="edges"))
+    beginning = spark_inputs.beginning_of(None, path, Lines(format="edges"))
     content = TEXTS[name].encode()
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     if block_lines < len(lines) and name == "bad first":
@@ -104,7 +113,7 @@ def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str
     texts = pa.array(lines, pa.binary()).cast(pa.string())
     columns = {"value": texts, "file_path": [f"file://{path}"] * len(lines), "file_block_start": starts}
     batches = pa.table(columns).to_batches(max_chunksize=5)
-    reader = lines_by_spark.LineReader(Lines(format="edges"), {path: (3, beginning)})
+    reader = spark_inputs.LineReader(Lines(format="edges"), {path: (3, beginning)})
     rows = [row for batch in reader(iter(batches)) for row in batch.to_pylist()]
     rows.sort(key=lambda row: (row["split"], row["row"] or 0))
     edges, bad, counts = ([row for row in rows if row["kind"] == kind] for kind in (EDGE, BAD, COUNTS))
@@ -279,7 +288,7 @@ def test_importing_the_package_brings_in_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["partitions", "window_log", "console"])
+@pytest.mark.parametrize("name", ["division", "stream.window_log", "console"])
 def test_examples(name: str):
     import doctest
     from importlib import import_module

@@ -25,15 +25,13 @@ pa = pytest.importorskip("pyarrow")
 from pyspark.sql.streaming.tws_tester import TwsTester  # noqa: E402
 
 import rpq  # noqa: E402
-from rpq.spark import processor  # noqa: E402
-from rpq.spark.change_schema import schema_of  # noqa: E402
-from rpq.spark.divided import divided, undivided  # noqa: E402
+from rpq.spark.columns import in_numbers, schema_of  # noqa: E402
+from rpq.spark.division import divided, partition_keys, undivided  # noqa: E402
 from rpq.spark.envelopes import pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.in_numbers import in_numbers  # noqa: E402
-from rpq.spark.partitions import partition_keys  # noqa: E402
-from rpq.spark.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
-from rpq.spark.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
+from rpq.spark.stream import processor  # noqa: E402
+from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
+from rpq.spark.stream.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
 from tests.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
 
@@ -333,10 +331,10 @@ def test_longer_streams(partitions: int):
 def test_late_tuples_and_boundaries():
     """Window 10, slide 5, three micro-batches:
 
-        time      0 1 2 . . 5 . . . . 10 . 12 . . 15
-        first       a
-        second                            a           (boundary 10 lets nothing expire: 1 > 0)
-        third     b(late at 12: 0 ≤ 0)           a    (boundary 15: the first a leaves, 1 ≤ 5)
+    time      0 1 2 . . 5 . . . . 10 . 12 . . 15
+    first       a
+    second                            a           (boundary 10 lets nothing expire: 1 > 0)
+    third     b(late at 12: 0 ≤ 0)           a    (boundary 15: the first a leaves, 1 ≤ 5)
     """
     parts = Partitions(query("a|b", size=10, slide=5, semantics="explicit"))
     assert parts.push([("x", "y", "a", 1, "+")]) == Counter([rpq.Change("a|b", "x", "y", 1, "+")])
@@ -523,7 +521,7 @@ def test_a_bad_tuple_is_told_with_its_place():
 
 
 def test_partitions_have_tasks_of_their_own():
-    from rpq.spark.partitions import spark_hash
+    from rpq.spark.division import spark_hash
 
     for count in (1, 2, 5, 16, 200):
         assert [spark_hash(key) % count for key in partition_keys(count)] == list(range(count))

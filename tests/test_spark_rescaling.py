@@ -23,15 +23,14 @@ from types import SimpleNamespace  # noqa: E402
 from pyspark.sql.streaming.tws_tester import TwsTester  # noqa: E402
 
 import rpq  # noqa: E402
-from rpq.spark import processor  # noqa: E402
-from rpq.spark.carried import MOST_ALONG, carried  # noqa: E402
+from rpq.spark.division import partition_keys  # noqa: E402
 from rpq.spark.envelopes import pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.kept_for_new import refuse_if_not_kept  # noqa: E402
-from rpq.spark.moved_state import MovedState  # noqa: E402
-from rpq.spark.partitions import partition_keys  # noqa: E402
-from rpq.spark.processor import AnswerChanges, EngineCache, checked_record, identity_of  # noqa: E402
-from rpq.spark.window_log import MemoryChunks, WindowLog  # noqa: E402
+from rpq.spark.shipping import MOST_ALONG, carried  # noqa: E402
+from rpq.spark.stream import processor  # noqa: E402
+from rpq.spark.stream.processor import AnswerChanges, EngineCache, checked_record, identity_of  # noqa: E402
+from rpq.spark.stream.stream_identity import refuse_if_not_kept  # noqa: E402
+from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog  # noqa: E402
 from tests.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
 

@@ -25,10 +25,10 @@ pa = pytest.importorskip("pyarrow")
 
 import rpq  # noqa: E402
 from rpq.files.sealed import HEADER_BYTES, seal  # noqa: E402
-from rpq.spark import processor  # noqa: E402
+from rpq.spark.envelopes import TUPLES, packed, unpacked  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.packed import TUPLES, packed, unpacked  # noqa: E402
-from rpq.spark.processor import EngineCache, Record  # noqa: E402
+from rpq.spark.stream import processor  # noqa: E402
+from rpq.spark.stream.processor import EngineCache, Record  # noqa: E402
 from tests.damaging import ADDRESS_SPACE, EXTREMES, HOSTILE, _struck  # noqa: E402
 from tests.test_spark_processor import Partitions, query  # noqa: E402
 
@@ -72,7 +72,7 @@ def damage_record(record: Record, chance: random.Random, resealed: bool) -> tupl
         holder[key] = value
         value = json.dumps(content)
     elif isinstance(getattr(record, name), str) and chance.random() < 0.5:
-        value = "".join(chance.choice("0123abc[]{},\"") for _ in range(len(getattr(record, name))))
+        value = "".join(chance.choice('0123abc[]{},"') for _ in range(len(getattr(record, name))))
     changed = replace(record, **{name: value})
     return (token_made_right(changed) if resealed else changed), f"{name} is {str(value)[:200]}"
 

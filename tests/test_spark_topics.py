@@ -27,12 +27,10 @@ from rpq.errors import InputError
 from rpq.kafka.client_settings import KafkaError
 from rpq.kafka.message_columns import MessageColumns
 from rpq.readers.column_names import ColumnNames
-from rpq.spark.arrived_messages import BESIDE_COLUMNS, TuplesOfMessages, messages_in
 from rpq.spark.cli import spark
-from rpq.spark.connector_settings import connector_options
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
-from rpq.spark.topic_edges import layout_told_by
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream.topics import BESIDE_COLUMNS, TuplesOfMessages, connector_options, layout_told_by, messages_in
 from tests.kafka_broker import fetched, required_or_skipped
 from tests.kafka_topics import dealt, edges
 

@@ -343,8 +343,8 @@ def test_the_pushes_that_fail_teach_nothing() -> None:
 
 
 def test_spark_sees_windows_in_the_unit_of_its_timestamps() -> None:
+    from rpq.spark.columns import in_numbers
     from rpq.spark.errors import PipelineError
-    from rpq.spark.in_numbers import in_numbers
 
     plain = ask(rpq.Window(size=30, slide=1))
     assert in_numbers([plain], None) == in_numbers([plain], "us") == (plain,)

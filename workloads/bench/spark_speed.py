@@ -218,7 +218,7 @@ class _Bench:
     def _session(self, what: str, **asked: Any) -> list[dict[str, Any]]:
         """What a process that measures says, in a session of processes of its own."""
         place = {"data": self._data, "raw": self._raw, "folder": str(self._folder), "queries": self._queries}
-        command = [sys.executable, "-m", "rpq.spark.measured_session", json.dumps({"what": what, **place, **asked})]
+        command = [sys.executable, "-m", "rpq.spark.benchmark", json.dumps({"what": what, **place, **asked})]
         paths = os.pathsep.join(path for path in sys.path if path)
         variables = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": self._spark(), "SPARK_LOCAL_IP": "127.0.0.1"}
         with open(self._folder / "spark.log", "wb+") as log:

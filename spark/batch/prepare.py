@@ -1,0 +1,466 @@
+"""From raw files to a prepared data set: sorted Parquet with statistics, made by tasks.
+
+    splits → staged rows (`_staged`) → edges sorted by time, in parts → statistics
+                                     → bad lines (`_rejected`)
+
+Only the list of splits and two counts for each split pass through the driver.  Tasks read local files themselves
+(`rpq.spark.batch.splits`), so every node must see these files under the same names; Spark reads all other inputs
+(`rpq.spark.batch.spark_inputs`), from wherever it can read.
+
+A prepared data set is a folder of Parquet files, whose paths (and ages) in order are the stream in the order of its
+timestamps (ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER`
+reads it, and so does Spark.  Texts are dictionary-encoded.  With `vertices="ids"` source and target are numbers of 64
+bits and `_vertices` says which name each stands for: a smaller data set and a faster engine, rows with numbers.
+Beside the files are `_statistics.json` and, where lines were bad, `_rejected` (JSON lines: file, line, column, message,
+text).  Names that begin with `_` are no part of the stream, for Spark and for `rpq`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from rpq.errors import InputError
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.parquet import is_parquet
+from rpq.readers.text.textfile import line_error
+from rpq.spark.batch.spark_inputs import staged_lines, staged_rows
+from rpq.spark.batch.splits import (
+    BAD,
+    COUNTS,
+    EDGE,
+    SPLIT_BYTES,
+    Lines,
+    Split,
+    SplitReader,
+    describe,
+    file_number,
+    head_of,
+    split_number,
+    splits_of,
+    staged_schema,
+    text_format_named,
+)
+from rpq.spark.columns import UNITS, edge_columns, names_given
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.data_sets import STATISTICS, VERTICES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REJECTED = "_rejected"
+_STAGED = "_staged"
+_COLUMNS = ("source", "target", "label", "timestamp", "op")
+
+
+def prepare(
+    spark: SparkSession,
+    data: str | Sequence[str] | DataFrame,
+    output: str,
+    *,
+    format: str = "edges",
+    on_error: Literal["stop", "skip"] = "skip",
+    vertices: Literal["text", "ids"] = "text",
+    drop_self_loops: bool = False,
+    partitions: int | None = None,
+    rows_per_file: int = 0,
+    split_bytes: int = SPLIT_BYTES,
+    columns: str | None = None,
+    label: str | None = None,
+    time_unit: str | None = None,
+) -> dict[str, Any]:
+    """Write the tuples of `data` as a prepared data set to the folder `output`; returns its statistics.
+
+    `data` are files by whatever URIs Spark reads, with wildcards or not, folders, or a data frame with the columns of edges
+    (as `rpq_changes` takes it).  Parquet, data frames and the format edges may call them otherwise: `columns` and `label`
+    say it, as for `rpq run`.  Folders of Parquet files may tell columns by their names (`label=a2q`).  Edges are sorted by
+    time whatever the format, so a late line of an `edges` file is late no more; ties have the order of the input.
+    Timestamps that are times become numbers in `time_unit` (s, ms, us; us unless given).
+
+    With `on_error="stop"` the first bad line, in the order of the input, raises `InputError` and nothing is written.
+    `partitions` is how many ranges of time are sorted at once, `rows_per_file` limits files (0: one a range).
+    Raises `PipelineError` if the folder is there already, and where something does not fit.  To go on with the data set in
+    Spark, read it with `format("rpq")`, or give its folder to `replay`.
+
+    >>> from rpq.spark import open_session, prepare
+    >>> files = ["sx-mathoverflow-a2q.txt.gz", "sx-mathoverflow-c2a.txt.gz"]
+    >>> statistics = prepare(open_session(), files, "data", format="stackoverflow")  # doctest: +SKIP
+    >>> statistics["time_unit"]  # doctest: +SKIP
+    's'
+    """
+    if vertices not in ("text", "ids") or on_error not in ("stop", "skip"):
+        raise PipelineError(f"vertices are 'text' or 'ids', on_error is 'stop' or 'skip', not {vertices!r}, {on_error!r}")
+    lines = Lines(format=format, names=names_given(columns, label), time_unit=time_unit)
+    layout = text_format_named(format)
+    if hadoop_files.exists(spark, output):
+        raise PipelineError(f"{output}: exists already; remove it or choose another name")
+    settings = _Settings(lines, split_bytes)
+    paths: list[str] = []
+    if isinstance(data, Sequence):
+        paths = [data] if isinstance(data, str) else [*data]
+        source = _of_files(spark, paths, settings)
+    else:
+        source = _of_frame(data, settings)
+    try:
+        staged = _stage(spark, source, hadoop_files.inside(output, _STAGED))
+        offsets = _offsets(staged, source.files)
+        rejected = _keep_aside(staged, offsets, hadoop_files.inside(output, REJECTED), on_error=on_error)
+        edges = staged.where(f"kind = '{EDGE}'")
+        if layout.by_position and source.has_lines:
+            edges = _numbered(edges, offsets)
+        if drop_self_loops:
+            edges = edges.where("source != target")
+        if vertices == "ids":
+            edges = _as_ids(edges, hadoop_files.inside(output, VERTICES))
+        _write(edges, output, partitions=partitions, rows_per_file=rows_per_file)
+        read = spark.read.schema(edges.select(*_COLUMNS).schema).parquet(output)
+        statistics = {
+            "format": format,
+            "inputs": paths,
+            "time_unit": source.unit,
+            "vertices": vertices,
+            "rejected": rejected,
+            **statistics_of(read),
+        }
+        text = json.dumps(statistics, indent=2, ensure_ascii=False) + "\n"
+        hadoop_files.write_text(spark, hadoop_files.inside(output, STATISTICS), text)
+        hadoop_files.remove(spark, hadoop_files.inside(output, _STAGED))
+    except BaseException:
+        with suppress(Exception):
+            spark.sparkContext.cancelAllJobs()
+            hadoop_files.remove(spark, output)  # it was not there before
+        raise
+    return statistics
+
+
+class _Settings(NamedTuple):
+    """How inputs are read."""
+
+    lines: Lines
+    split_bytes: int
+
+    @property
+    def time_unit(self) -> str | None:
+        return self.lines.time_unit
+
+    @property
+    def names(self) -> ColumnNames | None:
+        return self.lines.names
+
+
+class _Source(NamedTuple):
+    """What is prepared: staged rows that nobody has read yet."""
+
+    staged: DataFrame
+    files: tuple[str, ...]
+    unit: str | None
+    has_lines: bool
+
+
+def _of_frame(frame: DataFrame, settings: _Settings) -> _Source:
+    """The rows of a data frame."""
+    unit = settings.time_unit or "us"
+    columns = edge_columns(frame, sequence=None, time_unit=unit, names=settings.names)
+    return _Source(staged_rows(columns), (), unit if columns.is_time else settings.time_unit, False)
+
+
+def _of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) -> _Source:
+    """Files, local ones as tasks read them and others as Spark does. Raises `InputError` where they do not go together."""
+    if not paths:
+        raise PipelineError("no input: expected at least one file")
+    names = settings.names
+    kinds: dict[tuple[str, str | None], str] = {}
+    times: dict[str, str] = {}  # of texts with times, whether these have a zone
+    files: list[str] = []
+    parts: list[DataFrame] = []
+    has_lines = False
+    for path in paths:
+        local = _local(spark, path)
+        if local is not None and (names is None or _is_text(local)) and not _tells_columns(local):
+            splits = splits_of([local], split_bytes=settings.split_bytes)
+            layout = settings.lines.layout
+            unit = layout.time_unit
+            if any(split.kind != "parquet" for split in splits):
+                head = head_of(local, settings.lines)
+                if names is not None and head.problem is not None:
+                    raise line_error(local, head.problem)
+                unit = _unit_of_text(settings.lines, {path: head.times}, times)
+            kind = _kind_of(splits, unit)
+            kinds[kind] = path
+            if layout.label is not None:
+                for split in splits:
+                    layout.label(split.path)  # a name that tells none is an error now, not in a task
+            parts.append(_local_splits(spark, splits, settings.lines, kind[0], first=len(files)))
+            files += dict.fromkeys(split.path for split in splits)
+            has_lines |= any(split.kind != "parquet" for split in splits)
+            continue
+        found = hadoop_files.matching(spark, path)
+        numbers = {uri: len(files) + number for number, uri in enumerate(found)}
+        if all(uri.endswith(".parquet") for uri in found):
+            unit = settings.time_unit if settings.time_unit in UNITS else "us"
+            rows = edge_columns(spark.read.parquet(path), sequence=None, time_unit=unit, names=names)
+            kinds[rows.vertex, unit if rows.is_time else settings.time_unit] = path
+            places = {hadoop_files.place_of(uri): number for uri, number in numbers.items()}
+            parts.append(staged_rows(rows, files=places))
+        else:
+            layout = settings.lines.layout
+            for uri in found:
+                if layout.label is not None:
+                    layout.label(uri)
+            part, found_in = staged_lines(spark, numbers, settings.lines)
+            kinds["string", _unit_of_text(settings.lines, found_in, times)] = path
+            parts.append(part)
+            has_lines = True
+        files += found
+    if len(kinds) > 1:
+        raise _disagreement(kinds)
+    staged = parts[0]
+    for part in parts[1:]:
+        staged = staged.unionByName(part)
+    ((_, unit_of_all),) = kinds
+    return _Source(staged, tuple(files), unit_of_all, has_lines)
+
+
+def _unit_of_text(lines: Lines, found: Mapping[str, str], times: dict[str, str]) -> str | None:
+    """The unit of the timestamps of texts, of which these kinds were `found` (`Head.times`); kept in `times`, by kind.
+
+    Raises `InputError` where some have a zone and others none.
+    """
+    times.update({kind: path for path, kind in found.items()})
+    if "naive" in times and "aware" in times:
+        raise InputError(
+            f"{times['naive']}: its times have no zone, but those of {times['aware']} have one; inputs that are read "
+            "together must agree",
+            file=times["naive"],
+            column="timestamp",
+        )
+    kinds = {kind != "integers" for kind in found.values()}
+    if len(kinds) > 1:
+        some = {kind != "integers": path for path, kind in found.items()}
+        raise InputError(
+            f"inputs that are read together must agree: {some[True]} has times, {some[False]} numbers",
+            file=some[False],
+            column="timestamp",
+        )
+    return lines.unit if kinds == {True} else lines.layout.time_unit
+
+
+def _is_text(path: str) -> bool:
+    """Whether a local file is neither Parquet nor a folder."""
+    return os.path.isfile(path) and not is_parquet(path)
+
+
+def _local(spark: SparkSession, path: str) -> str | None:
+    """The name of a local file or folder that is there; None for what Spark has to find."""
+    if path.startswith("file:"):
+        name = hadoop_files.place_of(path)
+    elif "://" not in path and hadoop_files.qualified(spark, "/").startswith("file:"):
+        name = os.path.abspath(path)
+    else:
+        return None
+    return name if os.path.exists(name) else None
+
+
+def _tells_columns(path: str) -> bool:
+    """Whether folders in this one are called `column=value`."""
+    return any("=" in name for _, folders, _ in os.walk(path) for name in folders)
+
+
+def read_statistics(folder: str) -> dict[str, Any]:
+    """The statistics of a prepared data set; empty if it has none."""
+    path = os.path.join(folder, STATISTICS)
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        content: dict[str, Any] = json.load(file)
+    return content
+
+
+def _kind_of(splits: Sequence[Split], time_unit: str | None) -> tuple[str, str | None]:
+    """The type of the vertices and the unit of the timestamps of local files."""
+    from rpq.readers.parquet import ParquetInput
+
+    kinds: dict[tuple[str, str | None], str] = {}
+    for path in dict.fromkeys(split.path for split in splits if split.kind == "parquet"):
+        one = ParquetInput(path)  # checks the columns
+        kinds["string" if one.vertex_type == "text" else "bigint", one.time_unit] = path
+    for split in splits:
+        if split.kind != "parquet":
+            kinds["string", time_unit] = split.path
+    if len(kinds) > 1:
+        raise _disagreement(kinds)
+    return next(iter(kinds), ("string", time_unit))
+
+
+def _disagreement(kinds: Mapping[tuple[str, str | None], str]) -> InputError:
+    return InputError(
+        "inputs that are read together must agree in the type of vertices and the unit of time: "
+        + "; ".join(f"{path} has {vertex}, {unit or 'no unit'}" for (vertex, unit), path in kinds.items())
+    )
+
+
+def _local_splits(spark: SparkSession, splits: Sequence[Split], lines: Lines, vertex: str, *, first: int) -> DataFrame:
+    """The rows of local files, the first of which has that number; every split is read in a task of its own."""
+    numbers = {path: first + number for number, path in enumerate(dict.fromkeys(split.path for split in splits))}
+    rows = [(split_number(numbers[split.path], split.start), describe(split)) for split in splits]
+    # Parallelized as slices of one, so that there are as many tasks as splits.
+    table = spark.sparkContext.parallelize(rows, max(1, len(rows))).toDF("split bigint, description string")
+    return table.mapInArrow(SplitReader(lines, vertex), staged_schema(vertex))
+
+
+def _stage(spark: SparkSession, source: _Source, folder: str) -> DataFrame:
+    """Read everything once, and keep what that gives: it is needed several times."""
+    source.staged.write.partitionBy("kind").parquet(folder)
+    columns = [field for field in source.staged.schema.fields if field.name != "kind"]
+    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in columns)
+    return spark.read.schema(f"{schema}, kind string").parquet(folder)
+
+
+def _offsets(staged: DataFrame, files: Sequence[str]) -> DataFrame:
+    """A row a split: the lines of its file and the data lines of all files before it."""
+    counted = staged.where(f"kind = '{COUNTS}'").groupBy("split").sum("lines", "data_lines").collect()
+    rows, lines, data_lines, number = [], 0, 0, None
+    for split, its_lines, its_data_lines in sorted(map(tuple, counted)):
+        lines = lines if file_number(split) == number else 0
+        number = file_number(split)
+        rows.append((split, files[number] if files else None, lines, data_lines))
+        lines += its_lines
+        data_lines += its_data_lines
+    schema = "split bigint, file string, lines_before bigint, data_lines_before bigint"
+    return staged.sparkSession.createDataFrame(rows, schema)
+
+
+def _keep_aside(staged: DataFrame, offsets: DataFrame, folder: str, *, on_error: str) -> int:
+    """Write the bad lines with their places; how many they are."""
+    from pyspark.sql import functions as sql
+
+    bad = (
+        staged.where(f"kind = '{BAD}'")
+        .drop("lines")
+        .join(sql.broadcast(offsets), "split")
+        .select(
+            "split",
+            "row",
+            "file",
+            (sql.col("line") + sql.col("lines_before")).alias("line"),
+            sql.col("field").alias("column"),
+            "message",
+            "text",
+        )
+        .orderBy("split", "line")
+        .drop("split", "row")
+    )
+    count = int(bad.count())
+    if count and on_error == "stop":
+        first = bad.first()
+        assert first is not None
+        column = f"column '{first.column}': " if first.column else ""
+        where = f"{first.file}:{first.line}" if first.file else f"row {first.line + 1} of a partition"
+        raise InputError(f"{where}: {column}{first.message}", file=first.file, line=first.line)
+    if count:
+        bad.write.json(folder)
+    return count
+
+
+def _numbered(edges: DataFrame, offsets: DataFrame) -> DataFrame:
+    """Timestamps by position: the data lines before the split and those before the line in it."""
+    from pyspark.sql import functions as sql
+
+    place = sql.col("data_lines_before") + sql.col("ordinal")
+    return edges.join(sql.broadcast(offsets), "split").withColumn("timestamp", place)
+
+
+def _as_ids(edges: DataFrame, folder: str) -> DataFrame:
+    """Numbers in place of names; the table of both is written first, as numbers are drawn only once."""
+    from pyspark.sql import functions as sql
+
+    session = edges.sparkSession
+    names = edges.select(sql.col("source").alias("name")).union(edges.select("target")).distinct().orderBy("name")
+    names.select(sql.monotonically_increasing_id().alias("id"), "name").write.parquet(folder)
+    vertices = session.read.parquet(folder)
+    for end in ("source", "target"):
+        named = vertices.select(sql.col("id").alias(f"{end}_id"), sql.col("name").alias(end))
+        edges = edges.join(named, end)
+    return edges.drop("source", "target").withColumnsRenamed({"source_id": "source", "target_id": "target"})
+
+
+def _write(edges: DataFrame, output: str, *, partitions: int | None, rows_per_file: int) -> None:
+    """Sort by time, ties in the order of the input, and write; the n-th range of time goes to the n-th file."""
+    order = ("timestamp", "split", "row")
+    if partitions is None:
+        ordered = edges.orderBy(*order)
+    else:
+        ordered = edges.repartitionByRange(partitions, *order).sortWithinPartitions(*order)
+    writer = ordered.select(*_COLUMNS).write.mode("append").option("compression", "zstd")
+    if rows_per_file:
+        writer = writer.option("maxRecordsPerFile", rows_per_file)
+    writer.parquet(output)
+    # Who streams the folder reads its files by age: let that be the order of time.
+    session = edges.sparkSession
+    hadoop_files.set_ages(session, [uri for uri in hadoop_files.matching(session, output) if uri.endswith(".parquet")])
+
+
+def files_of(folder: str) -> list[str]:
+    """The Parquet files of a prepared data set, in the order of the stream."""
+    return [split.path for split in splits_of([folder]) if split.start == 0]
+
+
+def statistics_of(edges: DataFrame) -> dict[str, Any]:
+    """Counts of edges (source, target, label, timestamp, op) as JSON values.
+
+    `duplicates` are inserts of an edge (source, label, target) that had been inserted before, `repeated_tuples` of
+    them those with the same timestamp too.  `span` is the first and the last timestamp.
+    """
+    from pyspark.sql import functions as sql
+
+    is_insert = sql.col("op") == "+"
+    labels = [
+        row.asDict()
+        for row in edges.groupBy("label")
+        .agg(
+            sql.count("*").alias("tuples"),
+            sql.sum((~is_insert).cast("long")).alias("deletes"),
+            sql.sum((sql.col("source") == sql.col("target")).cast("long")).alias("self_loops"),
+            sql.min("timestamp").alias("first"),
+            sql.max("timestamp").alias("last"),
+        )
+        .orderBy("label")
+        .collect()
+    ]
+    edge = ("source", "target", "label")
+    same = edges.where(is_insert).groupBy(*edge, "timestamp").count()
+    inserts = (
+        same.groupBy(*edge)
+        .agg(sql.sum("count").alias("inserts"), sql.sum(sql.col("count") - 1).alias("repeated"))
+        .agg(
+            sql.count("*").alias("edges"),
+            sql.coalesce(sql.sum(sql.col("inserts") - 1), sql.lit(0)).alias("duplicates"),
+            sql.coalesce(sql.sum("repeated"), sql.lit(0)).alias("repeated"),
+        )
+        .first()
+    )
+    assert inserts is not None
+    vertices = edges.select("source").union(edges.select("target")).distinct().count()
+    return {
+        "tuples": sum(one["tuples"] for one in labels),
+        "deletes": sum(one["deletes"] for one in labels),
+        "edges": inserts["edges"],
+        "vertices_count": vertices,
+        "duplicates": inserts["duplicates"],
+        "repeated_tuples": inserts["repeated"],
+        "self_loops": sum(one["self_loops"] for one in labels),
+        "span": [min(one["first"] for one in labels), max(one["last"] for one in labels)] if labels else None,
+        "labels": {
+            one["label"]: {
+                "tuples": one["tuples"],
+                "deletes": one["deletes"],
+                "self_loops": one["self_loops"],
+                "span": [one["first"], one["last"]],
+            }
+            for one in labels
+        },
+    }

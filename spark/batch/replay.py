@@ -1,0 +1,412 @@
+"""Batch replay: answer changes of a prepared data set, or of any data frame of edges, the roots divided over tasks.
+
+Every share gets all tuples that some query reads, packed (`rpq.spark.envelopes`), in the order of the stream, and has an
+engine that answers for its part of the roots.  The rows are those of `rpq run` over the same data, whatever the number of
+shares.  Nothing is read but by Spark, so that data may lie wherever Spark reads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import rpq
+from rpq.engine import Engine
+from rpq.errors import InputError
+from rpq.readers.column_names import DELETE
+from rpq.results.changes import Changes
+from rpq.spark.columns import UNITS, edge_columns, in_numbers, names_given, schema_of, time_again
+from rpq.spark.division import OwnEdges, partition_keys, share_limit
+from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, PlacedPacker, Reader, packed_with_place, unpack, without_sequence
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.data_sets import VERTICES, edges_in, statistics_in
+from rpq.spark.jvm.session import check_classic, shares_of, task_threads
+from rpq.spark.parquet_content import ParquetContent, contents_writer
+from rpq.spark.shipping import Shipped
+from rpq.stream.durations import NANOSECONDS
+from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rpq.readers.column_names import ColumnNames
+
+_TIMES = "us"
+
+
+def replay(
+    spark: SparkSession,
+    data: str | DataFrame,
+    *queries: rpq.Query,
+    partitions: int | None = None,
+    names: bool = False,
+    memory_limit: int | None = None,
+    sequence: str | None = None,
+    time_unit: str | None = None,
+    columns: str | None = None,
+    label: str | None = None,
+) -> DataFrame:
+    """The answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
+
+    `data` is whatever URI Spark reads, or a data frame with the columns of edges (as `rpq_changes` takes it), whose tuples
+    are put in the order of time first, ties by the integers of the column `sequence`.  Within a partition of the result rows
+    are in time order.  `partitions` are the shares into which the roots are divided, one a task slot unless given; with
+    `spark.task.cpus` each has as many threads.  With `names` the numbers of a data set prepared with ids become names again.
+    `columns` and `label` are the names that the data has for the columns, as in `rpq_changes`.  `memory_limit` (bytes) is
+    for each share.  Windows may be durations where timestamps are times, the data set tells the unit of its timestamps, or
+    `time_unit` (s, ms, us, ns) does.  Raises `PipelineError` where something does not fit.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, replay
+    >>> query = rpq.Query("a2q+", window=rpq.Window(size="30d", slide="1d"))
+    >>> changes = replay(open_session(), "data", query, partitions=4)  # doctest: +SKIP
+    >>> changes.columns  # doctest: +SKIP
+    ['query', 'source', 'target', 'timestamp', 'op']
+    """
+    named = names_given(columns, label)
+    asked = _asked(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    changes = asked.envelopes.mapInArrow(RowBatches(asked.share), schema_of(queries, asked.vertex))
+    if asked.is_time:
+        changes = changes.withColumn("timestamp", time_again(asked.unit))
+    if names:
+        if not isinstance(data, str):
+            raise PipelineError("names can be had only of a data set that was prepared with ids, not of a data frame")
+        return _named(changes, queries[0].columns, hadoop_files.inside(data, VERTICES))
+    return changes
+
+
+def replay_to(
+    spark: SparkSession,
+    data: str | DataFrame,
+    output: str,
+    *queries: rpq.Query,
+    partitions: int | None = None,
+    memory_limit: int | None = None,
+    sequence: str | None = None,
+    time_unit: str | None = None,
+    columns: str | None = None,
+    label: str | None = None,
+) -> dict[tuple[str, str], int]:
+    """Write the rows of `replay` to the folder `output` as Parquet; how many there are by query and op.
+
+    Several times as fast as to write the data frame, for the files are made by the tasks in Python: through the JVM goes
+    their content.  `output` is whatever URI Spark writes to, and must not be there.  Options are those of `replay`.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, replay_to
+    >>> query = rpq.Query("a2q+", window=rpq.Window(size="30d", slide="1d"))
+    >>> replay_to(open_session(), "data", "rows", query)  # doctest: +SKIP
+    {('a2q+', '+'): 1204, ('a2q+', '-'): 0}
+    """
+    named = names_given(columns, label)
+    asked = _asked(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    if hadoop_files.exists(spark, output):
+        raise PipelineError(f"{output}: exists already; remove it or choose another name")
+    addition: Any = _RowCounts()  # no subclass of PySpark's, so that this module is imported without it
+    counted = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
+    microseconds = NANOSECONDS[asked.unit] // NANOSECONDS["us"] if asked.is_time else None
+    contents = asked.envelopes.mapInArrow(RowFiles(asked.share, counted=counted, microseconds=microseconds), "value string")
+    try:
+        contents_writer(contents).text(output)  # files appear when all of them are whole
+        if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
+            none = spark.createDataFrame([], schema_of(queries, asked.vertex))
+            if asked.is_time:
+                none = none.withColumn("timestamp", time_again(asked.unit))
+            none.write.mode("append").parquet(output)
+    except BaseException:
+        with suppress(Exception):
+            spark.sparkContext.cancelAllJobs()
+            hadoop_files.remove(spark, output)  # it was not there before
+        raise
+    return dict(counted.value)
+
+
+class _Asked(NamedTuple):
+    """A replay that can begin."""
+
+    envelopes: DataFrame  # partition, file, row, edges: those of a partition in order
+    share: Share
+    vertex: str
+    is_time: bool
+    unit: str  # of the integers that times become
+
+
+def _asked(
+    spark: SparkSession,
+    data: str | DataFrame,
+    queries: Sequence[rpq.Query],
+    partitions: int | None,
+    memory_limit: int | None,
+    sequence: str | None,
+    time_unit: str | None,
+    named: ColumnNames | None,
+) -> _Asked:
+    from pyspark.sql import functions as sql
+
+    check_classic(spark)
+    if not queries:
+        raise PipelineError("no query: expected at least one rpq.Query")
+    count = shares_of(spark, partitions)
+    unit = time_unit if time_unit in UNITS else _TIMES
+    stream = _packed(spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named)
+    keys = partition_keys(count)
+    every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
+    envelopes = (
+        stream.envelopes.select(every, "file", "row", "edges")
+        .repartition(count, "partition")
+        .sortWithinPartitions("partition", "file", "row")
+    )
+    share = Share(
+        stream.queries,
+        numbers={key: number for number, key in enumerate(keys)},
+        threads=task_threads(spark),
+        memory_limit=memory_limit,
+    )
+    return _Asked(envelopes, share, stream.vertex, stream.is_time, unit)
+
+
+class _Packed(NamedTuple):
+    """The stream once, in envelopes with their places, and the queries with their windows in its numbers."""
+
+    envelopes: DataFrame
+    queries: Sequence[rpq.Query]
+    vertex: str
+    is_time: bool
+
+
+def _packed(
+    spark: SparkSession,
+    data: str | DataFrame,
+    queries: Sequence[rpq.Query],
+    *,
+    sequence: str | None,
+    time_unit: str | None,
+    unit: str,
+    named: ColumnNames | None,
+) -> _Packed:
+    from pyspark.sql import functions as sql
+
+    if not isinstance(data, str):
+        columns = edge_columns(data, sequence=sequence, time_unit=unit, with_place=False, names=named)
+        order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
+        tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
+        told = time_unit
+    else:
+        edges = edges_in(spark, data)
+        told = time_unit or statistics_in(spark, data).get("time_unit")
+        vertex = vertex_of_tuples(edges) if named is None and sequence is None else None
+        if vertex is not None and are_whole(spark, data):
+            known = in_numbers(queries, told)
+            return _Packed(packed_files(spark, data, vertex, known), known, vertex, False)
+        columns = edge_columns(edges, sequence=sequence, time_unit=unit, names=named)
+        tuples = columns.tuples
+    known = in_numbers(queries, unit if columns.is_time else told)
+    return _Packed(tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA), known, columns.vertex, columns.is_time)
+
+
+def _named(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    if not hadoop_files.exists(changes.sparkSession, folder):
+        raise PipelineError(f"{folder}: is missing; names can be had only of a data set that was prepared with ids")
+    vertices = changes.sparkSession.read.parquet(folder)
+    for column in columns:
+        named = vertices.select(sql.col("id").alias(column), sql.col("name").alias(f"{column}_name"))
+        changes = changes.join(named, column)
+    return changes.select("query", *(sql.col(f"{column}_name").alias(column) for column in columns), "timestamp", "op")
+
+
+PUSHED_ROWS = 1 << 14
+"""Tuples pushed at once: their answer changes are in memory together."""
+
+CHANGE_ROWS = 1 << 16
+"""Answer changes handed to Spark at once."""
+
+
+class Share(Shipped):
+    """A share of the answers of queries: what its tasks need to know.
+
+    `numbers` are those of the shares by the keys of partitions; `memory_limit` (bytes) is for one.
+    """
+
+    def __init__(
+        self, queries: Sequence[rpq.Query], *, numbers: Mapping[int, int], threads: int, memory_limit: int | None
+    ) -> None:
+        self.queries = tuple(queries)
+        self._numbers = dict(numbers)
+        self._threads = threads
+        self._memory_limit = memory_limit
+
+    def changes(
+        self, batches: Iterable[pa.RecordBatch], *, at_end: Callable[[Engine], None] | None = None
+    ) -> Iterator[Changes]:
+        """The answer changes of rows (partition, …, edges), of one or more partitions one after the other.
+
+        `at_end` is called with the engine of each when it has had all its tuples.
+        """
+        key, engine, own = None, None, None
+        for batch in batches:
+            for partition, envelope in zip(batch["partition"].to_pylist(), batch["edges"], strict=True):
+                if engine is None or partition != key:
+                    if engine is not None and at_end is not None:
+                        at_end(engine)
+                    key, engine = partition, self._engine(self._numbers[partition])
+                    own = OwnEdges(self.queries, share=(self._numbers[partition], len(self._numbers)))
+                assert own is not None
+                tuples = unpack([envelope.as_buffer()], keeps_order=True)
+                table = without_sequence(tuples.table)
+                for start in range(0, len(table), PUSHED_ROWS):
+                    edges, time = own.in_order(table.slice(start, PUSHED_ROWS), engine.time)
+                    if len(edges):
+                        yield engine.push(edges)
+                    if time is not None and (engine.time is None or time > engine.time):
+                        yield engine.advance(time)
+                if tuples.tick is not None and (engine.time is None or tuples.tick > engine.time):
+                    yield engine.advance(tuples.tick)
+        if engine is not None and at_end is not None:
+            at_end(engine)
+
+    def _engine(self, number: int) -> Engine:
+        return Engine(
+            *self.queries,
+            share=(number, len(self._numbers)),
+            threads=self._threads,
+            memory_limit=share_limit(self._memory_limit, threads=self._threads),
+        )
+
+
+class RowBatches:
+    """Gives answer changes as batches of rows.  For `mapInArrow`."""
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for changes in self._share.changes(batches):
+            yield from changes.to_arrow().to_batches(max_chunksize=CHANGE_ROWS)
+
+
+class RowFiles:
+    """Gives answer changes as the contents of Parquet files (`rpq.spark.parquet_content`).  For `mapInArrow`.
+
+    `counted`, an accumulator, gets how many rows each query has of each op; `microseconds` as there.
+    """
+
+    def __init__(self, share: Share, *, counted: Any, microseconds: int | None) -> None:
+        self._share = share
+        self._counted = counted
+        self._microseconds = microseconds
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        file = ParquetContent(microseconds=self._microseconds)
+        found: Counter[tuple[str, str]] = Counter()
+
+        def count(engine: Engine) -> None:
+            for query in engine.queries:
+                figures = engine.statistics(query.name)
+                found.update({(query.name, "+"): figures.rows_added, (query.name, "-"): figures.rows_removed})
+
+        for changes in self._share.changes(batches, at_end=count):
+            if len(changes):
+                file.write(changes.to_arrow())
+            if file.is_full:
+                yield _as_text(file.ended())
+                file = ParquetContent(microseconds=self._microseconds)
+        if file.rows:
+            yield _as_text(file.ended())
+        self._counted.add(found)
+
+
+def _as_text(content: pa.Buffer) -> pa.RecordBatch:
+    """A row of text that it is not: what takes it writes bytes as they are."""
+    ends = pa.py_buffer(pa.array([0, content.size], pa.int32()).buffers()[1])
+    return pa.RecordBatch.from_arrays([pa.StringArray.from_buffers(1, ends, content)], ["value"])
+
+
+class _RowCounts:
+    """The sum of counters by (query, op), as an accumulator parameter of Spark's, found by the names of its methods."""
+
+    def zero(self, value: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+        """Return an empty counter."""
+        return Counter()
+
+    def addInPlace(  # noqa: N802  # PySpark's name
+        self, value1: Counter[tuple[str, str]], value2: Counter[tuple[str, str]]
+    ) -> Counter[tuple[str, str]]:
+        """Add the second counter to the first, and return it."""
+        value1.update(value2)
+        return value1
+
+
+MOST_BYTES = 1 << 26
+"""A larger file is not taken as a whole: it is in memory three times for a moment."""
+
+_TUPLE = {"source": None, "target": None, "label": "string", "timestamp": "bigint", "op": "string"}
+_ARROW = {"bigint": pa.int64(), "string": pa.string()}
+
+
+def vertex_of_tuples(edges: DataFrame) -> str | None:
+    """The type of the vertices where a data frame has the columns of tuples in their types, and nothing else; else None."""
+    kinds = {field.name: field.dataType.simpleString() for field in edges.schema}
+    vertex = kinds.get("source")
+    is_plain = vertex in _ARROW and kinds == {name: kind or vertex for name, kind in _TUPLE.items()}
+    return vertex if is_plain else None
+
+
+def are_whole(session: SparkSession, data: str) -> bool:
+    """Whether the files at a URI tell all by themselves, not by names of folders (`label=a`), and none is large."""
+    sizes = hadoop_files.sizes(session, data)
+    return max(sizes.values()) <= MOST_BYTES and not any("=" in uri for uri in sizes)
+
+
+def packed_files(session: SparkSession, data: str, vertex: str, queries: Sequence[Reader]) -> DataFrame:
+    """The tuples of the Parquet files at a URI, vertices of a type, as placed envelopes (`PlacedPacker`)."""
+    files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
+    return files.select("path", "content").mapInArrow(FilePacker(queries, vertex), PLACED_SCHEMA)
+
+
+class FilePacker(Shipped):
+    """What a task runs: whole Parquet files become envelopes with their places.  For `mapInArrow`."""
+
+    def __init__(self, queries: Sequence[Reader], vertex: str) -> None:
+        self._queries = tuple(queries)
+        self._types = {name: _ARROW[kind or vertex] for name, kind in _TUPLE.items()}
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
+                tuples = self._tuples(path, pa.BufferReader(content.as_buffer()))
+                yield from packed_with_place(tuples, path, self._queries)
+
+    def _tuples(self, path: str, content: pa.BufferReader) -> Iterator[pa.Table]:
+        try:
+            with pq.ParquetFile(content) as file:
+                self._check(path, file.schema_arrow)
+                for batch in file.iter_batches(batch_size=ROWS, columns=list(self._types)):
+                    tuples = pa.Table.from_batches([with_plain_columns(batch)]).select(list(self._types))
+                    yield tuples.cast(pa.schema(list(self._types.items())))
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise InputError(f"{path}: cannot be read as Parquet: {problem}", file=path) from problem
+
+    def _check(self, path: str, schema: pa.Schema) -> None:
+        """Raise `InputError` where a file has other columns than the one that Spark looked at."""
+        if DELETE in schema.names:
+            raise InputError(f"{path}: column {DELETE!r} is there, which other files have not", file=path, column=DELETE)
+        for name, kind in self._types.items():
+            place = schema.get_field_index(name)
+            found = None if place < 0 else schema.field(place).type
+            if found is None or not _holds(found, kind):
+                has = "is missing" if found is None else f"is of type {found}"
+                raise InputError(f"{path}: column {name!r} {has}; other files have {kind}", file=path, column=name)
+
+
+def _holds(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a column of a type has integers, or text, as `kind` says."""
+    found = plain_type(found)
+    return bool(pa.types.is_integer(found)) if kind == pa.int64() else found in (TEXT, TEXTS)

@@ -1,0 +1,203 @@
+"""A program that measures in one session of Spark: replays, micro-batches, and what a share does whole.
+
+What is to be measured is its argument, as JSON; a line of JSON goes out for each figure.  `rpq bench spark` runs it as a
+process of its own, so that the processor time of all that Spark starts can be told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import rpq
+from rpq.spark.division import OwnEdges, bytes_of
+from rpq.spark.envelopes import pack, unpack, without_sequence
+from rpq.spark.stream.window_log import MemoryChunks, WindowLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSHED_ROWS = 1 << 14
+_UTIME, _SESSION = 11, 3
+"""Where the processor times and the session of a process stand in its line of /proc, behind its name."""
+
+Figures = Iterator[dict[str, Any]]
+
+
+def measured(asked: Mapping[str, Any]) -> Figures:
+    """The figures that are asked for: "replay", "stream" or "shares"."""
+    if asked["what"] == "shares":
+        yield from shares(asked)
+        return
+    from rpq.spark.jvm.session import open_session
+
+    session = open_session(
+        master=asked["master"], settings=asked.get("settings", {}), py_files=tuple(asked.get("py_files", ()))
+    )
+    try:
+        yield from (replays if asked["what"] == "replay" else micro_batches)(session, asked)
+    finally:
+        session.stop()
+
+
+def replays(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
+    """Replays of each query, all of them `repeat` times in turn; the first of each starts workers and loads kernels."""
+    from rpq.spark.batch.prepare import prepare
+    from rpq.spark.batch.replay import replay_to
+    from rpq.spark.workers import check_workers
+
+    data, folder = asked["data"], Path(asked["folder"])
+    if not os.path.exists(data):
+        prepare(session, asked["raw"], data)
+    queries = [_query(one) for one in asked["queries"]]
+    check_workers(session, *queries)
+    for run in range(asked["repeat"]):
+        for query in queries:
+            cpu, started = processor_seconds(), time.perf_counter()
+            rows = replay_to(session, data, str(folder / f"rows-{time.time_ns()}"), query)
+            seconds = time.perf_counter() - started
+            now = processor_seconds()
+            yield {
+                "query": query.name,
+                "run": run,
+                "seconds": seconds,
+                "cpu_seconds": None if cpu is None or now is None else now - cpu,
+                "rows": sum(rows.values()),
+            }
+
+
+def micro_batches(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
+    """The micro-batches of a stream of files, one each."""
+    from rpq.spark.stream.plan import stream_to
+    from rpq.spark.workers import check_workers
+
+    query = _query(asked["queries"][0])
+    check_workers(session, query)
+    schema = session.read.parquet(asked["data"]).schema
+    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(asked["data"])
+    folder = Path(asked["folder"])
+    writer = stream_to(edges, str(folder / "streamed"), query, checkpoint=str(folder / "state"))
+    stream = writer.trigger(availableNow=True).start()
+    stream.awaitTermination()
+    for one in stream.recentProgress:
+        if one.numInputRows:
+            counted = one.observedMetrics["rpq"]
+            yield {
+                "batch": one.batchId,
+                "tuples": one.numInputRows,
+                "rows": counted["rows"],
+                "window_edges": counted["window"],
+                "memory_bytes": counted["memory"],
+                "seconds": one.durationMs["triggerExecution"] / 1000,
+            }
+
+
+def shares(asked: Mapping[str, Any]) -> Figures:
+    """What each query costs a share, with as many shares as `counts` says, in seconds of the processor; no Spark.
+
+    What every share repeats is what is left with so many shares that none has roots.  Beside it what carrying tuples to a
+    share costs: to pack and unpack them, and to keep their log.
+    """
+    tuples = _plain(pq.read_table(asked["raw"]))
+    for one in asked["queries"]:
+        query = _query(one)
+        for count in asked["counts"]:
+            found = [_share(query, tuples, count) for _ in range(asked["repeat"])]
+            seconds, engine = min(found, key=lambda pair: pair[0])
+            figures = engine.statistics()
+            yield {
+                "query": query.name,
+                "shares": count,
+                "cpu_seconds": seconds,
+                "rows": figures.rows_added + figures.rows_removed,
+                "tuples": len(tuples),
+                "window_edges": figures.edges_live,
+                "engine_bytes": bytes_of(engine),
+            }
+        yield {"query": query.name, "shares": None, **_carried(query, tuples)}
+
+
+def _plain(tuples: pa.Table) -> pa.Table:
+    """The same without dictionaries, as tuples come from Spark."""
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in tuples.schema
+    ]
+    return tuples.cast(pa.schema(fields))
+
+
+def _share(query: rpq.Query, tuples: pa.Table, count: int) -> tuple[float, rpq.Engine]:
+    """The first of so many shares, over all tuples."""
+    engine, own = rpq.Engine(query, share=(0, count)), OwnEdges([query], share=(0, count))
+    started = time.process_time()
+    for begin in range(0, len(tuples), PUSHED_ROWS):
+        edges, until = own.in_order(tuples.slice(begin, PUSHED_ROWS), engine.time)
+        if len(edges):
+            engine.push(edges, collect=False)
+        if until is not None and (engine.time is None or until > engine.time):
+            engine.advance(until)
+    return time.process_time() - started, engine
+
+
+def _carried(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
+    """Seconds of the processor to pack tuples once, and for each share to unpack them and to keep their log; its bytes."""
+    if "op" not in tuples.column_names:
+        tuples = tuples.append_column("op", pa.array(["+"] * len(tuples)))
+    begun = time.process_time()
+    envelopes = [one["edges"][0].as_py() for one in pack(tuples.to_batches(), [query])]
+    packed = time.process_time()
+    chunks = MemoryChunks()
+    log = WindowLog(chunks=chunks, queries=[query])
+    kept = 0
+    for envelope in envelopes:
+        came = without_sequence(unpack([envelope]).table)
+        if len(came):
+            log.append(came, time=int(came["timestamp"][-1].as_py()))
+            kept += len(came)
+    ended = time.process_time()
+    return {
+        "tuples": len(tuples),
+        "pack_seconds": packed - begun,
+        "carry_seconds": ended - packed,
+        "kept": kept,
+        "log_tuples": log.rows,
+        "log_bytes": sum(map(len, chunks.values())),
+    }
+
+
+def processor_seconds() -> float | None:
+    """Those that all processes of this session have had, ended children included; None where there is no /proc."""
+    own, ticks = os.getsid(0) if hasattr(os, "getsid") else None, 0
+    if own is None or not os.path.exists("/proc/self/stat"):
+        return None
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[_SESSION]) == own:
+            ticks += sum(map(int, fields[_UTIME : _UTIME + 4]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _query(one: Mapping[str, Any]) -> rpq.Query:
+    window = rpq.Window(size=one["size"], slide=one["slide"])
+    return rpq.Query(one["expression"], window=window, name=one["name"])
+
+
+def _main(arguments: Sequence[str]) -> None:
+    for figures in measured(json.loads(arguments[0])):
+        print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,190 @@
+"""Keys of the root partitions, chosen so that Spark's shuffle puts each into a task of its own.
+
+Spark sends a key to the task hash(key) mod tasks.  With the numbers 0, 1, 2, … some tasks would get two partitions and
+others none.  So a partition's key is a number whose hash leads to the task that is wanted, if there are as many
+tasks (`rpq.spark.sql.shuffle.partitions`) as partitions; with another number of tasks everything works, less evenly.  The
+keys depend on the number of partitions alone: a restart finds its state again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+import rpq
+from rpq.engine import Engine
+from rpq.queries.division import Division
+from rpq.queries.query import PatternQuery
+from rpq.running.limits import default_limit
+from rpq.sparql.sparql_query import SparqlQuery
+from rpq.stream.vertices import VertexDictionary
+
+_SEED = 42
+_WORD = 0xFFFFFFFF
+
+
+def spark_hash(value: int) -> int:
+    """Spark's hash of an int column: Murmur3 with 32 bits and the seed 42, signed.
+
+    >>> spark_hash(0), spark_hash(1)
+    (933211791, -559580957)
+    """
+    key = _rotated((value & _WORD) * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
+    mixed = (_rotated(_SEED ^ key, 13) * 5 + 0xE6546B64) & _WORD
+    mixed ^= 4  # bytes
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _WORD
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _WORD
+    mixed ^= mixed >> 16
+    return mixed - (1 << 32) if mixed >> 31 else mixed
+
+
+def partition_keys(count: int) -> list[int]:
+    """A key for each of `count` partitions, the n-th of which goes to the n-th of as many tasks.
+
+    >>> [spark_hash(key) % 3 for key in partition_keys(3)]
+    [0, 1, 2]
+    """
+    keys: dict[int, int] = {}
+    value = 0
+    while len(keys) < count:
+        keys.setdefault(spark_hash(value) % count, value)
+        value += 1
+    return [keys[task] for task in range(count)]
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _WORD
+
+
+_ENDS = ("source", "target")
+
+
+class OwnEdges:
+    """Picks the edges that a share has to see for some queries.
+
+    >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))
+    >>> edges = pa.table({"source": ["u", "w"], "target": ["v", "v"], "label": ["a", "a"]})
+    >>> [len(OwnEdges([query], share=(number, 2)).of(edges)) for number in (0, 1)]
+    [1, 1]
+    """
+
+    def __init__(self, queries: Sequence[rpq.Query], *, share: tuple[int, int]) -> None:
+        self._division = Division(1, share)
+        self._whole: list[rpq.Query] = []
+        self._at: dict[str, set[str]] = {"source": set(), "target": set()}
+        for query in queries:
+            if query.centre is None:
+                self._whole.append(query)
+            else:
+                self._at["source"] |= query.centre.sources
+                self._at["target"] |= query.centre.targets
+        self.are_all = share[1] == 1 or len(self._whole) == len(queries)
+
+    def of(self, tuples: pa.Table) -> pa.Table:
+        """The tuples that matter to the share. O(tuples)."""
+        if self.are_all or not len(tuples):
+            return tuples
+        labels = tuples["label"].combine_chunks().dictionary_encode()
+        names, codes = labels.dictionary.to_pylist(), labels.indices.to_numpy()
+        needed = np.array([any(query.reads(name) for query in self._whole) for name in names], bool)[codes]
+        for end in _ENDS:
+            asked = np.array([name in self._at[end] for name in names], bool)[codes]
+            if asked.any():
+                needed |= asked & self._own(tuples[end].combine_chunks())
+        return tuples if needed.all() else tuples.filter(pa.array(needed))
+
+    def in_order(self, tuples: pa.Table, time: int | None) -> tuple[pa.Table, int | None]:
+        """The same of tuples that come at stream time `time`, and the time after all of them where some are left out.
+
+        Where they are out of order all are given: one that matters to nobody here moves the time for the next.
+        """
+        if self.are_all or not len(tuples):
+            return tuples, None
+        stamps = tuples["timestamp"].to_numpy()
+        if (time is not None and stamps[0] < time) or (np.diff(stamps) < 0).any():
+            return tuples, None
+        own = self.of(tuples)
+        return own, None if len(own) == len(tuples) else int(stamps[-1])
+
+    def _own(self, names: pa.Array) -> np.ndarray:
+        """Which names are those of the share's vertices."""
+        encoded = names.dictionary_encode()
+        vertices = VertexDictionary()
+        distinct = encoded.dictionary
+        distinct = distinct.cast(pa.int64() if pa.types.is_integer(distinct.type) else pa.string())
+        ids, _ = vertices.intern(distinct, np.ones(len(distinct), np.uint8))
+        (own,) = self._division.owned(vertices.hashes(ids))
+        found: np.ndarray = own[encoded.indices.to_numpy()]
+        return found
+
+
+def divided(query: rpq.Query) -> str:
+    """By what the work of a query is divided over shares, or what is to be said where it is not.
+
+    Paths are divided by the roots of their trees, patterns and questions in SPARQL by the first of their columns around
+    which all lies that they read (`Query.centre`).  Of others only rows are divided, by their first column.
+
+    >>> import rpq
+    >>> window = rpq.Window(size=10, slide=1)
+    >>> print(divided(rpq.Query("?x a ?y . ?y b ?z", window=window)))
+    divided by ?y: a share sees the edges at its own vertices alone
+    """
+    if (told := undivided(query)) is not None:
+        return told.removeprefix(f"query {query.name!r} is ")
+    if query.centre is None:
+        return "divided by the roots of the trees of its paths: a share sees all edges that are read"
+    return f"divided by ?{query.centre.variable}: a share sees the edges at its own vertices alone"
+
+
+def undivided(query: rpq.Query) -> str | None:
+    """What is to be said of a query the work of which every share does as a whole; None of one that is divided.
+
+    >>> import rpq
+    >>> undivided(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) is None
+    True
+    """
+    if not isinstance(query, (PatternQuery, SparqlQuery)) or query.centre is not None:
+        return None
+    by = f"its rows are divided by ?{query.columns[0]}" if query.columns else "the first one tells its rows"
+    return (
+        f"query {query.name!r} is not divided, as {_why_not(query)}: every share evaluates all of it, and {by}; "
+        "more shares do not make it faster"
+    )
+
+
+def _why_not(query: PatternQuery | SparqlQuery) -> str:
+    if isinstance(query, SparqlQuery):
+        return "no column of SELECT stands in every triple pattern that it reads, each an edge"
+    if query.pattern.path_expressions:
+        return f"it has a path ({query.pattern.path_expressions[0]})"
+    if query.pattern.centres:
+        return f"?{query.pattern.centres[0]}, which stands in all atoms, is no column: select it, and shares divide it"
+    return "no variable stands in all atoms"
+
+
+def share_limit(given: int | None, *, threads: int, shares: int = 1) -> int:
+    """The memory limit of a share in bytes: that which was `given`, or what falls to it where all cores have shares.
+
+    Workers do not know of one another, and with as many shares as cores each must take its part of the 70 % of the machine's
+    memory that engines take; with more than that (`shares` on this machine) still less.
+    """
+    if given is not None:
+        return given
+    return default_limit() * min(threads, _cores()) // max(_cores(), shares * threads)
+
+
+def bytes_of(engine: Engine) -> int:
+    """What an engine holds. O(queries)."""
+    return engine._evaluation.guard.held
+
+
+def grow_within(engine: Engine, limit: int) -> None:
+    """Let an engine grow until it holds so many bytes."""
+    engine._evaluation.guard.limit = limit
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1

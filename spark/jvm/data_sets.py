@@ -1,0 +1,38 @@
+"""What a prepared data set says of itself: its statistics, the columns of its files, where its names are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STATISTICS = "_statistics.json"
+VERTICES = "_vertices"
+
+
+def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
+    """The statistics of a prepared data set, whatever URI it has; empty if it has none."""
+    text = hadoop_files.read_text(session, hadoop_files.inside(data, STATISTICS))
+    if text is None:
+        return {}
+    try:
+        content: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise PipelineError(f"{data}/{STATISTICS}: is no JSON: {error}") from error
+    return content
+
+
+def edges_in(session: SparkSession, data: str) -> DataFrame:
+    """The tuples of a data set, prepared or any folder of Parquet files with their columns.
+
+    Folders in it are looked into, and where they are called `column=value` they tell a column.
+    """
+    reader = session.read
+    if hadoop_files.is_folder(session, data) and not any("=" in name for name in hadoop_files.names_in(session, data)):
+        reader = reader.option("recursiveFileLookup", True)
+    return reader.parquet(data)

@@ -1,0 +1,240 @@
+"""A Spark session with the settings that the pipeline needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rpq.errors import install_command
+from rpq.running.limits import machine_memory
+from rpq.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATE_STORE_KEY = "spark.sql.streaming.stateStore.providerClass"
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The only state store that can hold what `transformWithState` keeps."""
+
+_NOBODY_SAID = "200"
+"""Spark's own number of shuffle partitions."""
+
+SETTINGS = {
+    STATE_STORE_KEY: STATE_STORE,
+    # A micro-batch commits what it changed, not all that there is: the window stays, but for its ends.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def open_session(
+    *,
+    master: str | None = None,
+    partitions: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    py_files: Sequence[str] = (),
+) -> SparkSession:
+    """A session, the running one if there is one; `settings` go over those of this module.
+
+    `partitions` is the number of shuffle partitions, which is best that of the shares into which roots are divided: one a
+    task slot of the cluster, unless it or a setting says otherwise.  The workers run the Python that runs this, or that
+    which PYSPARK_PYTHON names.  `py_files` are shipped to them: wheels (of this package, where their Python lacks it) or
+    what else `--py-files` takes.  Raises `PipelineError` where Java, PySpark or one of these files is missing.
+
+    >>> from rpq.spark import open_session
+    >>> session = open_session(master="local[2]", partitions=2)  # doctest: +SKIP
+    >>> session.conf.get("spark.sql.shuffle.partitions")  # doctest: +SKIP
+    '2'
+    """
+    check_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as missing:
+        raise PipelineError(f"{missing}; install it with: {install_command('spark')}") from missing
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("rpq")
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            # A name that cannot be looked up, or that leads to an interface that is down, must not matter here.
+            builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    chosen = dict(SETTINGS)
+    if partitions is not None:
+        chosen[SHUFFLE_PARTITIONS] = str(partitions)
+    chosen |= settings or {}
+    if is_local(master):
+        chosen |= local_settings(chosen)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    missing_files = [path for path in py_files if "://" not in path and not os.path.isfile(path)]
+    if missing_files:
+        raise PipelineError(f"py-files: {missing_files[0]}: there is no such file")
+    session = builder.getOrCreate()
+    if py_files:
+        context = session.sparkContext
+        # Spark ships any file, and workers look for modules in those with known endings, of which that of wheels is none.
+        type(context).PACKAGE_EXTENSIONS = tuple({*context.PACKAGE_EXTENSIONS, ".whl"})
+        for path in py_files:
+            context.addPyFile(path)
+    from rpq.spark.jvm.data_source import RpqDataSource
+
+    session.dataSource.register(RpqDataSource)
+    if master is not None and not is_local(master):
+        wait_for_executors(session)
+    if SHUFFLE_PARTITIONS not in chosen and session.conf.get(SHUFFLE_PARTITIONS) == _NOBODY_SAID:
+        session.conf.set(SHUFFLE_PARTITIONS, task_slots(session))
+    return session
+
+
+OLDEST = 17
+"""Spark 4 needs this Java or a newer one."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def java_version(program: str) -> int | None:
+    """The major version of a Java, None if it does not run or says nothing that is understood."""
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(done.stderr + done.stdout)
+    return int(found[1]) if found else None
+
+
+def check_java() -> None:
+    """Raise `PipelineError` unless the Java that Spark would start is new enough.
+
+    That is `$JAVA_HOME/bin/java` where JAVA_HOME is set, else the first `java` on the PATH, as Spark's launcher does.
+    """
+    home = os.environ.get("JAVA_HOME")
+    program = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    version = java_version(program) if program else None
+    if version is not None and version >= OLDEST:
+        return
+    place = f"JAVA_HOME is {home}, where" if home else "on the PATH"
+    found = f"{place} there is Java {version}" if version else f"{place} there is no Java that runs"
+    raise PipelineError(
+        f"Spark needs Java {OLDEST} or newer; {found}. Install one, e.g. `apt install openjdk-17-jre-headless`, "
+        "`brew install openjdk@17`, `conda install openjdk=17` or from https://adoptium.net, and let JAVA_HOME name "
+        "its folder"
+    )
+
+
+_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
+_COLLECTOR = "-XX:+UseParallelGC"
+_LEAST, _MOST = 1 << 10, 3 << 10
+"""Megabytes of memory: Spark's default, and what more than does not make it faster."""
+_PART = 4
+"""Of the machine's memory a fourth, as a JVM takes that is told nothing."""
+_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
+
+
+def is_local(master: str | None) -> bool:
+    """Whether the tasks of a master run in the JVM of the driver."""
+    return master is not None and (master == "local" or master.startswith("local["))
+
+
+def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """What to set beside these, the environment and the file of Spark's defaults.
+
+    A JVM that is told of two collectors does not start; default options of others are left alone as a whole.
+
+    >>> local_settings({"spark.driver.memory": "8g", "spark.driver.extraJavaOptions": "-XX:+UseZGC"})
+    {}
+    """
+    found = find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or (found is not None and found.origin and os.path.dirname(found.origin)) or ""
+    defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf"), "spark-defaults.conf")
+    of_spark = defaults.read_text(errors="replace") if defaults.is_file() else ""
+    of_environment = [os.environ.get(name, "") for name in _VARIABLES]
+    said = "\n".join([*(f"{key} {value}" for key, value in settings.items()), *of_environment, of_spark])
+    chosen = {}
+    if _OPTIONS not in said and not re.search(r"-XX:\S*GC\b", said):
+        chosen[_OPTIONS] = _COLLECTOR
+    if "SPARK_DRIVER_MEMORY" not in os.environ and not re.search(r"spark\.driver\.memory\b|--driver-memory|-Xmx", said):
+        megabytes = machine_memory() // _PART >> 20
+        chosen[_MEMORY] = f"{min(max(megabytes, _LEAST), _MOST)}m"
+    return chosen
+
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_QUIET_SECONDS = 3.0
+_LOOK_SECONDS = 0.1
+_warned: set[tuple[str, int]] = set()
+
+
+def task_threads(session: SparkSession) -> int:
+    """The cores of a task (`spark.task.cpus`): so many threads an engine has there."""
+    return max(1, int(session.conf.get("spark.task.cpus", "1") or 1))
+
+
+def task_slots(session: SparkSession) -> int:
+    """How many tasks run at once, as far as executors have come up by now."""
+    return max(1, int(session.sparkContext.defaultParallelism) // task_threads(session))
+
+
+def wait_for_executors(session: SparkSession, *, seconds: float = 30.0) -> int:
+    """Wait until the executors that were asked for have come up, or no more come for some seconds; how many there are.
+
+    Spark counts slots only as executors register, and shares are divided by them.
+    """
+    wanted = int(session.sparkContext.getConf().get("spark.executor.instances", "0") or 0)
+    end = time.monotonic() + seconds
+    found, since = 0, time.monotonic()
+    while time.monotonic() < end and not (found and (found == wanted or time.monotonic() - since > _QUIET_SECONDS)):
+        # One more than there are: the driver counts as one.
+        now = session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+        if now != found:
+            found, since = now, time.monotonic()
+        time.sleep(_LOOK_SECONDS)
+    return found
+
+
+def shares_of(session: SparkSession, partitions: int | None) -> int:
+    """How many shares there are: as many as were asked for, or one a task slot.  Raises `PipelineError` for none."""
+    if partitions is None:
+        return task_slots(session)
+    if isinstance(partitions, bool) or not hasattr(partitions, "__index__") or partitions < 1:
+        raise PipelineError(f"partitions is {partitions!r}; expected a whole number, at least 1")
+    return int(partitions)
+
+
+def warn_of_shuffle_partitions(session: SparkSession, shares: int) -> None:
+    """Say once what to write where Spark would make many more tasks, or fewer, for the state than there are shares.
+
+    A stateful operator has as many tasks as shuffle partitions at its first start, each with a state store that is
+    committed with every micro-batch: 200, where nobody says anything.
+    """
+    found = str(session.conf.get(SHUFFLE_PARTITIONS, "200"))
+    if found == str(shares) or (found, shares) in _warned:
+        return
+    _warned.add((found, shares))
+    warnings.warn(
+        f"{SHUFFLE_PARTITIONS} is {found} and there are {shares} shares: every micro-batch of a new stream will run {found} "
+        f"tasks. Write spark.conf.set({SHUFFLE_PARTITIONS!r}, {shares}) before the stream starts for the first time",
+        stacklevel=3,
+    )
+
+
+def check_classic(session: SparkSession) -> None:
+    """Raise `PipelineError` for a session of Spark Connect."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise PipelineError(
+            "this session is one of Spark Connect, where neither task slots nor checkpoints can be looked at: "
+            "run the program with spark-submit, or in a session of rpq.spark.open_session(master=…)"
+        )

@@ -1,0 +1,89 @@
+"""What travels to Spark's workers: it knows which version of this package packed it."""
+
+from __future__ import annotations
+
+import pickle
+import platform
+import socket
+from typing import TYPE_CHECKING, Any, Protocol
+
+import rpq
+from rpq.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import SparkSession
+
+
+class Shipped:
+    """Something of this package that tasks are given.  Where another version unpacks it, that is an error that says so."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed_by": rpq.__version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        packed_by = state.pop("_packed_by", "another release")
+        if packed_by != rpq.__version__:
+            raise PipelineError(differs("streaming-rpq", rpq.__version__, packed_by))
+        self.__dict__.update(state)
+
+
+def differs(what: str, here: str, driver: str) -> str:
+    """What to say where an executor has something else than the driver."""
+    return (
+        f"the executor on {socket.gethostname()} (Python {platform.python_version()}) has {what} {here}, the driver has "
+        f"{driver}: give both the same, by --py-files of one wheel, an archive of one environment, or one image"
+    )
+
+
+MOST_ALONG = 1 << 19
+"""Bytes that go along with a function: Spark broadcasts one that has more than twice as many."""
+
+
+class Carried(Protocol):
+    """A value that has come, or comes when it is asked for."""
+
+    @property
+    def value(self) -> Any:
+        """The value."""
+
+
+def carried(session: SparkSession, value: Any) -> Carried:
+    """A value as tasks of a session may have it."""
+    if len(pickle.dumps(value)) <= MOST_ALONG:
+        return _Along(value)
+    return _ByBroadcast(session.sparkContext.broadcast(value))
+
+
+class _Along(Shipped):
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class _ByBroadcast:
+    def __init__(self, broadcast: Broadcast[Any]) -> None:
+        self._broadcast = broadcast
+
+    @property
+    def value(self) -> Any:
+        return self._broadcast.value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, number = self._broadcast.__reduce__()  # with this Spark knows that tasks need it
+        return _Arrived, number
+
+
+class _Arrived:
+    """A broadcast in a worker."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    @property
+    def value(self) -> Any:
+        from pyspark.core.broadcast import _from_id
+
+        return _from_id(self._number).value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Arrived, (self._number,)

@@ -1,0 +1,142 @@
+"""A sink that writes the micro-batches of a stream, which arrive as the contents of files, to a folder of Parquet files.
+
+The sink gives the guarantees of Spark's own file sink: for readers that use the log of the folder (`SinkLog`), as Spark
+does, each micro-batch is in the folder once and as a whole.  Every attempt at a micro-batch writes files of its own, and the
+log decides which attempt counts if two drivers write at the same time, for example because one was thought dead.  Readers
+that only list files see those of a micro-batch appear one after the other, and see the files of a failed attempt until a
+later attempt has succeeded.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rpq.spark.columns import time_again
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.parquet_content import contents_writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WRITING = "_writing-"
+"""So begins the name of a folder for files that an attempt is writing."""
+
+
+def refuse_other_rows(session: SparkSession, output: str, checkpoint: str) -> None:
+    """Raise `PipelineError` for a folder with rows of a stream that is not that of a checkpoint.
+
+    Its log would say that they are there, of each micro-batch that the other stream has had.
+    """
+    if hadoop_files.exists(session, hadoop_files.inside(checkpoint, "offsets")):
+        return
+    if hadoop_files.exists(session, hadoop_files.inside(output, FOLDER)) and SinkLog(session, output).latest >= 0:
+        raise PipelineError(
+            f"{output}: has the rows of another stream, and {checkpoint} is a new checkpoint: give another folder, or the "
+            "checkpoint of those rows"
+        )
+
+
+class FileSink:
+    """What is called with each micro-batch and its number: for `foreachBatch`.
+
+    `empty` is the schema of the rows, in the integers of times where these are times (`is_time`): a folder that gets no row
+    at first has a file that says it.
+    """
+
+    def __init__(self, output: str, *, empty: str, is_time: bool) -> None:
+        self._output = output
+        self._empty = empty
+        self._is_time = is_time
+        self._log: SinkLog | None = None
+        self._is_clean = False  # whether there is nothing of attempts that were not brought to their end
+
+    def __call__(self, contents: DataFrame, number: int) -> None:
+        session = contents.sparkSession
+        if self._log is None:
+            self._log = SinkLog(session, self._output)
+        latest = self._log.latest
+        if number < latest:
+            raise PipelineError(
+                f"{self._output}: has micro-batches up to {latest}, this is number {number}: the folder is that of another "
+                "checkpoint, or the checkpoint is an old copy"
+            )
+        if number == latest:
+            self._tidy(session, number, self._log.names(number))
+            # It was written, and the end of it was not told to the stream, of which the state is still to go on.
+            contents.write.format("noop").mode("append").save()
+            return
+        is_clean, self._is_clean = self._is_clean, False
+        attempt = secrets.token_hex(4)
+        writing = hadoop_files.inside(self._output, _WRITING + attempt)
+
+        def name(place: int) -> str:
+            return f"{_beginning(number)}{place:05d}-{attempt}.parquet"
+
+        try:
+            contents_writer(contents).text(writing)
+            files = hadoop_files.move_files(session, writing, self._output, ".txt", name=name)
+            if not files and latest < 0:
+                self._write_empty(session, writing)
+                files = hadoop_files.move_files(session, writing, self._output, ".parquet", name=name)
+        finally:
+            hadoop_files.remove(session, writing)
+        if not self._log.add(number, files):
+            hadoop_files.remove_in(session, self._output, lambda one: one.endswith(f"-{attempt}.parquet"))
+            raise PipelineError(f"{self._output}: another stream writes to it, which has told of micro-batch {number}")
+        if not is_clean:
+            self._tidy(session, number, {str(file.getPath().getName()) for file in files})
+        self._is_clean = True
+
+    def _tidy(self, session: SparkSession, number: int, names: Collection[str]) -> None:
+        """Remove what other attempts at a micro-batch have left, which has these files."""
+        hadoop_files.remove_in(
+            session,
+            self._output,
+            lambda one: one.startswith(_WRITING) or (one.startswith(_beginning(number)) and one not in names),
+        )
+
+    def _write_empty(self, session: SparkSession, writing: str) -> None:
+        none = session.createDataFrame([], self._empty)
+        if self._is_time:
+            none = none.withColumn("timestamp", time_again("us"))
+        none.write.mode("overwrite").parquet(writing)
+
+
+def _beginning(batch: int) -> str:
+    """How the names of the files of a micro-batch begin, which have a shape of their own."""
+    return f"part-{batch:010d}-"
+
+
+FOLDER = "_spark_metadata"
+
+
+class SinkLog:
+    """The log of a folder; made where there is none when the first micro-batch is told."""
+
+    def __init__(self, session: SparkSession, output: str) -> None:
+        java: Any = session._jvm
+        self._sinks = java.org.apache.spark.sql.execution.streaming.sinks
+        self._gateway: Any = session.sparkContext._gateway
+        folder = hadoop_files.inside(output, FOLDER)
+        self._log = self._sinks.FileStreamSinkLog(1, session._jsparkSession, folder, java.scala.Option.empty())
+
+    @property
+    def latest(self) -> int:
+        """The last micro-batch that it knows; -1 where it knows none."""
+        told = self._log.getLatestBatchId()
+        return int(told.get()) if told.isDefined() else -1
+
+    def names(self, number: int) -> set[str]:
+        """The names of the files of a micro-batch, or of all up to it; of one that it does not know, none."""
+        told = self._log.get(number)
+        return {str(file.path()).rsplit("/", 1)[-1] for file in told.get()} if told.isDefined() else set()
+
+    def add(self, number: int, files: Sequence[Any] = ()) -> bool:
+        """Tell which files (Hadoop's statuses) a micro-batch has; whether nobody had told of it."""
+        told = self._gateway.new_array(self._sinks.SinkFileStatus, len(files))
+        for place, file in enumerate(files):
+            told[place] = self._sinks.SinkFileStatus.apply(file)
+        return bool(self._log.add(number, told))

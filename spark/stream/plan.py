@@ -1,0 +1,288 @@
+"""Answer changes of a streaming DataFrame of edges.
+
+The plan replicates every edge, packed in envelopes, to every root partition.  Each partition keeps the trees of its own
+roots in a stateful processor (`rpq.spark.stream.processor`), which returns packed rows.  What a user should know:
+
+**Order.**  Spark guarantees no order within a micro-batch.  The tuples of a micro-batch are applied by timestamp; ties by
+the sequence column if one is named, otherwise deletes before inserts.  The rows are those of the engine for the stream in
+this order, whatever the number of partitions, and whatever happened between two micro-batches, such as the loss of a worker
+or a restart from the checkpoint.  A different division into micro-batches is a different order if tuples are out of order
+across its boundaries.
+
+**Late tuples.**  The stream time is the largest timestamp seen so far.  A tuple of a later micro-batch with a smaller
+timestamp is applied on arrival while its timestamp is inside the window; an older insert is dropped and counted as `late`
+in the state.  A delete is applied whatever its timestamp.  This is the only rule: a watermark set with `withWatermark`
+neither drops tuples nor delays rows, and the result carries none.  A `max_delay` does delay: tuples wait in the state until
+it has passed.
+
+**Time** advances with tuples.  Nothing expires while a stream is quiet; a tuple with a label that no query uses serves as a
+clock tick.
+
+**State** needs the RocksDB state store.  The checkpoint records the queries, the number of shares and everything else that
+rows depend on (`rpq.spark.stream.stream_identity`): a restart with other values is refused, except after `rescale`.  The
+output mode is append, so any sink can be used.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import rpq
+from rpq.spark import envelopes
+from rpq.spark.columns import edge_columns, in_numbers, names_given, schema_of, time_again, without_bad
+from rpq.spark.division import partition_keys
+from rpq.spark.envelopes import Packer
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.session import (
+    STATE_STORE,
+    STATE_STORE_KEY,
+    check_classic,
+    shares_of,
+    task_threads,
+    warn_of_shuffle_partitions,
+)
+from rpq.spark.shipping import carried
+from rpq.spark.stream import packed_rows, stream_identity
+from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
+from rpq.spark.stream.packed_rows import AsFiles, AsStreams, RowUnpacker, observed
+from rpq.spark.stream.rescale import Moving, moving
+from rpq.spark.stream.stream_identity import refuse_unfit
+from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+def rpq_changes(
+    edges: DataFrame,
+    *queries: rpq.Query,
+    partitions: int | None = None,
+    sequence: str | None = None,
+    time_unit: str = "us",
+    on_error: str = "stop",
+    memory_limit: int | None = None,
+    checkpoint: str | None = None,
+    output: str | None = None,
+    counts: str | None = "rpq",
+    max_delay: int | str = 0,
+    columns: str | None = None,
+    label: str | None = None,
+) -> DataFrame:
+    """The answer changes of `queries` over `edges`: columns query, those of the queries (source, target), timestamp, op.
+
+    `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
+    timestamp or a date) and optionally op ("+" or "-") or delete (boolean), without which all are inserts; others are not
+    read.  Of a timestamp or date, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows carry
+    timestamps again.  `sequence` names an integer column that orders tuples of one timestamp.
+
+    `columns` are the names that `edges` has for these, as in `rpq run`: "source=user,target=item,timestamp=ts", and `label`
+    that of all edges where there is no column for it.
+
+    `partitions` divides the work by root vertices: one share a task slot of the cluster unless given, with as many threads
+    as a task has cores (`spark.task.cpus`).  The first start of a stream takes `spark.sql.shuffle.partitions` as the number
+    of its tasks for good: a warning says what to write where that is another number.  `on_error="skip"` leaves out tuples
+    with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes) is for all engines of a process:
+    that of a share on an executor (on Linux), or a worker.
+
+    With a `max_delay` (a duration, or a number in the unit of timestamps) tuples wait until one has come that is so much
+    later, and are applied in the order of time whichever micro-batch brought them; what comes later than that is out of
+    order, or late.  The last of a stream wait for more.
+
+    `checkpoint` is where the stream will keep its state, and `output` what it will write to, if you say so: what rows depend
+    on is then kept there, and compared before Spark starts anything.  `counts` is the name of the figures in
+    `StreamingQueryProgress.observedMetrics` (tuples, late ones, rows, …; None: no figures).  Raises `PipelineError` where
+    columns, settings or the checkpoint do not fit.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, rpq_changes
+    >>> columns = "source string, target string, label string, timestamp timestamp"
+    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> changes = rpq_changes(edges, query, partitions=4)  # doctest: +SKIP
+    >>> changes.writeStream.option("checkpointLocation", "state").start("rows")  # doctest: +SKIP
+    """
+    changes = packed_changes(
+        edges,
+        queries,
+        partitions=partitions,
+        sequence=sequence,
+        time_unit=time_unit,
+        on_error=on_error,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        output=output,
+        counts=counts,
+        max_delay=max_delay,
+        columns=columns,
+        label=label,
+        as_files=False,
+    )
+    rows = changes.rows.mapInArrow(RowUnpacker(), schema_of(queries, changes.vertex))
+    return rows.withColumn("timestamp", time_again(time_unit)) if changes.is_time else rows
+
+
+def stream_to(
+    edges: DataFrame,
+    output: str,
+    *queries: rpq.Query,
+    checkpoint: str,
+    partitions: int | None = None,
+    sequence: str | None = None,
+    time_unit: str = "us",
+    on_error: str = "stop",
+    memory_limit: int | None = None,
+    counts: str | None = "rpq",
+    max_delay: int | str = 0,
+    columns: str | None = None,
+    label: str | None = None,
+) -> DataStreamWriter:
+    """A writer of the rows of `rpq_changes` to the folder `output` as Parquet: its `start()` begins the stream, or goes on.
+
+    Much faster than to write the data frame, for the files are made by the tasks in Python: through the JVM goes their
+    content.  `output` and `checkpoint` are whatever URIs Spark writes to.  The folder is that of a file sink of Spark's: its
+    log (`_spark_metadata`) tells readers which files are whole, each micro-batch once; a stream that Spark's own sink has
+    written so far goes on in it.  A trigger and a name may be given to the writer, other options are those of `rpq_changes`.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, stream_to
+    >>> columns = "source string, target string, label string, timestamp timestamp"
+    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
+    >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
+    """
+    check_classic(edges.sparkSession)
+    refuse_other_rows(edges.sparkSession, output, checkpoint)
+    changes = packed_changes(
+        edges,
+        queries,
+        partitions=partitions,
+        sequence=sequence,
+        time_unit=time_unit,
+        on_error=on_error,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        output=output,
+        counts=counts,
+        max_delay=max_delay,
+        columns=columns,
+        label=label,
+        as_files=True,
+    )
+    sink = FileSink(output, empty=schema_of(queries, changes.vertex), is_time=changes.is_time)
+    contents = changes.rows.where("rows is not null").selectExpr("cast(rows as string) as value")
+    return contents.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).outputMode("append")
+
+
+class PackedChanges(NamedTuple):
+    """Answer changes as `rpq.spark.stream.packed_rows` packs them."""
+
+    rows: DataFrame
+    vertex: str
+    """The type of vertices."""
+    is_time: bool
+    """Whether timestamps, which are numbers here unless they are in files, were times."""
+
+
+def packed_changes(
+    edges: DataFrame,
+    queries: Sequence[rpq.Query],
+    *,
+    partitions: int | None,
+    sequence: str | None,
+    time_unit: str,
+    on_error: str,
+    memory_limit: int | None,
+    checkpoint: str | None,
+    output: str | None,
+    counts: str | None,
+    max_delay: int | str,
+    columns: str | None,
+    label: str | None,
+    as_files: bool,
+) -> PackedChanges:
+    """The plan; options are those of `rpq.spark.rpq_changes`, and `as_files` packs rows as the contents of files."""
+    from rpq.spark.stream.processor import AnswerChanges
+
+    session = edges.sparkSession
+    check_classic(session)
+    refuse_unfit(queries)
+    if on_error not in ("stop", "skip"):
+        raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
+    if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
+        raise PipelineError(
+            f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "
+            "or take the session of rpq.spark.open_session()"
+        )
+    shares = shares_of(session, partitions)
+    names = names_given(columns, label)
+    tuples, kind, is_time = edge_columns(edges, sequence=sequence, time_unit=time_unit, names=names)
+    if on_error == "skip":
+        tuples = without_bad(tuples)
+    keys = partition_keys(shares)
+    known = in_numbers(queries, time_unit if is_time else None)
+    delay = _delay(max_delay, time_unit if is_time else None)
+    moved: Moving | None = None
+    if checkpoint is not None:
+        about = stream_identity.described(
+            known,
+            shares=shares,
+            vertices=kind,
+            time_unit=time_unit if is_time else None,
+            sequence=sequence,
+            on_error=on_error,
+            max_delay=delay,
+            columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
+            output=None if output is None else hadoop_files.qualified(session, output),
+        )
+        content = stream_identity.begin(session, checkpoint, about)
+        moved = None if content is None else moving(session, checkpoint, content, known, keys)
+    warn_of_shuffle_partitions(session, shares)
+    microseconds = NANOSECONDS[time_unit] // NANOSECONDS["us"] if is_time else None
+    processor = AnswerChanges(
+        known,
+        numbers={key: number for number, key in enumerate(keys)},
+        threads=task_threads(session),
+        memory_limit=memory_limit,
+        counts=counts is not None,
+        max_delay=delay,
+        moved=None if moved is None else carried(session, moved.state),
+        packing=AsFiles(microseconds=microseconds) if as_files else AsStreams(),
+    )
+    every = keys if moved is None else [*keys, *moved.retired]
+    # What nobody reads tells the time at which it is applied, which is not known yet where it is to wait.
+    packer = Packer(None if delay else known)
+    packed = (
+        _replicated(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
+        .groupBy("partition")
+        .transformWithStateInPandas(
+            processor,
+            outputStructType=packed_rows.SCHEMA,
+            outputMode="Append",
+            timeMode="None",
+        )
+    )
+    return PackedChanges(packed if counts is None else observed(packed, counts), kind, is_time)
+
+
+def _replicated(packed: DataFrame, keys: list[int]) -> DataFrame:
+    """Every envelope once for each partition."""
+    from pyspark.sql import functions as sql
+
+    every = sql.array(*[sql.lit(key).cast("int") for key in keys])
+    return packed.select(sql.explode(every).alias("partition"), "edges")
+
+
+def _delay(given: int | str, unit: str | None) -> int:
+    """A delay in the integers of timestamps, which have a unit or are plain numbers."""
+    try:
+        delay = parse_duration(given, unit=unit) if isinstance(given, str) else operator.index(given)
+    except (DurationError, TypeError) as error:
+        raise PipelineError(f"max_delay is {given!r}: {error}") from error
+    if delay < 0:
+        raise PipelineError(f"max_delay is {given!r}; expected 0 or more")
+    return delay

@@ -1,0 +1,187 @@
+"""Running a stream of files to its end or until it is interrupted: what `rpq spark stream` does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import rpq
+from rpq.readers.text.line_layout import INTEGER
+from rpq.readers.times import time_kind
+from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.stream.plan import stream_to
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+COUNTS = "rpq"
+"""The name of the figures in Spark's progress."""
+
+LATE_SHARE = 0.01
+"""If a larger share of a stream comes too late, that is worth a warning."""
+
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+class Stream:
+    """Queries over a streaming DataFrame of edges, into a folder of Parquet files."""
+
+    def __init__(
+        self,
+        edges: DataFrame,
+        queries: Sequence[rpq.Query],
+        *,
+        partitions: int,
+        sequence: str | None,
+        time_unit: str | None,
+        on_error: str,
+        checkpoint: str,
+        output: str,
+        max_delay: str = "0",
+        columns: str | None = None,
+        label: str | None = None,
+    ) -> None:
+        self._session = edges.sparkSession
+        self._checkpoint = checkpoint
+        self._writer = stream_to(
+            edges,
+            output,
+            *queries,
+            checkpoint=checkpoint,
+            partitions=partitions,
+            sequence=sequence,
+            time_unit=time_unit or "us",
+            on_error=on_error,
+            counts=COUNTS,
+            max_delay=max_delay,
+            columns=columns,
+            label=label,
+        )
+
+    @staticmethod
+    def edges(session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: str = "timestamp") -> DataFrame:
+        """The files of a folder as they appear, the oldest first; its columns are those of the files that are there.
+
+        Of text the one that is called `timestamps` has integers or times: the first one that is there tells.
+        """
+        if not hadoop_files.is_folder(session, folder):
+            raise PipelineError(f"{folder}: there is no such folder")
+        now = session.read
+        later = session.readStream.option("maxFilesPerTrigger", max_files)
+        names = hadoop_files.names_in(session, folder)
+        if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in names):
+            raise PipelineError(f"{folder}: holds no .{files} file yet; the first one tells the columns")
+        if files == "parquet":
+            return later.schema(now.parquet(folder).schema).parquet(folder)
+        separator = _SEPARATORS[files]
+        text = now.option("header", True).option("sep", separator).csv(folder)
+        stamp = _kind_of_times(text, timestamps, folder)
+        schema = ", ".join(f"`{name}` {stamp if name == timestamps else 'string'}" for name in text.columns)
+        return later.schema(schema).option("header", True).option("sep", separator).csv(folder)
+
+    def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
+        """Run until there are no more files (`once`) or until interrupted; the figures."""
+        started = time.perf_counter()
+        writer = self._writer.trigger(availableNow=True) if once else self._writer
+        query = writer.start()
+        progress, ended, status = Progress(shown=shown), "end of the input", 0
+        batches: dict[int, dict[str, Any]] = {}
+        try:
+            while not query.awaitTermination(REFRESH_SECONDS):  # type: ignore[arg-type]  # it takes fractions
+                self._watch(query, batches, progress, started)
+        except KeyboardInterrupt as interrupt:
+            ended, status = "interrupted", exit_status(interrupt)
+            query.stop()
+        finally:
+            progress.clear()
+        self._watch(query, batches, progress, started)
+        progress.clear()
+        seconds = sorted(one["seconds"] for one in batches.values())
+        tuples, late = (sum(one[name] for one in batches.values()) for name in ("tuples", "late"))
+        if late > LATE_SHARE * tuples:
+            click.echo(
+                f"warning: {late:,} of {tuples:,} tuples came when every window had passed them, and were dropped", err=True
+            )
+        return {
+            "ended": ended,
+            "status": status,
+            "batches": len(batches),
+            "tuples": tuples,
+            "late": late,
+            "rows": sum(one["rows"] for one in batches.values()),
+            "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
+            "batch_seconds_longest": seconds[-1] if seconds else None,
+            "partitions": records_of(self._session, self._checkpoint),
+            "total_seconds": time.perf_counter() - started,
+        }
+
+    def _watch(self, query: StreamingQuery, batches: dict[int, dict[str, Any]], progress: Progress, started: float) -> None:
+        for one in query.recentProgress:
+            if one.numInputRows:
+                counted = one.observedMetrics.get(COUNTS)
+                batches[one.batchId] = {
+                    "tuples": one.numInputRows,
+                    "rows": counted["rows"] if counted else 0,
+                    "late": counted["late"] if counted else 0,
+                    "seconds": one.durationMs.get("triggerExecution", 0) / 1000,
+                }
+        if batches:
+            last, tuples = batches[max(batches)], sum(one["tuples"] for one in batches.values())
+            progress.show(
+                f"{len(batches):,} micro-batches, {tuples:,} tuples, {tuples / (time.perf_counter() - started):,.0f} "
+                f"edges/s, the last took {last['seconds']:.1f} s"
+            )
+        else:
+            progress.show("waiting for the first micro-batch …")
+
+    @staticmethod
+    def summary(figures: dict[str, Any]) -> str:
+        """The figures in some lines of text."""
+        late = max((one["late"] for one in figures["partitions"]), default=0)
+        counts = {name: sum(one[name] for one in figures["partitions"]) for name in ("hits", "catch_ups", "rebuilds")}
+        median, longest = figures["batch_seconds_median"], figures["batch_seconds_longest"]
+        return summary_text(
+            {
+                "ended": figures["ended"],
+                "tuples": f"{figures['tuples']:,} in {figures['batches']:,} micro-batches",
+                "late": f"{late:,} in all" if late else "",
+                "rows": f"{figures['rows']:,}" if figures["rows"] else "",
+                "batches": f"{median:.1f} s, the longest {longest:.1f} s" if figures["batches"] else "",
+                "index": f"at hand {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
+                f"built again {counts['rebuilds']:,}",
+                "time": f"{figures['total_seconds']:.1f} s",
+            }
+        )
+
+
+def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
+    """The type of the timestamps of text, as the first one that is there tells.  Raises `PipelineError` if it is none."""
+    if column not in text.columns:
+        return "bigint"  # which is told of where columns are looked for
+    first = text.select(f"`{column}`").where(f"`{column}` is not null").first()
+    if first is None or INTEGER.fullmatch(first[0].strip()):
+        return "bigint"
+    if time_kind(first[0].strip()) is None:
+        raise PipelineError(
+            f"{folder}: column {column!r}: {first[0]!r} is no timestamp; expected an integer, or a time as in "
+            "2024-05-01T12:00:00Z"
+        )
+    return "timestamp"
+
+
+def records_of(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
+    """The figures that the state keeps of every partition (`rpq.spark.stream.processor.Record`), without the texts."""
+    try:
+        state = session.read.format("statestore").option("stateVarName", "record").load(checkpoint)
+        rows = state.selectExpr("value.*").drop("history", "parts", "identity").collect()
+    except Exception as error:  # a stream that has not finished a micro-batch has no state
+        if not type(error).__module__.startswith("pyspark"):
+            raise
+        return []
+    return [row.asDict() for row in rows]

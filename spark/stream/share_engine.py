@@ -1,0 +1,204 @@
+"""The engine of a share from micro-batch to micro-batch: a cache of what the state says (`rpq.spark.stream.processor`)."""
+
+from __future__ import annotations
+
+import threading
+import time as clock
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+from weakref import WeakSet
+
+import numpy as np
+import pyarrow as pa
+
+import rpq
+from rpq.engine import Engine  # with it come the kinds of queries that there are
+from rpq.files.sealed import damaged
+from rpq.spark.division import OwnEdges, bytes_of, grow_within, share_limit
+from rpq.spark.envelopes import TUPLES
+from rpq.spark.shipping import Shipped
+from rpq.spark.stream.packed_rows import Packed, RowPacker
+
+PUSHED_ROWS = 1 << 14
+"""Tuples pushed at once: their answer changes are in memory together."""
+
+CACHED_ENGINES = 8
+"""Engines that a process keeps at most; the one used longest ago goes."""
+
+
+class EngineCache:
+    """Engines by stream, each with the token of the state that it stands for; those in use are known, too."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
+        self._in_use: WeakSet[Engine] = WeakSet()
+        self._lock = threading.RLock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all engines hold."""
+        with self._lock:
+            return sum(map(bytes_of, self._engines()))
+
+    def make_room(self, engine: Engine, limit: int) -> None:
+        """Let an engine in use grow within the limit of this process, which others are in as well.
+
+        Of those that are kept go, the one used longest ago first, that leave it less than half of the limit to grow by.
+        """
+        with self._lock:
+            while self._kept and self.nbytes > limit // 2:
+                self._kept.popitem(last=False)
+            grow_within(engine, limit - sum(bytes_of(other) for other in self._engines() if other is not engine))
+
+    def use(self, engine: Engine) -> None:
+        """Know of an engine as long as it is there."""
+        with self._lock:
+            self._in_use.add(engine)
+
+    def take(self, stream: str) -> tuple[str, Engine] | None:
+        """What is kept of a stream, to be used; it is not kept then, so that no one sees an engine that failed half-way."""
+        with self._lock:
+            kept = self._kept.pop(stream, None)
+            if kept is not None:
+                self.use(kept[1])
+            return kept
+
+    def put(self, stream: str, token: str, engine: Engine) -> None:
+        """Keep an engine that is not in use any more."""
+        with self._lock:
+            self._in_use.discard(engine)
+            self._kept[stream] = (token, engine)
+            while len(self._kept) > CACHED_ENGINES:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._kept.clear()
+
+    def _engines(self) -> list[Engine]:
+        return [*(engine for _, engine in self._kept.values()), *self._in_use]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareOfAnswers(Shipped):
+    """What a share answers, and how: queries, its number and how many there are, and how its rows are packed.
+
+    `memory_limit` (bytes) is for all engines of a process.
+    """
+
+    queries: tuple[rpq.Query, ...]
+    share: tuple[int, int]
+    threads: int
+    memory_limit: int | None
+    packing: Callable[[], RowPacker]
+
+
+class Outcome(NamedTuple):
+    """What became of the tuples of a micro-batch: the stream time, those that were late, and the seconds they took."""
+
+    time: int
+    late_rows: np.ndarray
+    seconds: float
+
+
+class ShareEngine(Protocol):
+    """The engine of a share, wherever it is: first `take`, then `build` or `catch_up` if need be, `apply`, `keep`."""
+
+    outcome: Outcome
+
+    def take(self, stream: str, tokens: Collection[str]) -> str | None:
+        """The version of a stream at which there is an engine, if it is one of these."""
+
+    def build(self, edges: pa.Table | None, time: int | None) -> None:
+        """Make one from the edges of the window, the youngest first, at a stream time; None for a stream that begins.
+
+        Raises `StateFormatError`.
+        """
+
+    def catch_up(self, missed: pa.Table | None, time: int) -> None:
+        """Let it have the tuples since. Raises `StateFormatError`."""
+
+    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[Packed]:
+        """Its rows for the tuples of a micro-batch, behind which comes a tick; then `outcome` tells of them."""
+
+    def keep(self, stream: str, token: str) -> int:
+        """Keep it, as it stands for this version of a stream now; the bytes that all hold."""
+
+
+class EngineHere:
+    """The engine of a share in this process; `shares` have a process on this machine, and `go_on` says when to stop."""
+
+    outcome: Outcome
+
+    def __init__(
+        self, asked: ShareOfAnswers, cache: EngineCache, *, shares: int = 1, go_on: Callable[[], None] = lambda: None
+    ) -> None:
+        self._asked = asked
+        self._cache = cache
+        self._limit = share_limit(asked.memory_limit, threads=asked.threads, shares=shares)
+        self._go_on = go_on
+        self._own = OwnEdges(asked.queries, share=asked.share)
+        self._engine: Engine | None = None
+
+    def take(self, stream: str, tokens: Collection[str]) -> str | None:
+        kept = self._cache.take(stream)
+        if kept is None or kept[0] not in tokens or kept[1].queries != self._asked.queries:
+            return None
+        token, self._engine = kept
+        return token
+
+    def build(self, edges: pa.Table | None, time: int | None) -> None:
+        self._engine = Engine(
+            *self._asked.queries, share=self._asked.share, threads=self._asked.threads, memory_limit=self._limit
+        )
+        self._cache.use(self._engine)
+        if time is not None:
+            self._engine.advance(time)
+        if edges is not None:
+            # The youngest first, so that each cell of the index gets its final value at once.
+            self._push_again(edges)
+
+    def catch_up(self, missed: pa.Table | None, time: int) -> None:
+        assert self._engine is not None
+        if missed is not None:
+            self._push_again(missed)
+        self._engine.advance(time)
+
+    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[Packed]:
+        engine, own, packer = self._engine, self._own, self._asked.packing()
+        assert engine is not None
+        late = [np.zeros(0, np.int64)]
+        seconds = 0.0
+        for start in range(0, len(tuples), PUSHED_ROWS):
+            self._go_on()
+            self._cache.make_room(engine, self._limit)
+            started = clock.perf_counter()
+            edges, time = own.in_order(tuples.slice(start, PUSHED_ROWS), engine.time)
+            changes = engine.push(edges) if len(edges) else None
+            seconds += clock.perf_counter() - started
+            if changes is not None:
+                late.append(changes.late_rows + start)  # where edges are left out none is late
+                yield from packer.packed(changes.to_arrow())
+            if time is not None and (engine.time is None or time > engine.time):
+                yield from packer.packed(engine.advance(time).to_arrow())
+        if tick is not None and (engine.time is None or tick > engine.time):
+            yield from packer.packed(engine.advance(tick).to_arrow())
+        yield from packer.rest()
+        assert engine.time is not None
+        self.outcome = Outcome(engine.time, np.concatenate(late), seconds)
+
+    def keep(self, stream: str, token: str) -> int:
+        assert self._engine is not None
+        self._cache.put(stream, token, self._engine)
+        return self._cache.nbytes
+
+    def _push_again(self, tuples: pa.Table) -> None:
+        """Push what was pushed before, so that nothing can be wrong with it."""
+        assert self._engine is not None
+        try:
+            self._engine.push(self._own.of(tuples), collect=False)
+        except rpq.InputError as problem:
+            raise damaged(TUPLES, "the window in the state", str(problem)) from problem
