@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rpq
-from rpq.spark.division import OwnEdges, bytes_of
-from rpq.spark.envelopes import pack, unpack, without_sequence
+from rpq.spark.division import OwnEdges, engine_bytes
+from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.stream.window_log import MemoryChunks, WindowLog
 
 if TYPE_CHECKING:
@@ -32,34 +32,34 @@ _UTIME, _SESSION = 11, 3
 Figures = Iterator[dict[str, Any]]
 
 
-def measured(asked: Mapping[str, Any]) -> Figures:
-    """The figures that are asked for: "replay", "stream" or "shares"."""
-    if asked["what"] == "shares":
-        yield from shares(asked)
+def measure(task: Mapping[str, Any]) -> Figures:
+    """The figures that are task for: "replay", "stream" or "shares"."""
+    if task["what"] == "shares":
+        yield from shares(task)
         return
     from rpq.spark.jvm.session import open_session
 
     session = open_session(
-        master=asked["master"], settings=asked.get("settings", {}), py_files=tuple(asked.get("py_files", ()))
+        master=task["master"], settings=task.get("settings", {}), py_files=tuple(task.get("py_files", ()))
     )
     try:
-        yield from (replays if asked["what"] == "replay" else micro_batches)(session, asked)
+        yield from (replays if task["what"] == "replay" else micro_batches)(session, task)
     finally:
         session.stop()
 
 
-def replays(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
+def replays(session: SparkSession, task: Mapping[str, Any]) -> Figures:
     """Replays of each query, all of them `repeat` times in turn; the first of each starts workers and loads kernels."""
     from rpq.spark.batch.prepare import prepare
     from rpq.spark.batch.replay import replay_to
     from rpq.spark.workers import check_workers
 
-    data, folder = asked["data"], Path(asked["folder"])
+    data, folder = task["data"], Path(task["folder"])
     if not os.path.exists(data):
-        prepare(session, asked["raw"], data)
-    queries = [_query(one) for one in asked["queries"]]
+        prepare(session, task["raw"], data)
+    queries = [_query(one) for one in task["queries"]]
     check_workers(session, *queries)
-    for run in range(asked["repeat"]):
+    for run in range(task["repeat"]):
         for query in queries:
             cpu, started = processor_seconds(), time.perf_counter()
             rows = replay_to(session, data, str(folder / f"rows-{time.time_ns()}"), query)
@@ -74,16 +74,16 @@ def replays(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
             }
 
 
-def micro_batches(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
+def micro_batches(session: SparkSession, task: Mapping[str, Any]) -> Figures:
     """The micro-batches of a stream of files, one each."""
     from rpq.spark.stream.plan import stream_to
     from rpq.spark.workers import check_workers
 
-    query = _query(asked["queries"][0])
+    query = _query(task["queries"][0])
     check_workers(session, query)
-    schema = session.read.parquet(asked["data"]).schema
-    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(asked["data"])
-    folder = Path(asked["folder"])
+    schema = session.read.parquet(task["data"]).schema
+    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(task["data"])
+    folder = Path(task["folder"])
     writer = stream_to(edges, str(folder / "streamed"), query, checkpoint=str(folder / "state"))
     stream = writer.trigger(availableNow=True).start()
     stream.awaitTermination()
@@ -100,17 +100,17 @@ def micro_batches(session: SparkSession, asked: Mapping[str, Any]) -> Figures:
             }
 
 
-def shares(asked: Mapping[str, Any]) -> Figures:
+def shares(task: Mapping[str, Any]) -> Figures:
     """What each query costs a share, with as many shares as `counts` says, in seconds of the processor; no Spark.
 
     What every share repeats is what is left with so many shares that none has roots.  Beside it what carrying tuples to a
     share costs: to pack and unpack them, and to keep their log.
     """
-    tuples = _plain(pq.read_table(asked["raw"]))
-    for one in asked["queries"]:
+    tuples = _without_dictionaries(pq.read_table(task["raw"]))
+    for one in task["queries"]:
         query = _query(one)
-        for count in asked["counts"]:
-            found = [_share(query, tuples, count) for _ in range(asked["repeat"])]
+        for count in task["counts"]:
+            found = [_run_share(query, tuples, count) for _ in range(task["repeat"])]
             seconds, engine = min(found, key=lambda pair: pair[0])
             figures = engine.statistics()
             yield {
@@ -120,12 +120,12 @@ def shares(asked: Mapping[str, Any]) -> Figures:
                 "rows": figures.rows_added + figures.rows_removed,
                 "tuples": len(tuples),
                 "window_edges": figures.edges_live,
-                "engine_bytes": bytes_of(engine),
+                "engine_bytes": engine_bytes(engine),
             }
-        yield {"query": query.name, "shares": None, **_carried(query, tuples)}
+        yield {"query": query.name, "shares": None, **_transport_figures(query, tuples)}
 
 
-def _plain(tuples: pa.Table) -> pa.Table:
+def _without_dictionaries(tuples: pa.Table) -> pa.Table:
     """The same without dictionaries, as tuples come from Spark."""
     fields = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in tuples.schema
@@ -133,12 +133,12 @@ def _plain(tuples: pa.Table) -> pa.Table:
     return tuples.cast(pa.schema(fields))
 
 
-def _share(query: rpq.Query, tuples: pa.Table, count: int) -> tuple[float, rpq.Engine]:
+def _run_share(query: rpq.Query, tuples: pa.Table, count: int) -> tuple[float, rpq.Engine]:
     """The first of so many shares, over all tuples."""
     engine, own = rpq.Engine(query, share=(0, count)), OwnEdges([query], share=(0, count))
     started = time.process_time()
     for begin in range(0, len(tuples), PUSHED_ROWS):
-        edges, until = own.in_order(tuples.slice(begin, PUSHED_ROWS), engine.time)
+        edges, until = own.select_in_order(tuples.slice(begin, PUSHED_ROWS), engine.time)
         if len(edges):
             engine.push(edges, collect=False)
         if until is not None and (engine.time is None or until > engine.time):
@@ -146,7 +146,7 @@ def _share(query: rpq.Query, tuples: pa.Table, count: int) -> tuple[float, rpq.E
     return time.process_time() - started, engine
 
 
-def _carried(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
+def _transport_figures(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
     """Seconds of the processor to pack tuples once, and for each share to unpack them and to keep their log; its bytes."""
     if "op" not in tuples.column_names:
         tuples = tuples.append_column("op", pa.array(["+"] * len(tuples)))
@@ -157,7 +157,7 @@ def _carried(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
     log = WindowLog(chunks=chunks, queries=[query])
     kept = 0
     for envelope in envelopes:
-        came = without_sequence(unpack([envelope]).table)
+        came = engine_columns(unpack([envelope]).table)
         if len(came):
             log.append(came, time=int(came["timestamp"][-1].as_py()))
             kept += len(came)
@@ -195,7 +195,7 @@ def _query(one: Mapping[str, Any]) -> rpq.Query:
 
 
 def _main(arguments: Sequence[str]) -> None:
-    for figures in measured(json.loads(arguments[0])):
+    for figures in measure(json.loads(arguments[0])):
         print(json.dumps(figures), flush=True)
 
 

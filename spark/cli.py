@@ -34,7 +34,7 @@ queries_file = click.option(
 )
 
 
-def refuse_what_is_wrong(options: dict[str, Any]) -> None:
+def check_query_options(options: dict[str, Any]) -> None:
     """Refuse, before Spark starts, no query, two that are one, and what is not understood."""
     expressions: tuple[str, ...] = options["expressions"]
     if options["queries_file"] is not None:
@@ -44,20 +44,20 @@ def refuse_what_is_wrong(options: dict[str, Any]) -> None:
         return
     if not expressions:
         raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
-    said = _said(options)
-    said.refuse_missing()
+    shared_options = _shared_options(options)
+    shared_options.refuse_missing()
     for expression in expressions:
-        said.refuse_misspelt(expression)
+        shared_options.refuse_misspelt(expression)
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression is given twice")
 
 
-def queries_asked(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:
+def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:
     """The queries, over a stream with this time unit, and with integers or texts as vertices."""
     from rpq.errors import QueryError
 
     if options["queries_file"] is None:
-        return _said(options).queries(options["expressions"], unit=unit, integers=integers)
+        return _shared_options(options).queries(options["expressions"], unit=unit, integers=integers)
     try:
         return [in_unit_of_stream(entry.query(unit=unit, integers=integers), unit) for entry in _entries(options)]
     except QueryError as error:
@@ -67,9 +67,11 @@ def queries_asked(options: dict[str, Any], *, unit: str | None, integers: bool) 
 def _entries(options: dict[str, Any]) -> list[AskedQuery]:
     from rpq.queries.query_file import QueryFileError, read_query_file
 
-    said = _said(options)
+    shared_options = _shared_options(options)
     names = ("window", "slide", "paths", "semantics", "language")
-    given = {name: value for name in names if (value := getattr(said, name)) is not None} | said.of_one_kind
+    given = {
+        name: value for name in names if (value := getattr(shared_options, name)) is not None
+    } | shared_options.of_one_kind
     try:
         entries = read_query_file(options["queries_file"], given, default_place="the options")
         for entry in entries:
@@ -80,7 +82,7 @@ def _entries(options: dict[str, Any]) -> list[AskedQuery]:
     return entries
 
 
-def _said(options: dict[str, Any]) -> QueryOptions:
+def _shared_options(options: dict[str, Any]) -> QueryOptions:
     return QueryOptions(**{name: options[name] for name in _NAMES if name in options})
 
 
@@ -110,7 +112,7 @@ _OF_FILES = {
 }
 
 
-def refuse_of_topics(options: dict[str, Any]) -> None:
+def check_topic_options(options: dict[str, Any]) -> None:
     """Raise a usage error where options of topics are given without them, or those of files with them."""
     if is_topic(options["folder"]):
         for name, (default, instead) in _OF_FILES.items():
@@ -122,7 +124,7 @@ def refuse_of_topics(options: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} is of topics; expected --input kafka://BROKER/TOPIC")
 
 
-def settings_of_topics(options: dict[str, Any]) -> dict[str, str]:
+def topic_settings(options: dict[str, Any]) -> dict[str, str]:
     """The settings of a session that reads topics."""
     if not options.get("packages") and not is_topic(options.get("folder")):
         return {}
@@ -132,7 +134,7 @@ def settings_of_topics(options: dict[str, Any]) -> dict[str, str]:
     return {"spark.redaction.regex": REDACTED, **({"spark.jars.packages": packages} if packages else {})}
 
 
-def edges_of_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
+def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
     """The topics that are the input; raises `RpqError` where something is wrong with them."""
     from rpq.kafka.client_settings import read_settings
     from rpq.kafka.message_columns import MessageColumns
@@ -215,7 +217,7 @@ _query_options = shared.together(
 @_session_options
 def prepare_command(**options: Any) -> None:
     """Make a prepared data set: Parquet files in time order, statistics, bad lines kept aside."""
-    from rpq.spark.console import Progress, summary_text, tasks_shown
+    from rpq.spark.console import Progress, show_tasks, summary_text
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
@@ -224,7 +226,7 @@ def prepare_command(**options: Any) -> None:
         from rpq.spark.batch.prepare import prepare
 
         _ready(session, [], False, options)
-        with tasks_shown(session, Progress(shown=not options["quiet"]), "preparing"):
+        with show_tasks(session, Progress(shown=not options["quiet"]), "preparing"):
             figures = prepare(
                 session,
                 options["inputs"],
@@ -269,31 +271,31 @@ def prepare_command(**options: Any) -> None:
 @_session_options
 def replay_command(**options: Any) -> None:
     """Run the queries EXPRESSION over a prepared data set, the roots divided over tasks."""
-    from rpq.spark.console import Progress, summary_text, tasks_shown
+    from rpq.spark.console import Progress, show_tasks, summary_text
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
-    refuse_what_is_wrong(options)
+    check_query_options(options)
     _check_files(options, read=[options["data"]])
     with _session(options, options["partitions"]) as session:
         from rpq.spark.batch.replay import replay, replay_to
-        from rpq.spark.columns import UNITS, edge_columns, names_given
+        from rpq.spark.columns import UNITS, edge_columns, parse_column_names
         from rpq.spark.jvm.data_sets import edges_in, statistics_in
-        from rpq.spark.jvm.session import shares_of
+        from rpq.spark.jvm.session import share_count
 
-        partitions = shares_of(session, options["partitions"])
+        partitions = share_count(session, options["partitions"])
         unit = statistics_in(session, options["data"]).get("time_unit") or options["time_unit"]
         named = {name: options[name] for name in ("columns", "label")}
         data = edges_in(session, options["data"])
-        columns = edge_columns(data, sequence=None, time_unit="us", names=names_given(**named))
+        columns = edge_columns(data, sequence=None, time_unit="us", names=parse_column_names(**named))
         if columns.is_time and unit not in UNITS:
             unit = "us"
         integers = columns.vertex == "bigint"
-        queries = queries_asked(options, unit=unit or options["time_unit"], integers=integers)
+        queries = read_queries(options, unit=unit or options["time_unit"], integers=integers)
         _ready(session, queries, integers, options)
         replaying = time.perf_counter()
         settings = {"partitions": partitions, "time_unit": unit, **named}
-        with tasks_shown(session, Progress(shown=not options["quiet"]), "replaying"):
+        with show_tasks(session, Progress(shown=not options["quiet"]), "replaying"):
             if options["names"]:
                 changes = replay(session, options["data"], *queries, names=True, **settings)
                 changes.write.parquet(options["output"])
@@ -355,32 +357,32 @@ def replay_command(**options: Any) -> None:
 def stream_command(**options: Any) -> None:
     """Run the queries EXPRESSION over files of edges, or messages of topics, as they arrive; Ctrl-C ends it, and it can be
     gone on with."""
-    refuse_what_is_wrong(options)
-    refuse_of_topics(options)
+    check_query_options(options)
+    check_topic_options(options)
     _check_files(options, read=[] if is_topic(options["folder"]) else [options["folder"]])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark.columns import edge_columns, names_given
-        from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, shares_of
+        from rpq.spark.columns import edge_columns, parse_column_names
+        from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.run import Stream
 
         # A stream that was begun goes on with as many shares, whatever the cluster has now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
-        partitions = shares_of(session, options["partitions"] or begun.get("shares"))
+        partitions = share_count(session, options["partitions"] or begun.get("shares"))
         session.conf.set(SHUFFLE_PARTITIONS, partitions)
         sequence, unit = options["sequence"], options["time_unit"]
         # The columns of messages are named where they are read.
         named = {name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")}
         if is_topic(options["folder"]):
-            edges, sequence, told = edges_of_topics(session, options)
+            edges, sequence, told = read_topics(session, options)
             unit = unit or told
         else:
-            stamps = "timestamp" if (names := names_given(**named)) is None else names["timestamp"]
+            stamps = "timestamp" if (names := parse_column_names(**named)) is None else names["timestamp"]
             edges = Stream.edges(session, options["folder"], options["files"], options["max_files"], timestamps=stamps)
-        columns = edge_columns(edges, sequence=None, time_unit="us", with_place=False, names=names_given(**named))
+        columns = edge_columns(edges, sequence=None, time_unit="us", with_place=False, names=parse_column_names(**named))
         integers = columns.vertex == "bigint"
         unit = unit or ("us" if columns.is_time else None)
-        queries = queries_asked(options, unit=unit, integers=integers)
+        queries = read_queries(options, unit=unit, integers=integers)
         stream = Stream(
             edges,
             queries,
@@ -409,20 +411,20 @@ def explain_command(**options: Any) -> None:
     What else they mean, rpq explain tells.  Windows may be left out.
     """
     from rpq.cli.summary import printable
-    from rpq.spark.columns import in_numbers
+    from rpq.spark.columns import queries_in_unit
     from rpq.spark.console import summary_text
-    from rpq.spark.division import divided
+    from rpq.spark.division import describe_division
     from rpq.spark.errors import PipelineError
 
     if options["queries_file"] is None and options["window"] is None and options["slide"] is None:
         options |= {"window": "1", "slide": "1"}
-    refuse_what_is_wrong(options)
+    check_query_options(options)
     unit = options["time_unit"] or "s"
     try:
-        queries = in_numbers(queries_asked(options, unit=unit, integers=False), unit)
+        queries = queries_in_unit(read_queries(options, unit=unit, integers=False), unit)
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
-    told = [summary_text({"query": printable(query.name), "shares": divided(query)}) for query in queries]
+    told = [summary_text({"query": printable(query.name), "shares": describe_division(query)}) for query in queries]
     click.echo("\n\n".join(told))
 
 
@@ -446,10 +448,10 @@ def rescale_command(**options: Any) -> None:
         raise click.UsageError("expected --partitions or --queries: what is to be another")
     options["expressions"] = ()
     if options["queries_file"] is not None:
-        refuse_what_is_wrong(options)
+        check_query_options(options)
     _check_files(options, read=[])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark.console import Progress, summary_text, tasks_shown
+        from rpq.spark.console import Progress, show_tasks, summary_text
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.rescale import rescale
 
@@ -457,8 +459,8 @@ def rescale_command(**options: Any) -> None:
         queries = []
         if options["queries_file"] is not None:
             unit = said.get("time_unit") or options["time_unit"]
-            queries = queries_asked(options, unit=unit, integers=said.get("vertices") == "bigint")
-        with tasks_shown(session, Progress(shown=not options["quiet"]), "rescaling"):
+            queries = read_queries(options, unit=unit, integers=said.get("vertices") == "bigint")
+        with show_tasks(session, Progress(shown=not options["quiet"]), "rescaling"):
             figures = rescale(session, options["checkpoint"], *queries, partitions=options["partitions"])
     figures["total_seconds"] = time.perf_counter() - started
     before, now = figures["queries"]
@@ -475,7 +477,7 @@ def rescale_command(**options: Any) -> None:
 def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """See to it that workers have this package and compiled kernels, once a machine, before it is their turn."""
     from rpq.cli.progress import compiling_notice, notice_after
-    from rpq.spark.division import undivided
+    from rpq.spark.division import division_warning
     from rpq.spark.workers import check_workers
 
     with notice_after(_NOTICE_SECONDS, compiling_notice, shown=not options["quiet"]):
@@ -484,7 +486,7 @@ def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, opti
         click.echo(str(workers), err=True)
     if not options["quiet"]:
         for query in queries:
-            if (told := undivided(query)) is not None:
+            if (told := division_warning(query)) is not None:
                 click.echo(told, err=True)
 
 
@@ -514,13 +516,13 @@ def _refuse_existing(output: str) -> None:
 
 
 def _session(options: dict[str, Any], partitions: int | None) -> AbstractContextManager[SparkSession]:
-    from rpq.spark.console import session_for
+    from rpq.spark.console import command_session
 
-    return session_for(options["master"], partitions, _settings(options), options["log"], options["py_files"])
+    return command_session(options["master"], partitions, _settings(options), options["log"], options["py_files"])
 
 
 def _settings(options: dict[str, Any]) -> dict[str, str]:
-    settings = settings_of_topics(options)
+    settings = topic_settings(options)
     for pair in options["conf"]:
         key, equals, value = pair.partition("=")
         if not equals:

@@ -35,7 +35,7 @@ class EdgeColumns(NamedTuple):
     is_time: bool  # whether timestamps were dates or times
 
 
-def names_given(columns: str | None, label: str | None) -> ColumnNames | None:
+def parse_column_names(columns: str | None, label: str | None) -> ColumnNames | None:
     """The names that data has for the columns of tuples, as `rpq run --columns` takes them; None where it has these.
 
     Raises `PipelineError` for what is none.
@@ -141,7 +141,7 @@ def _op_of_delete(delete: Column, *, is_text: bool) -> Column:
     return sql.when(is_true, "-").when(is_false, "+").otherwise(sql.concat(sql.lit("delete="), delete))
 
 
-def without_bad(tuples: DataFrame) -> DataFrame:
+def drop_bad_tuples(tuples: DataFrame) -> DataFrame:
     """The tuples that have all values, names that are not empty, and an op that there is."""
     from pyspark.sql import functions as sql
 
@@ -153,7 +153,7 @@ def without_bad(tuples: DataFrame) -> DataFrame:
     return tuples.where(good)
 
 
-def time_again(unit: str) -> Column:
+def timestamps_as_times(unit: str) -> Column:
     """The column `timestamp`, numbers in a unit, as times."""
     from pyspark.sql import functions as sql
 
@@ -188,12 +188,12 @@ def _time_as_number(time: Column, unit: str) -> Column:
     return numbers[unit](time.cast("timestamp"))
 
 
-def schema_of(queries: Sequence[rpq.Query], vertex: str) -> str:
+def row_schema(queries: Sequence[rpq.Query], vertex: str) -> str:
     """The columns of the rows of these queries, in Spark's words; vertices are of type `vertex`, other values of theirs.
 
     Raises `PipelineError` where they have different columns: one data frame has one schema.
 
-    >>> schema_of([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
+    >>> row_schema([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
     'query string, source bigint, target bigint, timestamp bigint, op string'
     """
     different = {query.columns: query.name for query in queries}
@@ -213,7 +213,7 @@ def schema_of(queries: Sequence[rpq.Query], vertex: str) -> str:
     )
 
 
-def in_numbers(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:
+def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:
     """The queries with windows in the unit of the timestamps, which is None where these are plain numbers.
 
     Raises `PipelineError` for windows that are not of time, durations over plain numbers, and streams by name.

@@ -38,7 +38,7 @@ class Failure(click.ClickException):
 
 
 @contextmanager
-def session_for(
+def command_session(
     master: str | None,
     partitions: int | None,
     settings: Mapping[str, str],
@@ -51,10 +51,10 @@ def session_for(
     Without a `log` there is one of its own, which stays if the block fails.  SIGINT and SIGTERM end the block, and the
     process with the status that says so.
     """
-    temporary = OwnTemporary(log)
+    temporary = TemporaryFolder(log)
     failed = True
     try:
-        with ending_on_signals(), _session(master, partitions, settings, temporary, py_files) as session:
+        with end_on_signals(), _session(master, partitions, settings, temporary, py_files) as session:
             try:
                 yield session
             except click.ClickException:
@@ -62,7 +62,7 @@ def session_for(
             except RpqError as error:
                 raise Failure(str(error)) from error
             except Exception as error:
-                if (interrupt := interrupted_by(error)) is not None:
+                if (interrupt := find_interrupt(error)) is not None:
                     raise interrupt from None
                 if not type(error).__module__.startswith(("pyspark", "py4j")):
                     raise
@@ -76,7 +76,7 @@ def session_for(
         failed = False
         raise
     finally:
-        temporary.end(keeps_log=failed)
+        temporary.close(keeps_log=failed)
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _session(
     master: str | None,
     partitions: int | None,
     settings: Mapping[str, str],
-    temporary: OwnTemporary,
+    temporary: TemporaryFolder,
     py_files: Sequence[str],
 ) -> Iterator[SparkSession]:
     from rpq.spark.jvm.session import open_session
@@ -98,7 +98,7 @@ def _session(
         raise click.UsageError(str(error)) from error
     except Exception as error:
         raise click.UsageError(f"Spark does not start: {_first_line(error)}; its messages are in {temporary.log}") from error
-    interrupt_plainly()
+    restore_interrupts()
     try:
         yield session
     finally:
@@ -178,7 +178,7 @@ class Progress:
 
 
 @contextmanager
-def tasks_shown(session: SparkSession, progress: Progress, doing: str) -> Iterator[None]:
+def show_tasks(session: SparkSession, progress: Progress, doing: str) -> Iterator[None]:
     """A block during which the progress line counts the tasks that are done."""
     if not progress.is_shown:
         yield
@@ -215,7 +215,7 @@ def summary_text(lines: Mapping[str, Any]) -> str:
 
 _LOG = "spark.log"
 _JAVA = "spark.driver.extraJavaOptions"
-_TOLD_BY = ("root", "py4j.clientserver")
+_PY4J_LOGGERS = ("root", "py4j.clientserver")
 """The loggers with which Py4J says, with a traceback, what comes of an interrupt."""
 _OF_INTERRUPTS = ("KeyboardInterrupt while sending command", "Exception occurred while shutting down connection")
 
@@ -229,7 +229,7 @@ def exit_status(interrupt: KeyboardInterrupt) -> int:
     return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
 
 
-def interrupted_by(error: BaseException) -> KeyboardInterrupt | None:
+def find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
     """The interrupt in whose handling an error came: a connection of Py4J that was interrupted answers no more."""
     context = error.__context__
     while context is not None and not isinstance(context, KeyboardInterrupt):
@@ -238,7 +238,7 @@ def interrupted_by(error: BaseException) -> KeyboardInterrupt | None:
 
 
 @contextmanager
-def ending_on_signals() -> Iterator[None]:
+def end_on_signals() -> Iterator[None]:
     """A block in which SIGTERM raises `Terminated`, as SIGINT raises `KeyboardInterrupt`."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -249,18 +249,18 @@ def ending_on_signals() -> Iterator[None]:
         raise Terminated
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end), signal.SIGINT: signal.getsignal(signal.SIGINT)}
-    for name in _TOLD_BY:
-        logging.getLogger(name).addFilter(_is_news)
+    for name in _PY4J_LOGGERS:
+        logging.getLogger(name).addFilter(_is_no_interrupt)
     try:
         yield
     finally:
-        for name in _TOLD_BY:
-            logging.getLogger(name).removeFilter(_is_news)
+        for name in _PY4J_LOGGERS:
+            logging.getLogger(name).removeFilter(_is_no_interrupt)
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def interrupt_plainly() -> None:
+def restore_interrupts() -> None:
     """Let SIGINT raise `KeyboardInterrupt` and nothing else, in a session that has begun.
 
     PySpark's own handler asks the JVM to cancel jobs first, on a connection that may be waiting for an answer.
@@ -269,12 +269,12 @@ def interrupt_plainly() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
     """Not where Py4J, which waits for the JVM, tells with a traceback that it was interrupted."""
     return not record.getMessage().startswith(_OF_INTERRUPTS)
 
 
-class OwnTemporary:
+class TemporaryFolder:
     """A folder that is there for the time of a command; of one that fails the log stays."""
 
     def __init__(self, log: str | None) -> None:
@@ -287,7 +287,7 @@ class OwnTemporary:
         java = f"-Djava.io.tmpdir={self.folder} -XX:-UsePerfData {given.get(_JAVA, '')}".strip()
         return {"spark.local.dir": str(self.folder), **given, _JAVA: java}
 
-    def end(self, *, keeps_log: bool) -> None:
+    def close(self, *, keeps_log: bool) -> None:
         """Remove the folder, or all in it but the log."""
         if not (keeps_log and self._has_own_log and os.path.exists(self.log)):
             shutil.rmtree(self.folder, ignore_errors=True)

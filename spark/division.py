@@ -32,8 +32,8 @@ def spark_hash(value: int) -> int:
     >>> spark_hash(0), spark_hash(1)
     (933211791, -559580957)
     """
-    key = _rotated((value & _WORD) * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
-    mixed = (_rotated(_SEED ^ key, 13) * 5 + 0xE6546B64) & _WORD
+    key = _rotate_left((value & _WORD) * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
+    mixed = (_rotate_left(_SEED ^ key, 13) * 5 + 0xE6546B64) & _WORD
     mixed ^= 4  # bytes
     mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _WORD
     mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _WORD
@@ -55,7 +55,7 @@ def partition_keys(count: int) -> list[int]:
     return [keys[task] for task in range(count)]
 
 
-def _rotated(word: int, bits: int) -> int:
+def _rotate_left(word: int, bits: int) -> int:
     return (word << bits | word >> 32 - bits) & _WORD
 
 
@@ -67,7 +67,7 @@ class OwnEdges:
 
     >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))
     >>> edges = pa.table({"source": ["u", "w"], "target": ["v", "v"], "label": ["a", "a"]})
-    >>> [len(OwnEdges([query], share=(number, 2)).of(edges)) for number in (0, 1)]
+    >>> [len(OwnEdges([query], share=(number, 2)).select(edges)) for number in (0, 1)]
     [1, 1]
     """
 
@@ -81,11 +81,11 @@ class OwnEdges:
             else:
                 self._at["source"] |= query.centre.sources
                 self._at["target"] |= query.centre.targets
-        self.are_all = share[1] == 1 or len(self._whole) == len(queries)
+        self.sees_all_edges = share[1] == 1 or len(self._whole) == len(queries)
 
-    def of(self, tuples: pa.Table) -> pa.Table:
+    def select(self, tuples: pa.Table) -> pa.Table:
         """The tuples that matter to the share. O(tuples)."""
-        if self.are_all or not len(tuples):
+        if self.sees_all_edges or not len(tuples):
             return tuples
         labels = tuples["label"].combine_chunks().dictionary_encode()
         names, codes = labels.dictionary.to_pylist(), labels.indices.to_numpy()
@@ -96,17 +96,17 @@ class OwnEdges:
                 needed |= asked & self._own(tuples[end].combine_chunks())
         return tuples if needed.all() else tuples.filter(pa.array(needed))
 
-    def in_order(self, tuples: pa.Table, time: int | None) -> tuple[pa.Table, int | None]:
+    def select_in_order(self, tuples: pa.Table, time: int | None) -> tuple[pa.Table, int | None]:
         """The same of tuples that come at stream time `time`, and the time after all of them where some are left out.
 
         Where they are out of order all are given: one that matters to nobody here moves the time for the next.
         """
-        if self.are_all or not len(tuples):
+        if self.sees_all_edges or not len(tuples):
             return tuples, None
         stamps = tuples["timestamp"].to_numpy()
         if (time is not None and stamps[0] < time) or (np.diff(stamps) < 0).any():
             return tuples, None
-        own = self.of(tuples)
+        own = self.select(tuples)
         return own, None if len(own) == len(tuples) else int(stamps[-1])
 
     def _own(self, names: pa.Array) -> np.ndarray:
@@ -121,7 +121,7 @@ class OwnEdges:
         return found
 
 
-def divided(query: rpq.Query) -> str:
+def describe_division(query: rpq.Query) -> str:
     """By what the work of a query is divided over shares, or what is to be said where it is not.
 
     Paths are divided by the roots of their trees, patterns and questions in SPARQL by the first of their columns around
@@ -129,33 +129,33 @@ def divided(query: rpq.Query) -> str:
 
     >>> import rpq
     >>> window = rpq.Window(size=10, slide=1)
-    >>> print(divided(rpq.Query("?x a ?y . ?y b ?z", window=window)))
+    >>> print(describe_division(rpq.Query("?x a ?y . ?y b ?z", window=window)))
     divided by ?y: a share sees the edges at its own vertices alone
     """
-    if (told := undivided(query)) is not None:
+    if (told := division_warning(query)) is not None:
         return told.removeprefix(f"query {query.name!r} is ")
     if query.centre is None:
         return "divided by the roots of the trees of its paths: a share sees all edges that are read"
     return f"divided by ?{query.centre.variable}: a share sees the edges at its own vertices alone"
 
 
-def undivided(query: rpq.Query) -> str | None:
+def division_warning(query: rpq.Query) -> str | None:
     """What is to be said of a query the work of which every share does as a whole; None of one that is divided.
 
     >>> import rpq
-    >>> undivided(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) is None
+    >>> division_warning(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) is None
     True
     """
     if not isinstance(query, (PatternQuery, SparqlQuery)) or query.centre is not None:
         return None
     by = f"its rows are divided by ?{query.columns[0]}" if query.columns else "the first one tells its rows"
     return (
-        f"query {query.name!r} is not divided, as {_why_not(query)}: every share evaluates all of it, and {by}; "
+        f"query {query.name!r} is not divided, as {_undivided_reason(query)}: every share evaluates all of it, and {by}; "
         "more shares do not make it faster"
     )
 
 
-def _why_not(query: PatternQuery | SparqlQuery) -> str:
+def _undivided_reason(query: PatternQuery | SparqlQuery) -> str:
     if isinstance(query, SparqlQuery):
         return "no column of SELECT stands in every triple pattern that it reads, each an edge"
     if query.pattern.path_expressions:
@@ -176,12 +176,12 @@ def share_limit(given: int | None, *, threads: int, shares: int = 1) -> int:
     return default_limit() * min(threads, _cores()) // max(_cores(), shares * threads)
 
 
-def bytes_of(engine: Engine) -> int:
+def engine_bytes(engine: Engine) -> int:
     """What an engine holds. O(queries)."""
     return engine._evaluation.guard.held
 
 
-def grow_within(engine: Engine, limit: int) -> None:
+def set_memory_limit(engine: Engine, limit: int) -> None:
     """Let an engine grow until it holds so many bytes."""
     engine._evaluation.guard.limit = limit
 

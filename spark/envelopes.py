@@ -32,7 +32,7 @@ _TYPES = {
 }
 
 
-def packed(tuples: pa.Table) -> bytes:
+def pack_table(tuples: pa.Table) -> bytes:
     """The bytes of a table. O(bytes)."""
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, tuples.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
@@ -41,7 +41,7 @@ def packed(tuples: pa.Table) -> bytes:
     return seal(TUPLES, [content]) + bytes(content)
 
 
-def unpacked(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Table:
+def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Table:
     """The table, every value of which was looked at; it has these columns, and perhaps others of those that tuples have.
 
     Raises `StateFormatError`, which calls the bytes by that name, if they are not what was packed. O(bytes).
@@ -76,7 +76,7 @@ _PLACES = ("file", "row")
 _KNOWN_LABELS = 1 << 16
 
 
-class Reader(Protocol):
+class LabelReader(Protocol):
     """What may read labels: a query."""
 
     def reads(self, label: str) -> bool:
@@ -99,7 +99,7 @@ class Tuples:
         return len(self.table) + self.dropped
 
 
-def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[Reader] | None = None) -> Iterator[pa.RecordBatch]:
+def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | None = None) -> Iterator[pa.RecordBatch]:
     """Turn batches with the columns of an edge (op as text) into envelopes; raises `InputError` at what is none.
 
     Tuples that none of the `queries` reads are left out; None: nothing is.
@@ -113,7 +113,7 @@ def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[Reader] | None = N
 class Packer(Shipped):
     """What a task runs: tuples become envelopes, without those that none of the queries reads.  For `mapInArrow`."""
 
-    def __init__(self, queries: Sequence[Reader] | None) -> None:
+    def __init__(self, queries: Sequence[LabelReader] | None) -> None:
         self._queries = None if queries is None else tuple(queries)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,7 +126,7 @@ class PlacedPacker(Shipped):
     That is the order of files, by their names, and of the rows in them; or, where the tuples have no file, of tasks.
     """
 
-    def __init__(self, queries: Sequence[Reader]) -> None:
+    def __init__(self, queries: Sequence[LabelReader]) -> None:
         self._queries = tuple(queries)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -139,23 +139,23 @@ class PlacedPacker(Shipped):
         for table in _pieces(_by_file(batches)):
             if "row" in table.column_names:
                 file, row = table["file"][0].as_py(), table["row"][0].as_py()
-                yield _placed(_envelope(table, labels, keeps_order=True)[0], file, row)
+                yield _placed_row(_envelope(table, labels, keeps_order=True)[0], file, row)
             else:
-                yield _placed(_envelope(table, labels, keeps_order=True)[0], name, count)
+                yield _placed_row(_envelope(table, labels, keeps_order=True)[0], name, count)
             count += len(table)
 
 
-def packed_with_place(tables: Iterable[pa.Table], file: str, queries: Sequence[Reader]) -> Iterator[pa.RecordBatch]:
+def pack_file(tables: Iterable[pa.Table], file: str, queries: Sequence[LabelReader]) -> Iterator[pa.RecordBatch]:
     """The tuples of one file, in pieces of an envelope each, with their places. Raises `InputError` at what is none."""
     labels = _Labels(queries)
     row = 0
     for table in tables:
         envelope, _ = _envelope(table, labels, keeps_order=True, place=(file, row))
-        yield _placed(envelope, file, row)
+        yield _placed_row(envelope, file, row)
         row += len(table)
 
 
-def _placed(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
+def _placed_row(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
     place = {"file": pa.array([file], pa.string()), "row": pa.array([row], pa.int64())}
     return pa.record_batch({**place, "edges": pa.array([envelope], pa.binary())})
 
@@ -166,10 +166,10 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
     By timestamp; ties by sequence where there is one, else, and among equal sequences, deletes before inserts; or, with
     `keeps_order`, as they are.  Raises `StateFormatError` for an envelope that is not as it was packed.
     """
-    tables = [unpacked(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
+    tables = [unpack_table(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
     dropped, ticks = 0, []
     for table in tables:
-        count, tick = _told(table)
+        count, tick = _dropped_and_tick(table)
         dropped += count
         ticks += [tick] if count else []
     table = pa.concat_tables([table.replace_schema_metadata() for table in tables])
@@ -180,7 +180,7 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
     return Tuples(table=table, dropped=dropped, tick=max(ticks, default=None))
 
 
-def without_sequence(table: pa.Table) -> pa.Table:
+def engine_columns(table: pa.Table) -> pa.Table:
     """The columns that an engine takes, of those of an envelope."""
     return table.select(list(_COLUMNS))
 
@@ -217,7 +217,7 @@ def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class _Labels:
     """Which labels are read."""
 
-    def __init__(self, queries: Sequence[Reader] | None) -> None:
+    def __init__(self, queries: Sequence[LabelReader] | None) -> None:
         self.are_all_read = queries is None
         self.read = lru_cache(_KNOWN_LABELS)(lambda label: any(query.reads(label) for query in queries or ()))
 
@@ -239,14 +239,14 @@ def _envelope(
         stamps = table["timestamp"].to_numpy()
     if labels.are_all_read or not is_sorted:
         # Out of order one that nothing reads may be what makes the next one late.
-        return packed(table), len(table)
+        return pack_table(table), len(table)
     texts = table["label"].combine_chunks().dictionary_encode()
     read = np.array([labels.read(label) for label in texts.dictionary.to_pylist()], bool)[texts.indices.to_numpy()]
     dropped = len(table) - int(read.sum())
     if dropped:
         tick = int(stamps[~read].max())
         table = table.filter(pa.array(read)).replace_schema_metadata({"dropped": str(dropped), "tick": str(tick)})
-    return packed(table), len(table)
+    return pack_table(table), len(table)
 
 
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
@@ -292,7 +292,7 @@ def _order(table: pa.Table) -> np.ndarray | None:
     return None if (order == np.arange(len(order))).all() else order
 
 
-def _told(table: pa.Table) -> tuple[int, int]:
+def _dropped_and_tick(table: pa.Table) -> tuple[int, int]:
     """How many tuples an envelope lacks, and the time of the latest."""
     about = table.schema.metadata or {}
     if b"dropped" not in about:

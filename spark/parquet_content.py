@@ -44,9 +44,9 @@ class ParquetContent:
         self._microseconds = microseconds
         self._out = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
-        self._held: list[pa.Table] = []
-        self._held_rows = 0
-        self._held_bytes = 0
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
         self.rows = 0
         """Those of the file."""
 
@@ -57,19 +57,19 @@ class ParquetContent:
 
     def write(self, changes: pa.Table) -> None:
         """Take answer changes in; some, for the type of vertices may not be known where there are none."""
-        rows = self._timed(changes)
+        rows = self._with_times(changes)
         if self._writer is None:
             self._writer = parquet_writer(self._out, rows.schema)
-        self._held.append(rows)
-        self._held_rows += len(rows)
-        self._held_bytes += rows.nbytes
+        self._pending.append(rows)
+        self._pending_rows += len(rows)
+        self._pending_bytes += rows.nbytes
         self.rows += len(rows)
-        if self._held_rows >= ROW_GROUP_ROWS or self._held_bytes >= ROW_GROUP_BYTES:
-            self._write_held()
+        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
+            self._write_pending()
 
-    def ended(self) -> pa.Buffer:
+    def finish(self) -> pa.Buffer:
         """The content but for `END_OF_FILE`; there were some rows."""
-        self._write_held()
+        self._write_pending()
         assert self._writer is not None
         self._writer.close()
         content = self._out.getvalue()
@@ -77,7 +77,7 @@ class ParquetContent:
         assert content.slice(length).to_pybytes() == END_OF_FILE.encode()
         return content.slice(0, length)
 
-    def _timed(self, rows: pa.Table) -> pa.Table:
+    def _with_times(self, rows: pa.Table) -> pa.Table:
         if self._microseconds is None:
             return rows
         place = rows.schema.get_field_index("timestamp")
@@ -86,8 +86,8 @@ class ParquetContent:
         )
         return rows.set_column(place, "timestamp", scaled.cast(pa.timestamp("us", "UTC")))
 
-    def _write_held(self) -> None:
-        if self._held:
+    def _write_pending(self) -> None:
+        if self._pending:
             assert self._writer is not None
-            self._writer.write_table(pa.concat_tables(self._held), row_group_size=self._held_rows)
-            self._held, self._held_rows, self._held_bytes = [], 0, 0
+            self._writer.write_table(pa.concat_tables(self._pending), row_group_size=self._pending_rows)
+            self._pending, self._pending_rows, self._pending_bytes = [], 0, 0

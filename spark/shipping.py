@@ -24,11 +24,11 @@ class Shipped:
     def __setstate__(self, state: dict[str, Any]) -> None:
         packed_by = state.pop("_packed_by", "another release")
         if packed_by != rpq.__version__:
-            raise PipelineError(differs("streaming-rpq", rpq.__version__, packed_by))
+            raise PipelineError(version_mismatch("streaming-rpq", rpq.__version__, packed_by))
         self.__dict__.update(state)
 
 
-def differs(what: str, here: str, driver: str) -> str:
+def version_mismatch(what: str, here: str, driver: str) -> str:
     """What to say where an executor has something else than the driver."""
     return (
         f"the executor on {socket.gethostname()} (Python {platform.python_version()}) has {what} {here}, the driver has "
@@ -36,11 +36,11 @@ def differs(what: str, here: str, driver: str) -> str:
     )
 
 
-MOST_ALONG = 1 << 19
+MAX_INLINE_BYTES = 1 << 19
 """Bytes that go along with a function: Spark broadcasts one that has more than twice as many."""
 
 
-class Carried(Protocol):
+class ShippedValue(Protocol):
     """A value that has come, or comes when it is asked for."""
 
     @property
@@ -48,19 +48,19 @@ class Carried(Protocol):
         """The value."""
 
 
-def carried(session: SparkSession, value: Any) -> Carried:
+def ship_value(session: SparkSession, value: Any) -> ShippedValue:
     """A value as tasks of a session may have it."""
-    if len(pickle.dumps(value)) <= MOST_ALONG:
-        return _Along(value)
-    return _ByBroadcast(session.sparkContext.broadcast(value))
+    if len(pickle.dumps(value)) <= MAX_INLINE_BYTES:
+        return _Inline(value)
+    return _Broadcast(session.sparkContext.broadcast(value))
 
 
-class _Along(Shipped):
+class _Inline(Shipped):
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-class _ByBroadcast:
+class _Broadcast:
     def __init__(self, broadcast: Broadcast[Any]) -> None:
         self._broadcast = broadcast
 
@@ -70,10 +70,10 @@ class _ByBroadcast:
 
     def __reduce__(self) -> tuple[Any, ...]:
         _, number = self._broadcast.__reduce__()  # with this Spark knows that tasks need it
-        return _Arrived, number
+        return _ReceivedBroadcast, number
 
 
-class _Arrived:
+class _ReceivedBroadcast:
     """A broadcast in a worker."""
 
     def __init__(self, number: int) -> None:
@@ -86,4 +86,4 @@ class _Arrived:
         return _from_id(self._number).value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Arrived, (self._number,)
+        return _ReceivedBroadcast, (self._number,)

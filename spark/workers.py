@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rpq")
 
-_HOW = (
+_REMEDY = (
     "ship the package with --py-files streaming_rpq-….whl, run the executors in an archive of the driver's environment "
     "(--archives), or in an image that has it (docs/spark-cluster.md)"
 )
@@ -60,17 +60,17 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     2 workers on 1 machine ready
     """
     check_classic(session)
-    reports = _reports(session)
+    reports = _probe_workers(session)
     for report in reports:
         where = f"the executor on {report['host']} (Python {report['python']})"
         if report["problem"] is not None:
-            raise PipelineError(f"{where} cannot run queries: {report['problem']}; {_HOW}")
+            raise PipelineError(f"{where} cannot run queries: {report['problem']}; {_REMEDY}")
         if report["rpq"] != rpq.__version__:
-            raise PipelineError(f"{where} has streaming-rpq {report['rpq']}, the driver {rpq.__version__}; {_HOW}")
+            raise PipelineError(f"{where} has streaming-rpq {report['rpq']}, the driver {rpq.__version__}; {_REMEDY}")
         if report["sources"] != digest("rpq.engine"):
             raise PipelineError(
                 f"{where} has a streaming-rpq {report['rpq']} in {report['place']} that is not the driver's, though it has "
-                f"the same number; {_HOW}"
+                f"the same number; {_REMEDY}"
             )
     compiled: dict[str, float] = {}
     if queries:
@@ -96,10 +96,10 @@ class WarmUp(Shipped):
     def __call__(self, tasks: Any) -> list[tuple[str, float, str | None]]:
         import socket
 
-        return [(socket.gethostname(), *warmed(self._queries, self._vertices, self._threads)) for _ in tasks]
+        return [(socket.gethostname(), *warm_up_once(self._queries, self._vertices, self._threads)) for _ in tasks]
 
 
-def _reports(session: SparkSession) -> list[dict[str, Any]]:
+def _probe_workers(session: SparkSession) -> list[dict[str, Any]]:
     """What the workers of all task slots say."""
     from pyspark import cloudpickle
     from pyspark.errors import PySparkException
@@ -121,7 +121,7 @@ def _reports(session: SparkSession) -> list[dict[str, Any]]:
 _LOCK = "compiling.lock"
 
 
-def warmed(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
+def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
     """Compile or load the kernels of queries: the seconds it took, and why something was compiled, if it was."""
     before = kernel_cache.why_compiled()
     needed = (digest("rpq.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))

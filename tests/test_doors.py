@@ -29,10 +29,10 @@ from rpq.readers.rdf.rdf_input import RdfReading
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.playback import Playback
 from rpq.serve.posted_tuples import read_posted
-from rpq.spark.batch.splits import BAD, EDGE, Lines, SplitReader, describe, splits_of
-from rpq.spark.envelopes import pack, unpack, without_sequence
+from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, split_json, splits_of
+from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError
-from rpq.spark.stream.topics import ArrivedMessage, TuplesOfMessages, layout_told_by
+from rpq.spark.stream.topics import ConnectorMessage, MessageTuples, layout_of_messages
 from tests.served import Served
 
 Row = dict[str, Any]
@@ -49,19 +49,19 @@ class Door:
     null_is_no_delete: bool = False  # as a missing key of JSON
 
 
-def names_in(rows: list[Row]) -> list[str]:
+def list_names(rows: list[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def typed(rows: list[Row]) -> pa.Table:
     types = {name: pa.int64() for name in _NUMBERS}
-    columns = {name: [row.get(name) for row in rows] for name in names_in(rows)}
+    columns = {name: [row.get(name) for row in rows] for name in list_names(rows)}
     return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
 
 
 def as_csv(rows: list[Row]) -> bytes:
     text = io.StringIO()
-    writer = csv.DictWriter(text, names_in(rows), lineterminator="\n")
+    writer = csv.DictWriter(text, list_names(rows), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
@@ -103,7 +103,7 @@ def pushed(rows: list[Row], folder: Path, **_: Any) -> Iterable[Any]:
 
 
 def pushed_lists(rows: list[Row], folder: Path, **_: Any) -> Iterable[Any]:
-    return [{name: [row.get(name) for row in rows] for name in names_in(rows)}]
+    return [{name: [row.get(name) for row in rows] for name in list_names(rows)}]
 
 
 def file_door(name: str, write: Callable[[list[Row]], bytes], **options: Any) -> Callable[..., Iterable[Any]]:
@@ -128,9 +128,9 @@ def http_door(type_: str, write: Callable[[list[Row]], bytes]) -> Callable[..., 
     return read
 
 
-def messages_of(write: Callable[[list[Row]], bytes], rows: list[Row]) -> list[ArrivedMessage]:
+def messages_of(write: Callable[[list[Row]], bytes], rows: list[Row]) -> list[ConnectorMessage]:
     values = write(rows).splitlines()
-    return [ArrivedMessage("t", 0, offset, value) for offset, value in enumerate(values)]
+    return [ConnectorMessage("t", 0, offset, value) for offset, value in enumerate(values)]
 
 
 def as_fields(rows: list[Row]) -> bytes:
@@ -163,8 +163,8 @@ def spark_files(name: str, write: Callable[[list[Row]], bytes]) -> Callable[...,
         if name.endswith(".parquet"):
             list(open_reader("edges", path, on_error="skip"))  # as `prepare` looks at the columns
         splits = splits_of([str(path)])
-        table = pa.record_batch({"split": pa.array(range(len(splits))), "description": list(map(describe, splits))})
-        lines = Lines(format="edges", names=ColumnNames.parse(columns) if columns else None)
+        table = pa.record_batch({"split": pa.array(range(len(splits))), "description": list(map(split_json, splits))})
+        lines = LineOptions(format="edges", names=ColumnNames.parse(columns) if columns else None)
         staged = pa.Table.from_batches(SplitReader(lines, "string")(iter([table])))
         bad = [row for row in staged.to_pylist() if row["kind"] == BAD]
         if bad:
@@ -179,13 +179,13 @@ def spark_files(name: str, write: Callable[[list[Row]], bytes]) -> Callable[...,
 def packed(edges: pa.Table) -> Iterable[Any]:
     """Tuples as they come to a share."""
     envelopes = [envelope["edges"][0].as_py() for envelope in pack(edges.to_batches())]
-    return [without_sequence(unpack(envelopes).table)]
+    return [engine_columns(unpack(envelopes).table)]
 
 
 def spark_topics(rows: list[Row], folder: Path, *, columns: str | None = None, **_: Any) -> Iterable[Any]:
     names = MessageColumns.of(ColumnNames.parse(columns))
     values = as_json_lines(rows).splitlines()
-    layout = layout_told_by("t", messages_of(as_json_lines, rows), names)
+    layout = layout_of_messages("t", messages_of(as_json_lines, rows), names)
     batch = pa.record_batch(
         {
             "topic": ["t"] * len(rows),
@@ -194,7 +194,7 @@ def spark_topics(rows: list[Row], folder: Path, *, columns: str | None = None, *
             "value": pa.array(values, pa.binary()),
         }
     )
-    made = pa.Table.from_batches(TuplesOfMessages(names, {"t": layout}, integers=False, stops=True)(iter([batch])))
+    made = pa.Table.from_batches(MessageTuples(names, {"t": layout}, integers=False, stops=True)(iter([batch])))
     return packed(made.drop_columns(["sequence"]))
 
 

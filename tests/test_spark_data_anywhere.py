@@ -148,10 +148,10 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
     put(0, ROWS[:50])
     put(1, ROWS[50:])
     found, said = [], []
-    for most in (replay.MOST_BYTES, 0):
-        monkeypatch.setattr(replay, "MOST_BYTES", most)
-        assert replay.are_whole(session, f"{mounted}/in") == (most > 0)
-        assert replay.vertex_of_tuples(edges_in(session, f"{mounted}/in")) == "string"
+    for most in (replay.MAX_WHOLE_BYTES, 0):
+        monkeypatch.setattr(replay, "MAX_WHOLE_BYTES", most)
+        assert replay.can_read_whole(session, f"{mounted}/in") == (most > 0)
+        assert replay.plain_vertex_type(edges_in(session, f"{mounted}/in")) == "string"
         found.append(rows_of(pipeline.replay(session, f"{mounted}/in", QUERY, partitions=2)))
         put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
         with pytest.raises(Exception, match="is no operation") as caught:
@@ -168,7 +168,7 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
         table = pa.table({name: [row[COLUMNS.index(name)] for row in some] for name in columns})
         pq.write_table(table, tmp_path / "by" / f"label={label}" / "0.parquet")
     edges = edges_in(session, f"{mounted}/by")
-    assert replay.vertex_of_tuples(edges) == "string" and not replay.are_whole(session, f"{mounted}/by")
+    assert replay.plain_vertex_type(edges) == "string" and not replay.can_read_whole(session, f"{mounted}/by")
     assert {row[0] for row in rows_of(pipeline.replay(session, f"{mounted}/by", QUERY))} == {QUERY.name}
     put(2, [("x", "y", "a", dt.datetime(2026, 1, 1), "+")])
     told = r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"

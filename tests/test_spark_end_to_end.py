@@ -32,7 +32,7 @@ from rpq.readers import open_reader
 from rpq.spark.batch.prepare import files_of, read_statistics
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_java
-from rpq.spark.stream.run import records_of
+from rpq.spark.stream.run import partition_records
 from tests.real import DATA
 
 try:
@@ -243,7 +243,7 @@ def test_shares_are_as_many_as_task_slots(session):
             pipeline.rpq_changes(edges, query)
     finally:
         session.conf.set("spark.sql.shuffle.partitions", "2")
-    assert session.shares_of(session, None) == 2
+    assert session.share_count(session, None) == 2
     exploded = plan._jdf.queryExecution().analyzed().toString()
     assert "array(cast(" in exploded and exploded.count(" as int)") == 2, exploded
 
@@ -282,7 +282,7 @@ def test_a_stream_gives_the_rows_of_the_engine(session, prepared, tmp_path, name
     edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(prepared[name])
     found = rows_of(streamed(session, edges, QUERIES[name], tmp_path, partitions=partitions))
     assert found == local_rows(QUERIES[name], [table(open_reader("edges", file)) for file in files])
-    records = records_of(session, str(tmp_path / "state"))
+    records = partition_records(session, str(tmp_path / "state"))
     assert [one["version"] for one in records] == [len(files)] * partitions
     assert all(one["tuples"] == read_statistics(prepared[name])["tuples"] for one in records)
 
@@ -378,7 +378,7 @@ def crashed_and_uninterrupted(session, prepared: str, query: rpq.Query, place: P
     assert end.returncode == 0, message
     batches = [table(open_reader("edges", file)) for file in files_of(prepared)]
     assert rows_of(session.read.parquet(str(job.rows))) == local_rows([query], batches)
-    records = records_of(session, str(job.state))
+    records = partition_records(session, str(job.state))
     assert [one["version"] for one in records] == [len(batches)] * 2
     assert all(one["rebuilds"] >= 1 for one in records), "a new process began without the window"
 

@@ -33,14 +33,14 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
 from rpq.running.limits import default_limit
-from rpq.spark.division import bytes_of, partition_keys, share_limit
+from rpq.spark.division import engine_bytes, partition_keys, share_limit
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
 from rpq.spark.stream import engine_host
-from rpq.spark.stream.engine_host import engine_of, failure, raised
-from rpq.spark.stream.packed_rows import AsStreams, Packed, packed_frames
+from rpq.spark.stream.engine_host import engine_of, error_parts, restore_error
+from rpq.spark.stream.packed_rows import PackedRows, StreamPacking, row_frames
 from rpq.spark.stream.processor import AnswerChanges, Record, fields
-from rpq.spark.stream.share_engine import PUSHED_ROWS, EngineCache, EngineHere, ShareOfAnswers
+from rpq.spark.stream.share_engine import PUSHED_ROWS, EngineCache, LocalEngine, ShareSpec
 from tests.share_rows import changes_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="engines have processes of their own on Linux alone")
@@ -83,9 +83,9 @@ def wait_for_end(parent: int) -> None:
         time.sleep(0.05)
 
 
-def asked(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=AsStreams) -> ShareOfAnswers:
+def asked(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=StreamPacking) -> ShareSpec:
     queries = queries or (QUERY,)
-    return ShareOfAnswers(queries=queries, share=(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
+    return ShareSpec(queries=queries, share=(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
 
 
 def tuples(batch: int, *, count: int = 60) -> pa.Table:
@@ -100,10 +100,10 @@ def tuples(batch: int, *, count: int = 60) -> pa.Table:
 
 
 def rows_of(engine, batch: int) -> Counter:
-    return changes_in(pd.concat(packed_frames(engine.apply(tuples(batch), None))))
+    return changes_in(pd.concat(row_frames(engine.apply(tuples(batch), None))))
 
 
-class TellsLimit(AsStreams):
+class TellsLimit(StreamPacking):
     """Packs the memory limit of the process."""
 
     def __call__(self):
@@ -113,18 +113,18 @@ class TellsLimit(AsStreams):
         yield from ()
 
     def rest(self):
-        (engine,) = (one for one in gc.get_objects() if isinstance(one, EngineHere))
-        yield Packed(str(engine._limit).encode(), 0)
+        (engine,) = (one for one in gc.get_objects() if isinstance(one, LocalEngine))
+        yield PackedRows(str(engine._limit).encode(), 0)
 
 
-class NoSpace(AsStreams):
+class NoSpace(StreamPacking):
     """Packs nothing: there is no space left."""
 
     def __call__(self):
         raise OSError(28, "no space left")
 
 
-class Slow(AsStreams):
+class Slow(StreamPacking):
     """Takes its time, and has packed nothing before the end."""
 
     def __call__(self):
@@ -139,7 +139,7 @@ class Slow(AsStreams):
         yield from ()
 
 
-class OfAnotherRelease(AsStreams):
+class OfAnotherRelease(StreamPacking):
     """What another release of this package has packed."""
 
     def __getstate__(self):
@@ -231,13 +231,13 @@ def test_an_engine_of_other_options_is_not_taken(folder):
 def test_engines_in_use_are_counted():
     """Two calls at once have one limit."""
     cache, limit = EngineCache(), 10_000_000
-    engines = [EngineHere(asked(memory_limit=limit), cache) for _ in range(2)]
+    engines = [LocalEngine(asked(memory_limit=limit), cache) for _ in range(2)]
     for batch in range(3):
         for engine in engines:
             if not batch:
                 engine.build(None, None)
             rows_of(engine, batch)
-    first, second = (bytes_of(one._engine) for one in engines)
+    first, second = (engine_bytes(one._engine) for one in engines)
     assert cache.nbytes == first + second
     assert engines[1]._engine._evaluation.guard.limit == limit - first
     engines[1].keep("stream", "one")
@@ -301,10 +301,10 @@ def test_errors_come_through_whole():
         PipelineError("it"),
     ]
     for error in errors:
-        again = raised(*failure(error))
+        again = restore_error(*error_parts(error))
         assert type(again) is type(error) and str(again) == str(error)
         assert again.__dict__ == error.__dict__
-    text = str(raised(*failure(ZeroDivisionError("by nothing"))))
+    text = str(restore_error(*error_parts(ZeroDivisionError("by nothing"))))
     assert text.endswith("ZeroDivisionError: by nothing\n")
 
 
@@ -366,7 +366,7 @@ def test_what_others_listen_to_is_left_alone(folder, monkeypatch, parent):
     with engine_of(asked(), EngineCache()) as engine:
         engine.build(None, None)
     found = [os.getuid() + 1, os.getuid()]
-    monkeypatch.setattr(engine_host, "user_of", lambda connection: found.pop(0))
+    monkeypatch.setattr(engine_host, "peer_user", lambda connection: found.pop(0))
     with engine_of(asked(), EngineCache()) as engine:
         engine.build(None, None)
     assert len(hosts(parent.pid)) == 2 and not found
@@ -453,7 +453,7 @@ def test_on_spark_workers_come_and_go(tmp_path):
     session = pipeline.open_session(master="local[2]", partitions=2)
     engine, wanted, found = rpq.Engine(QUERY), Counter(), []
 
-    def go_on(*batches: int) -> None:
+    def check_caller(*batches: int) -> None:
         for batch in batches:
             table = tuples(batch)
             op = np.where(table["delete"].to_numpy(zero_copy_only=False), "-", "+")
@@ -472,13 +472,13 @@ def test_on_spark_workers_come_and_go(tmp_path):
     incoming = tmp_path / "in"
     try:
         java = session.sparkContext._gateway.proc.pid
-        go_on(0, 1, 2, 3)
-        go_on(4)
+        check_caller(0, 1, 2, 3)
+        check_caller(4)
         mine = [host for daemon in children(java) for host in hosts(daemon)]
         assert len(mine) == 2
         for host in mine:
             os.kill(host, signal.SIGKILL)
-        go_on(5, 6)
+        check_caller(5, 6)
         assert found == [(0, 0), (2, 0), (2, 0), (2, 0), (2, 0), (0, 2), (2, 0)]
         rows = session.read.parquet(str(tmp_path / "rows")).collect()
         assert Counter(map(tuple, rows)) == wanted

@@ -22,12 +22,12 @@ from rpq.spark.batch.splits import (  # noqa: E402
     BAD,
     COUNTS,
     EDGE,
-    Lines,
+    LineOptions,
     Split,
     SplitReader,
     blocks,
-    describe,
     file_number,
+    split_json,
     splits_of,
 )
 from rpq.spark.errors import PipelineError  # noqa: E402
@@ -38,8 +38,9 @@ from rpq.spark.jvm.session import check_java, java_version, local_settings  # no
 def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
     """Edges, bad lines and counts of all splits in order, as dicts."""
     splits = splits_of(paths, split_bytes=split_bytes)
-    table = pa.record_batch({"split": pa.array(range(len(splits)), pa.int32()), "description": list(map(describe, splits))})
-    rows = [row for batch in SplitReader(Lines(format=format), vertex)(iter([table])) for row in batch.to_pylist()]
+    numbers = pa.array(range(len(splits)), pa.int32())
+    table = pa.record_batch({"split": numbers, "description": list(map(split_json, splits))})
+    rows = [row for batch in SplitReader(LineOptions(format=format), vertex)(iter([table])) for row in batch.to_pylist()]
     rows.sort(key=lambda row: (row["split"], row["row"]))
     return tuple([row for row in rows if row["kind"] == kind] for kind in (EDGE, BAD, COUNTS))
 
@@ -104,7 +105,7 @@ def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str
     """As a task gets them: lines without their ends, with the file and the first byte of the block that they are of."""
     path = write(tmp_path / "edges.txt", TEXTS[name])
     monkeypatch.setattr(hadoop_files, "first_bytes", lambda session, uri, count: Path(uri).read_bytes()[:count])
-    beginning = spark_inputs.beginning_of(None, path, Lines(format="edges"))
+    beginning = spark_inputs.read_beginning(None, path, LineOptions(format="edges"))
     content = TEXTS[name].encode()
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     if block_lines < len(lines) and name == "bad first":
@@ -113,7 +114,7 @@ def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str
     texts = pa.array(lines, pa.binary()).cast(pa.string())
     columns = {"value": texts, "file_path": [f"file://{path}"] * len(lines), "file_block_start": starts}
     batches = pa.table(columns).to_batches(max_chunksize=5)
-    reader = spark_inputs.LineReader(Lines(format="edges"), {path: (3, beginning)})
+    reader = spark_inputs.LineReader(LineOptions(format="edges"), {path: (3, beginning)})
     rows = [row for batch in reader(iter(batches)) for row in batch.to_pylist()]
     rows.sort(key=lambda row: (row["split"], row["row"] or 0))
     edges, bad, counts = ([row for row in rows if row["kind"] == kind] for kind in (EDGE, BAD, COUNTS))

@@ -25,7 +25,7 @@ pa = pytest.importorskip("pyarrow")
 
 import rpq  # noqa: E402
 from rpq.files.sealed import HEADER_BYTES, seal  # noqa: E402
-from rpq.spark.envelopes import TUPLES, packed, unpacked  # noqa: E402
+from rpq.spark.envelopes import TUPLES, pack_table, unpack_table  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
 from rpq.spark.stream.processor import EngineCache, Record  # noqa: E402
@@ -84,7 +84,7 @@ def damage_chunk(data: bytes, chance: random.Random, resealed: bool) -> tuple[by
     if chance.random() < 0.5:
         content, done = _struck(data[HEADER_BYTES:], chance)
         return seal(TUPLES, [content]) + content, f"{done}, under a right seal"
-    table = unpacked(data, columns=(), name="a part")
+    table = unpack_table(data, columns=(), name="a part")
     number, row = chance.randrange(table.num_columns), chance.randrange(len(table))
     values = table.column(number).to_pylist()
     texts = pa.types.is_string(table.schema.types[number])
@@ -96,7 +96,7 @@ def damage_chunk(data: bytes, chance: random.Random, resealed: bool) -> tuple[by
     except (pa.ArrowInvalid, OverflowError):
         changed = pa.array(list(map(str, values)))
     name = table.schema.names[number]
-    return packed(table.set_column(number, name, changed)), f"{name}, row {row}: {values[row]}"
+    return pack_table(table.set_column(number, name, changed)), f"{name}, row {row}: {values[row]}"
 
 
 def main(number_path: Path, first: int, count: int) -> Counter[str]:

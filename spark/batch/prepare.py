@@ -27,24 +27,24 @@ from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.parquet import is_parquet
 from rpq.readers.text.textfile import line_error
-from rpq.spark.batch.spark_inputs import staged_lines, staged_rows
+from rpq.spark.batch.spark_inputs import stage_frame, stage_lines
 from rpq.spark.batch.splits import (
     BAD,
     COUNTS,
     EDGE,
     SPLIT_BYTES,
-    Lines,
+    LineOptions,
     Split,
     SplitReader,
-    describe,
     file_number,
-    head_of,
+    read_head,
+    split_json,
     split_number,
     splits_of,
     staged_schema,
     text_format_named,
 )
-from rpq.spark.columns import UNITS, edge_columns, names_given
+from rpq.spark.columns import UNITS, edge_columns, parse_column_names
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.data_sets import STATISTICS, VERTICES
@@ -94,7 +94,7 @@ def prepare(
     """
     if vertices not in ("text", "ids") or on_error not in ("stop", "skip"):
         raise PipelineError(f"vertices are 'text' or 'ids', on_error is 'stop' or 'skip', not {vertices!r}, {on_error!r}")
-    lines = Lines(format=format, names=names_given(columns, label), time_unit=time_unit)
+    lines = LineOptions(format=format, names=parse_column_names(columns, label), time_unit=time_unit)
     layout = text_format_named(format)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
@@ -102,20 +102,20 @@ def prepare(
     paths: list[str] = []
     if isinstance(data, Sequence):
         paths = [data] if isinstance(data, str) else [*data]
-        source = _of_files(spark, paths, settings)
+        source = _source_of_files(spark, paths, settings)
     else:
-        source = _of_frame(data, settings)
+        source = _source_of_frame(data, settings)
     try:
-        staged = _stage(spark, source, hadoop_files.inside(output, _STAGED))
+        staged = _stage(spark, source, hadoop_files.join(output, _STAGED))
         offsets = _offsets(staged, source.files)
-        rejected = _keep_aside(staged, offsets, hadoop_files.inside(output, REJECTED), on_error=on_error)
+        rejected = _write_rejected(staged, offsets, hadoop_files.join(output, REJECTED), on_error=on_error)
         edges = staged.where(f"kind = '{EDGE}'")
         if layout.by_position and source.has_lines:
-            edges = _numbered(edges, offsets)
+            edges = _with_positions(edges, offsets)
         if drop_self_loops:
             edges = edges.where("source != target")
         if vertices == "ids":
-            edges = _as_ids(edges, hadoop_files.inside(output, VERTICES))
+            edges = _with_ids(edges, hadoop_files.join(output, VERTICES))
         _write(edges, output, partitions=partitions, rows_per_file=rows_per_file)
         read = spark.read.schema(edges.select(*_COLUMNS).schema).parquet(output)
         statistics = {
@@ -124,11 +124,11 @@ def prepare(
             "time_unit": source.unit,
             "vertices": vertices,
             "rejected": rejected,
-            **statistics_of(read),
+            **compute_statistics(read),
         }
         text = json.dumps(statistics, indent=2, ensure_ascii=False) + "\n"
-        hadoop_files.write_text(spark, hadoop_files.inside(output, STATISTICS), text)
-        hadoop_files.remove(spark, hadoop_files.inside(output, _STAGED))
+        hadoop_files.write_text(spark, hadoop_files.join(output, STATISTICS), text)
+        hadoop_files.remove(spark, hadoop_files.join(output, _STAGED))
     except BaseException:
         with suppress(Exception):
             spark.sparkContext.cancelAllJobs()
@@ -140,7 +140,7 @@ def prepare(
 class _Settings(NamedTuple):
     """How inputs are read."""
 
-    lines: Lines
+    lines: LineOptions
     split_bytes: int
 
     @property
@@ -161,14 +161,14 @@ class _Source(NamedTuple):
     has_lines: bool
 
 
-def _of_frame(frame: DataFrame, settings: _Settings) -> _Source:
+def _source_of_frame(frame: DataFrame, settings: _Settings) -> _Source:
     """The rows of a data frame."""
     unit = settings.time_unit or "us"
     columns = edge_columns(frame, sequence=None, time_unit=unit, names=settings.names)
-    return _Source(staged_rows(columns), (), unit if columns.is_time else settings.time_unit, False)
+    return _Source(stage_frame(columns), (), unit if columns.is_time else settings.time_unit, False)
 
 
-def _of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) -> _Source:
+def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) -> _Source:
     """Files, local ones as tasks read them and others as Spark does. Raises `InputError` where they do not go together."""
     if not paths:
         raise PipelineError("no input: expected at least one file")
@@ -179,17 +179,17 @@ def _of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) ->
     parts: list[DataFrame] = []
     has_lines = False
     for path in paths:
-        local = _local(spark, path)
-        if local is not None and (names is None or _is_text(local)) and not _tells_columns(local):
+        local = _local_path(spark, path)
+        if local is not None and (names is None or _is_text(local)) and not _has_column_folders(local):
             splits = splits_of([local], split_bytes=settings.split_bytes)
             layout = settings.lines.layout
             unit = layout.time_unit
             if any(split.kind != "parquet" for split in splits):
-                head = head_of(local, settings.lines)
+                head = read_head(local, settings.lines)
                 if names is not None and head.problem is not None:
                     raise line_error(local, head.problem)
                 unit = _unit_of_text(settings.lines, {path: head.times}, times)
-            kind = _kind_of(splits, unit)
+            kind = _file_types(splits, unit)
             kinds[kind] = path
             if layout.label is not None:
                 for split in splits:
@@ -198,20 +198,20 @@ def _of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) ->
             files += dict.fromkeys(split.path for split in splits)
             has_lines |= any(split.kind != "parquet" for split in splits)
             continue
-        found = hadoop_files.matching(spark, path)
+        found = hadoop_files.list_files(spark, path)
         numbers = {uri: len(files) + number for number, uri in enumerate(found)}
         if all(uri.endswith(".parquet") for uri in found):
             unit = settings.time_unit if settings.time_unit in UNITS else "us"
             rows = edge_columns(spark.read.parquet(path), sequence=None, time_unit=unit, names=names)
             kinds[rows.vertex, unit if rows.is_time else settings.time_unit] = path
-            places = {hadoop_files.place_of(uri): number for uri, number in numbers.items()}
-            parts.append(staged_rows(rows, files=places))
+            places = {hadoop_files.path_of(uri): number for uri, number in numbers.items()}
+            parts.append(stage_frame(rows, files=places))
         else:
             layout = settings.lines.layout
             for uri in found:
                 if layout.label is not None:
                     layout.label(uri)
-            part, found_in = staged_lines(spark, numbers, settings.lines)
+            part, found_in = stage_lines(spark, numbers, settings.lines)
             kinds["string", _unit_of_text(settings.lines, found_in, times)] = path
             parts.append(part)
             has_lines = True
@@ -225,7 +225,7 @@ def _of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) ->
     return _Source(staged, tuple(files), unit_of_all, has_lines)
 
 
-def _unit_of_text(lines: Lines, found: Mapping[str, str], times: dict[str, str]) -> str | None:
+def _unit_of_text(lines: LineOptions, found: Mapping[str, str], times: dict[str, str]) -> str | None:
     """The unit of the timestamps of texts, of which these kinds were `found` (`Head.times`); kept in `times`, by kind.
 
     Raises `InputError` where some have a zone and others none.
@@ -254,18 +254,18 @@ def _is_text(path: str) -> bool:
     return os.path.isfile(path) and not is_parquet(path)
 
 
-def _local(spark: SparkSession, path: str) -> str | None:
+def _local_path(spark: SparkSession, path: str) -> str | None:
     """The name of a local file or folder that is there; None for what Spark has to find."""
     if path.startswith("file:"):
-        name = hadoop_files.place_of(path)
-    elif "://" not in path and hadoop_files.qualified(spark, "/").startswith("file:"):
+        name = hadoop_files.path_of(path)
+    elif "://" not in path and hadoop_files.qualify(spark, "/").startswith("file:"):
         name = os.path.abspath(path)
     else:
         return None
     return name if os.path.exists(name) else None
 
 
-def _tells_columns(path: str) -> bool:
+def _has_column_folders(path: str) -> bool:
     """Whether folders in this one are called `column=value`."""
     return any("=" in name for _, folders, _ in os.walk(path) for name in folders)
 
@@ -280,7 +280,7 @@ def read_statistics(folder: str) -> dict[str, Any]:
     return content
 
 
-def _kind_of(splits: Sequence[Split], time_unit: str | None) -> tuple[str, str | None]:
+def _file_types(splits: Sequence[Split], time_unit: str | None) -> tuple[str, str | None]:
     """The type of the vertices and the unit of the timestamps of local files."""
     from rpq.readers.parquet import ParquetInput
 
@@ -303,10 +303,10 @@ def _disagreement(kinds: Mapping[tuple[str, str | None], str]) -> InputError:
     )
 
 
-def _local_splits(spark: SparkSession, splits: Sequence[Split], lines: Lines, vertex: str, *, first: int) -> DataFrame:
+def _local_splits(spark: SparkSession, splits: Sequence[Split], lines: LineOptions, vertex: str, *, first: int) -> DataFrame:
     """The rows of local files, the first of which has that number; every split is read in a task of its own."""
     numbers = {path: first + number for number, path in enumerate(dict.fromkeys(split.path for split in splits))}
-    rows = [(split_number(numbers[split.path], split.start), describe(split)) for split in splits]
+    rows = [(split_number(numbers[split.path], split.start), split_json(split)) for split in splits]
     # Parallelized as slices of one, so that there are as many tasks as splits.
     table = spark.sparkContext.parallelize(rows, max(1, len(rows))).toDF("split bigint, description string")
     return table.mapInArrow(SplitReader(lines, vertex), staged_schema(vertex))
@@ -334,7 +334,7 @@ def _offsets(staged: DataFrame, files: Sequence[str]) -> DataFrame:
     return staged.sparkSession.createDataFrame(rows, schema)
 
 
-def _keep_aside(staged: DataFrame, offsets: DataFrame, folder: str, *, on_error: str) -> int:
+def _write_rejected(staged: DataFrame, offsets: DataFrame, folder: str, *, on_error: str) -> int:
     """Write the bad lines with their places; how many they are."""
     from pyspark.sql import functions as sql
 
@@ -366,7 +366,7 @@ def _keep_aside(staged: DataFrame, offsets: DataFrame, folder: str, *, on_error:
     return count
 
 
-def _numbered(edges: DataFrame, offsets: DataFrame) -> DataFrame:
+def _with_positions(edges: DataFrame, offsets: DataFrame) -> DataFrame:
     """Timestamps by position: the data lines before the split and those before the line in it."""
     from pyspark.sql import functions as sql
 
@@ -374,7 +374,7 @@ def _numbered(edges: DataFrame, offsets: DataFrame) -> DataFrame:
     return edges.join(sql.broadcast(offsets), "split").withColumn("timestamp", place)
 
 
-def _as_ids(edges: DataFrame, folder: str) -> DataFrame:
+def _with_ids(edges: DataFrame, folder: str) -> DataFrame:
     """Numbers in place of names; the table of both is written first, as numbers are drawn only once."""
     from pyspark.sql import functions as sql
 
@@ -401,7 +401,7 @@ def _write(edges: DataFrame, output: str, *, partitions: int | None, rows_per_fi
     writer.parquet(output)
     # Who streams the folder reads its files by age: let that be the order of time.
     session = edges.sparkSession
-    hadoop_files.set_ages(session, [uri for uri in hadoop_files.matching(session, output) if uri.endswith(".parquet")])
+    hadoop_files.set_ages(session, [uri for uri in hadoop_files.list_files(session, output) if uri.endswith(".parquet")])
 
 
 def files_of(folder: str) -> list[str]:
@@ -409,7 +409,7 @@ def files_of(folder: str) -> list[str]:
     return [split.path for split in splits_of([folder]) if split.start == 0]
 
 
-def statistics_of(edges: DataFrame) -> dict[str, Any]:
+def compute_statistics(edges: DataFrame) -> dict[str, Any]:
     """Counts of edges (source, target, label, timestamp, op) as JSON values.
 
     `duplicates` are inserts of an edge (source, label, target) that had been inserted before, `repeated_tuples` of

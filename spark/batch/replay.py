@@ -20,13 +20,13 @@ from rpq.engine import Engine
 from rpq.errors import InputError
 from rpq.readers.column_names import DELETE
 from rpq.results.changes import Changes
-from rpq.spark.columns import UNITS, edge_columns, in_numbers, names_given, schema_of, time_again
+from rpq.spark.columns import UNITS, edge_columns, parse_column_names, queries_in_unit, row_schema, timestamps_as_times
 from rpq.spark.division import OwnEdges, partition_keys, share_limit
-from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, PlacedPacker, Reader, packed_with_place, unpack, without_sequence
+from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, LabelReader, PlacedPacker, engine_columns, pack_file, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.data_sets import VERTICES, edges_in, statistics_in
-from rpq.spark.jvm.session import check_classic, shares_of, task_threads
+from rpq.spark.jvm.session import check_classic, share_count, task_threads
 from rpq.spark.parquet_content import ParquetContent, contents_writer
 from rpq.spark.shipping import Shipped
 from rpq.stream.durations import NANOSECONDS
@@ -69,15 +69,15 @@ def replay(
     >>> changes.columns  # doctest: +SKIP
     ['query', 'source', 'target', 'timestamp', 'op']
     """
-    named = names_given(columns, label)
-    asked = _asked(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
-    changes = asked.envelopes.mapInArrow(RowBatches(asked.share), schema_of(queries, asked.vertex))
-    if asked.is_time:
-        changes = changes.withColumn("timestamp", time_again(asked.unit))
+    named = parse_column_names(columns, label)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    changes = plan.envelopes.mapInArrow(RowBatches(plan.share), row_schema(queries, plan.vertex))
+    if plan.is_time:
+        changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
     if names:
         if not isinstance(data, str):
             raise PipelineError("names can be had only of a data set that was prepared with ids, not of a data frame")
-        return _named(changes, queries[0].columns, hadoop_files.inside(data, VERTICES))
+        return _with_names(changes, queries[0].columns, hadoop_files.join(data, VERTICES))
     return changes
 
 
@@ -104,20 +104,20 @@ def replay_to(
     >>> replay_to(open_session(), "data", "rows", query)  # doctest: +SKIP
     {('a2q+', '+'): 1204, ('a2q+', '-'): 0}
     """
-    named = names_given(columns, label)
-    asked = _asked(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    named = parse_column_names(columns, label)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
     addition: Any = _RowCounts()  # no subclass of PySpark's, so that this module is imported without it
     counted = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
-    microseconds = NANOSECONDS[asked.unit] // NANOSECONDS["us"] if asked.is_time else None
-    contents = asked.envelopes.mapInArrow(RowFiles(asked.share, counted=counted, microseconds=microseconds), "value string")
+    microseconds = NANOSECONDS[plan.unit] // NANOSECONDS["us"] if plan.is_time else None
+    contents = plan.envelopes.mapInArrow(RowFiles(plan.share, counted=counted, microseconds=microseconds), "value string")
     try:
         contents_writer(contents).text(output)  # files appear when all of them are whole
         if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
-            none = spark.createDataFrame([], schema_of(queries, asked.vertex))
-            if asked.is_time:
-                none = none.withColumn("timestamp", time_again(asked.unit))
+            none = spark.createDataFrame([], row_schema(queries, plan.vertex))
+            if plan.is_time:
+                none = none.withColumn("timestamp", timestamps_as_times(plan.unit))
             none.write.mode("append").parquet(output)
     except BaseException:
         with suppress(Exception):
@@ -127,7 +127,7 @@ def replay_to(
     return dict(counted.value)
 
 
-class _Asked(NamedTuple):
+class _Replay(NamedTuple):
     """A replay that can begin."""
 
     envelopes: DataFrame  # partition, file, row, edges: those of a partition in order
@@ -137,7 +137,7 @@ class _Asked(NamedTuple):
     unit: str  # of the integers that times become
 
 
-def _asked(
+def _plan_replay(
     spark: SparkSession,
     data: str | DataFrame,
     queries: Sequence[rpq.Query],
@@ -146,15 +146,15 @@ def _asked(
     sequence: str | None,
     time_unit: str | None,
     named: ColumnNames | None,
-) -> _Asked:
+) -> _Replay:
     from pyspark.sql import functions as sql
 
     check_classic(spark)
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
-    count = shares_of(spark, partitions)
+    count = share_count(spark, partitions)
     unit = time_unit if time_unit in UNITS else _TIMES
-    stream = _packed(spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named)
+    stream = _pack_stream(spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named)
     keys = partition_keys(count)
     every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
     envelopes = (
@@ -168,10 +168,10 @@ def _asked(
         threads=task_threads(spark),
         memory_limit=memory_limit,
     )
-    return _Asked(envelopes, share, stream.vertex, stream.is_time, unit)
+    return _Replay(envelopes, share, stream.vertex, stream.is_time, unit)
 
 
-class _Packed(NamedTuple):
+class _PackedStream(NamedTuple):
     """The stream once, in envelopes with their places, and the queries with their windows in its numbers."""
 
     envelopes: DataFrame
@@ -180,7 +180,7 @@ class _Packed(NamedTuple):
     is_time: bool
 
 
-def _packed(
+def _pack_stream(
     spark: SparkSession,
     data: str | DataFrame,
     queries: Sequence[rpq.Query],
@@ -189,7 +189,7 @@ def _packed(
     time_unit: str | None,
     unit: str,
     named: ColumnNames | None,
-) -> _Packed:
+) -> _PackedStream:
     from pyspark.sql import functions as sql
 
     if not isinstance(data, str):
@@ -200,17 +200,17 @@ def _packed(
     else:
         edges = edges_in(spark, data)
         told = time_unit or statistics_in(spark, data).get("time_unit")
-        vertex = vertex_of_tuples(edges) if named is None and sequence is None else None
-        if vertex is not None and are_whole(spark, data):
-            known = in_numbers(queries, told)
-            return _Packed(packed_files(spark, data, vertex, known), known, vertex, False)
+        vertex = plain_vertex_type(edges) if named is None and sequence is None else None
+        if vertex is not None and can_read_whole(spark, data):
+            known = queries_in_unit(queries, told)
+            return _PackedStream(read_whole_files(spark, data, vertex, known), known, vertex, False)
         columns = edge_columns(edges, sequence=sequence, time_unit=unit, names=named)
         tuples = columns.tuples
-    known = in_numbers(queries, unit if columns.is_time else told)
-    return _Packed(tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA), known, columns.vertex, columns.is_time)
+    known = queries_in_unit(queries, unit if columns.is_time else told)
+    return _PackedStream(tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA), known, columns.vertex, columns.is_time)
 
 
-def _named(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
+def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
     from pyspark.sql import functions as sql
 
     if not hadoop_files.exists(changes.sparkSession, folder):
@@ -260,9 +260,9 @@ class Share(Shipped):
                     own = OwnEdges(self.queries, share=(self._numbers[partition], len(self._numbers)))
                 assert own is not None
                 tuples = unpack([envelope.as_buffer()], keeps_order=True)
-                table = without_sequence(tuples.table)
+                table = engine_columns(tuples.table)
                 for start in range(0, len(table), PUSHED_ROWS):
-                    edges, time = own.in_order(table.slice(start, PUSHED_ROWS), engine.time)
+                    edges, time = own.select_in_order(table.slice(start, PUSHED_ROWS), engine.time)
                     if len(edges):
                         yield engine.push(edges)
                     if time is not None and (engine.time is None or time > engine.time):
@@ -316,10 +316,10 @@ class RowFiles:
             if len(changes):
                 file.write(changes.to_arrow())
             if file.is_full:
-                yield _as_text(file.ended())
+                yield _as_text(file.finish())
                 file = ParquetContent(microseconds=self._microseconds)
         if file.rows:
-            yield _as_text(file.ended())
+            yield _as_text(file.finish())
         self._counted.add(found)
 
 
@@ -344,14 +344,14 @@ class _RowCounts:
         return value1
 
 
-MOST_BYTES = 1 << 26
+MAX_WHOLE_BYTES = 1 << 26
 """A larger file is not taken as a whole: it is in memory three times for a moment."""
 
 _TUPLE = {"source": None, "target": None, "label": "string", "timestamp": "bigint", "op": "string"}
 _ARROW = {"bigint": pa.int64(), "string": pa.string()}
 
 
-def vertex_of_tuples(edges: DataFrame) -> str | None:
+def plain_vertex_type(edges: DataFrame) -> str | None:
     """The type of the vertices where a data frame has the columns of tuples in their types, and nothing else; else None."""
     kinds = {field.name: field.dataType.simpleString() for field in edges.schema}
     vertex = kinds.get("source")
@@ -359,13 +359,13 @@ def vertex_of_tuples(edges: DataFrame) -> str | None:
     return vertex if is_plain else None
 
 
-def are_whole(session: SparkSession, data: str) -> bool:
+def can_read_whole(session: SparkSession, data: str) -> bool:
     """Whether the files at a URI tell all by themselves, not by names of folders (`label=a`), and none is large."""
-    sizes = hadoop_files.sizes(session, data)
-    return max(sizes.values()) <= MOST_BYTES and not any("=" in uri for uri in sizes)
+    sizes = hadoop_files.file_sizes(session, data)
+    return max(sizes.values()) <= MAX_WHOLE_BYTES and not any("=" in uri for uri in sizes)
 
 
-def packed_files(session: SparkSession, data: str, vertex: str, queries: Sequence[Reader]) -> DataFrame:
+def read_whole_files(session: SparkSession, data: str, vertex: str, queries: Sequence[LabelReader]) -> DataFrame:
     """The tuples of the Parquet files at a URI, vertices of a type, as placed envelopes (`PlacedPacker`)."""
     files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
     return files.select("path", "content").mapInArrow(FilePacker(queries, vertex), PLACED_SCHEMA)
@@ -374,7 +374,7 @@ def packed_files(session: SparkSession, data: str, vertex: str, queries: Sequenc
 class FilePacker(Shipped):
     """What a task runs: whole Parquet files become envelopes with their places.  For `mapInArrow`."""
 
-    def __init__(self, queries: Sequence[Reader], vertex: str) -> None:
+    def __init__(self, queries: Sequence[LabelReader], vertex: str) -> None:
         self._queries = tuple(queries)
         self._types = {name: _ARROW[kind or vertex] for name, kind in _TUPLE.items()}
 
@@ -382,7 +382,7 @@ class FilePacker(Shipped):
         for batch in batches:
             for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
                 tuples = self._tuples(path, pa.BufferReader(content.as_buffer()))
-                yield from packed_with_place(tuples, path, self._queries)
+                yield from pack_file(tuples, path, self._queries)
 
     def _tuples(self, path: str, content: pa.BufferReader) -> Iterator[pa.Table]:
         try:
@@ -401,12 +401,12 @@ class FilePacker(Shipped):
         for name, kind in self._types.items():
             place = schema.get_field_index(name)
             found = None if place < 0 else schema.field(place).type
-            if found is None or not _holds(found, kind):
+            if found is None or not _has_type(found, kind):
                 has = "is missing" if found is None else f"is of type {found}"
                 raise InputError(f"{path}: column {name!r} {has}; other files have {kind}", file=path, column=name)
 
 
-def _holds(found: pa.DataType, kind: pa.DataType) -> bool:
+def _has_type(found: pa.DataType, kind: pa.DataType) -> bool:
     """Whether a column of a type has integers, or text, as `kind` says."""
     found = plain_type(found)
     return bool(pa.types.is_integer(found)) if kind == pa.int64() else found in (TEXT, TEXTS)

@@ -155,12 +155,12 @@ def text_format_named(name: str) -> TextFormat:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
+class LineOptions:
     """How lines are to be read: their format by its name, what its columns are called, what times in them become.
 
     `names` and `time_unit` are for the format edges, the only one in which lines may have other names and times.
 
-    >>> lines = Lines(format="edges", names=ColumnNames.parse("source=user,target=item", label="likes"))
+    >>> lines = LineOptions(format="edges", names=ColumnNames.parse("source=user,target=item", label="likes"))
     >>> lines.layout.detect(b"when,user,timestamp,item").parser.layout.fields
     ('', 'source', 'timestamp', 'target')
     """
@@ -182,7 +182,9 @@ class Lines:
             )
         names, constant = self.names, self.names.constant_label
         return replace(
-            layout, detect=lambda line: _detected(line, names), label=None if constant is None else lambda path: constant
+            layout,
+            detect=lambda line: _detect_layout(line, names),
+            label=None if constant is None else lambda path: constant,
         )
 
     @property
@@ -191,7 +193,7 @@ class Lines:
         return (self.time_unit or DEFAULT_UNIT) if self.format == EDGES.name else None
 
 
-def _detected(line: bytes, names: ColumnNames) -> Detected:
+def _detect_layout(line: bytes, names: ColumnNames) -> Detected:
     layout, header = line_layout(line, names)
     return Detected(parser=LineParser(layout), is_header=bool(header), quoted=layout if layout.has_quotes else None)
 
@@ -214,12 +216,12 @@ class Head:
         return parser.layout.times if isinstance(parser, LineParser) else "integers"
 
 
-def head_of(path: str, lines: Lines) -> Head:
+def read_head(path: str, lines: LineOptions) -> Head:
     """Read as much of a file as it takes to know how it is laid out, usually a line or two."""
-    return head_in(ByteSource(path).blocks(BLOCK_BYTES), lines)
+    return find_head(ByteSource(path).blocks(BLOCK_BYTES), lines)
 
 
-def head_in(blocks: Iterable[Block], lines: Lines) -> Head:
+def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
     """The head of a file that consists of these blocks; the first one tells whether timestamps are times."""
     format = lines.layout
     size = 0
@@ -274,7 +276,7 @@ def _arrow_schema(vertex: str) -> pa.Schema:
 class SplitReader:
     """What a task runs: takes rows (split, description), gives staged rows.  For `mapInArrow`."""
 
-    def __init__(self, lines: Lines, vertex: str) -> None:
+    def __init__(self, lines: LineOptions, vertex: str) -> None:
         self._lines = lines
         self._vertex = vertex
 
@@ -283,13 +285,13 @@ class SplitReader:
             for number, text in zip(batch["split"].to_pylist(), batch["description"].to_pylist(), strict=True):
                 split = Split(**json.loads(text))
                 read = _read_parquet(split) if split.kind == "parquet" else _read_text(split, self._lines)
-                yield from staged(read, split=number, vertex=self._vertex)
+                yield from stage_parts(read, split=number, vertex=self._vertex)
 
 
-def staged(parts: Iterable[Part], *, split: int, vertex: str, first: int = 0) -> Iterator[pa.RecordBatch]:
+def stage_parts(parts: Iterable[Part], *, split: int, vertex: str, first: int = 0) -> Iterator[pa.RecordBatch]:
     """Parts of a split as staged rows, numbered from `first` on."""
     schema = _arrow_schema(vertex)
-    for kind, columns in _numbered(parts, first):
+    for kind, columns in _with_row_numbers(parts, first):
         size = len(next(iter(columns.values())))
         full = {
             **columns,
@@ -302,12 +304,12 @@ def staged(parts: Iterable[Part], *, split: int, vertex: str, first: int = 0) ->
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def describe(split: Split) -> str:
+def split_json(split: Split) -> str:
     """A split as text, for the rows that a `SplitReader` takes."""
     return json.dumps(asdict(split))
 
 
-def _numbered(parts: Iterable[Part], row: int) -> Iterator[Part]:
+def _with_row_numbers(parts: Iterable[Part], row: int) -> Iterator[Part]:
     """Number edges and bad lines within their split."""
     for kind, columns in parts:
         size = len(next(iter(columns.values())))
@@ -315,13 +317,15 @@ def _numbered(parts: Iterable[Part], row: int) -> Iterator[Part]:
         row += size
 
 
-def _read_text(split: Split, lines: Lines) -> Iterator[Part]:
-    head, format = head_of(split.path, lines), lines.layout
+def _read_text(split: Split, lines: LineOptions) -> Iterator[Part]:
+    head, format = read_head(split.path, lines), lines.layout
     cut = ((whole, min(max(0, head.size - place), len(whole.data))) for place, whole in blocks(split))
-    return parsed(cut, head, format, label=format.label(split.path) if format.label else None)
+    return parse_blocks(cut, head, format, label=format.label(split.path) if format.label else None)
 
 
-def parsed(beginnings: Iterable[tuple[Block, int]], head: Head, format: TextFormat, *, label: str | None) -> Iterator[Part]:
+def parse_blocks(
+    beginnings: Iterable[tuple[Block, int]], head: Head, format: TextFormat, *, label: str | None
+) -> Iterator[Part]:
     """The lines of a split, in blocks of each of which so many bytes belong to the head of the file."""
     lines = data_lines = 0
     for whole, cut in beginnings:
@@ -380,18 +384,18 @@ def _read_parquet(split: Split) -> Iterator[Part]:
         first = sum(file.metadata.row_group(group).num_rows for group in range(split.start))
         row = first
         for batch in file.iter_batches(row_groups=list(range(split.start, split.end)), columns=names):
-            yield from checked_rows(batch, row)
+            yield from check_rows(batch, row)
             row += batch.num_rows
     yield COUNTS, {"lines": pa.array([0]), "data_lines": pa.array([row - first])}
 
 
-def checked_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
+def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
     """Rows with the columns of tuples, the first of which is number `row` of its file.
 
     One with a null, an empty name, an unknown op, or text in delete that is neither true nor false, is bad.
     """
     batch = with_plain_columns(batch)
-    columns = {name: _plain(batch.column(name), name) for name in batch.schema.names}
+    columns = {name: _plain_column(batch.column(name), name) for name in batch.schema.names}
     reasons = np.full(batch.num_rows, "", object)
     for name, column in columns.items():
         wrong = column.is_null()
@@ -418,7 +422,7 @@ def checked_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
         )
 
 
-def _plain(column: pa.Array, name: str) -> pa.Array:
+def _plain_column(column: pa.Array, name: str) -> pa.Array:
     """A plain column as text or int64; times become numbers in their unit, dates seconds, as `rpq.readers.parquet` says."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

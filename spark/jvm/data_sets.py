@@ -17,7 +17,7 @@ VERTICES = "_vertices"
 
 def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
     """The statistics of a prepared data set, whatever URI it has; empty if it has none."""
-    text = hadoop_files.read_text(session, hadoop_files.inside(data, STATISTICS))
+    text = hadoop_files.read_text(session, hadoop_files.join(data, STATISTICS))
     if text is None:
         return {}
     try:
@@ -33,6 +33,6 @@ def edges_in(session: SparkSession, data: str) -> DataFrame:
     Folders in it are looked into, and where they are called `column=value` they tell a column.
     """
     reader = session.read
-    if hadoop_files.is_folder(session, data) and not any("=" in name for name in hadoop_files.names_in(session, data)):
+    if hadoop_files.is_folder(session, data) and not any("=" in name for name in hadoop_files.list_names(session, data)):
         reader = reader.option("recursiveFileLookup", True)
     return reader.parquet(data)

@@ -23,33 +23,33 @@ _BEFORE_PATH = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 def exists(session: SparkSession, uri: str) -> bool:
     """Whether there is a file or folder."""
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     return bool(files.exists(path))
 
 
 def is_folder(session: SparkSession, uri: str) -> bool:
     """Whether there is a folder."""
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     return bool(files.exists(path)) and bool(files.getFileStatus(path).isDirectory())
 
 
-def names_in(session: SparkSession, uri: str) -> list[str]:
+def list_names(session: SparkSession, uri: str) -> list[str]:
     """The names of what is in a folder, sorted."""
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     return sorted(status.getPath().getName() for status in files.listStatus(path))
 
 
-def matching(session: SparkSession, uri: str) -> list[str]:
+def list_files(session: SparkSession, uri: str) -> list[str]:
     """The files that a URI with or without wildcards leads to, in folders all but hidden ones, sorted: as full URIs.
 
     Raises `PipelineError` if there are none.
     """
-    return sorted(sizes(session, uri))
+    return sorted(file_sizes(session, uri))
 
 
-def sizes(session: SparkSession, uri: str) -> dict[str, int]:
+def file_sizes(session: SparkSession, uri: str) -> dict[str, int]:
     """The bytes of each of the files that are `matching`."""
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     found = files.globStatus(path) if not files.exists(path) else [files.getFileStatus(path)]
     statuses = [one for status in found or [] for one in _files_in(files, status)]
     if not statuses:
@@ -64,10 +64,10 @@ def _files_in(files: Any, status: Any) -> list[Any]:
     return [found for one in shown for found in _files_in(files, one)]
 
 
-def place_of(uri: str, *, is_encoded: bool = False) -> str:
+def path_of(uri: str, *, is_encoded: bool = False) -> str:
     """The path of a full URI, as Hadoop writes it or, encoded, as the column `_metadata` does.
 
-    >>> place_of("file:/a/b c"), place_of("viewfs://there/a/b%20c", is_encoded=True)
+    >>> path_of("file:/a/b c"), path_of("viewfs://there/a/b%20c", is_encoded=True)
     ('/a/b c', '/a/b c')
     """
     path = _BEFORE_PATH.sub("", uri)
@@ -78,7 +78,7 @@ def first_bytes(session: SparkSession, uri: str, count: int) -> bytes:
     """At most so many bytes of the beginning of a file, inflated as Spark does it."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     compress = session._jvm.org.apache.hadoop.io.compress  # type: ignore[union-attr]
     try:
         codec = compress.CompressionCodecFactory(session._jsc.hadoopConfiguration()).getCodec(path)
@@ -96,7 +96,7 @@ def set_ages(session: SparkSession, uris: Sequence[str]) -> None:
     """Make the first file the oldest, a second older than the next, where the file system keeps what it is told of times."""
     now = int(time.time())
     for age, uri in enumerate(reversed(uris)):
-        files, path = _opened(session, uri)
+        files, path = _resolve(session, uri)
         files.setTimes(path, (now - age) * 1000, (now - age) * 1000)
 
 
@@ -104,7 +104,7 @@ def read_text(session: SparkSession, uri: str) -> str | None:
     """The content of a small file of text; None if there is none.  Raises `PipelineError` if it cannot be read."""
     from py4j.protocol import Py4JJavaError
 
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     if not files.exists(path):
         return None
     try:
@@ -126,7 +126,7 @@ def write_text(session: SparkSession, uri: str, text: str) -> None:
 
     File systems that cannot replace a file have neither for a moment: the new one is then called `PARTIAL`.
     """
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     partial = path.suffix(PARTIAL)
     stream = files.create(partial, True)
     try:
@@ -139,7 +139,7 @@ def write_text(session: SparkSession, uri: str, text: str) -> None:
 
 def remove(session: SparkSession, uri: str) -> None:
     """Remove a file or folder, if there is one."""
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     files.delete(path, True)
 
 
@@ -148,7 +148,7 @@ def rename_endings(session: SparkSession, folder: str, old: str, new: str) -> in
 
     Empty ones, which tasks leave that had nothing to write, are removed.
     """
-    files, path = _opened(session, folder)
+    files, path = _resolve(session, folder)
     count = 0
     for status in files.listStatus(path):
         name = status.getPath().getName()
@@ -165,37 +165,37 @@ def move_files(session: SparkSession, folder: str, to: str, ending: str, *, name
 
     Empty ones stay.  The statuses of the others, as Hadoop has them.  Raises `PipelineError` if one cannot be moved.
     """
-    files, path = _opened(session, folder)
+    files, path = _resolve(session, folder)
     statuses = [one for one in files.listStatus(path) if one.getPath().getName().endswith(ending) and one.getLen()]
     moved = []
     for place, status in enumerate(sorted(statuses, key=lambda one: str(one.getPath().getName()))):
-        new = _path(session, inside(to, name(place)))
+        new = _path(session, join(to, name(place)))
         if not files.rename(status.getPath(), new):
             raise PipelineError(f"{new.toString()}: cannot be written; there may be a file of that name")
         moved.append(files.getFileStatus(new))
     return moved
 
 
-def remove_in(session: SparkSession, folder: str, chosen: Callable[[str], bool]) -> None:
+def remove_matching(session: SparkSession, folder: str, chosen: Callable[[str], bool]) -> None:
     """Remove the files and folders in a folder whose names are chosen."""
-    files, path = _opened(session, folder)
+    files, path = _resolve(session, folder)
     for status in files.listStatus(path):
         if chosen(str(status.getPath().getName())):
             files.delete(status.getPath(), True)
 
 
-def qualified(session: SparkSession, uri: str) -> str:
+def qualify(session: SparkSession, uri: str) -> str:
     """The same place with scheme and folders, so that two names of it are one."""
-    files, path = _opened(session, uri)
+    files, path = _resolve(session, uri)
     return str(files.makeQualified(path).toString())
 
 
-def inside(folder: str, name: str) -> str:
+def join(folder: str, name: str) -> str:
     """The URI of something in a folder."""
     return f"{folder.rstrip('/')}/{name}"
 
 
-def _opened(session: SparkSession, uri: str) -> tuple[Any, Any]:
+def _resolve(session: SparkSession, uri: str) -> tuple[Any, Any]:
     """The file system of a URI and its path there."""
     path = _path(session, uri)
     return path.getFileSystem(session._jsc.hadoopConfiguration()), path

@@ -25,7 +25,7 @@ STATE_STORE_KEY = "spark.sql.streaming.stateStore.providerClass"
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """The only state store that can hold what `transformWithState` keeps."""
 
-_NOBODY_SAID = "200"
+_DEFAULT_SHUFFLE_PARTITIONS = "200"
 """Spark's own number of shuffle partitions."""
 
 SETTINGS = {
@@ -95,7 +95,7 @@ def open_session(
     session.dataSource.register(RpqDataSource)
     if master is not None and not is_local(master):
         wait_for_executors(session)
-    if SHUFFLE_PARTITIONS not in chosen and session.conf.get(SHUFFLE_PARTITIONS) == _NOBODY_SAID:
+    if SHUFFLE_PARTITIONS not in chosen and session.conf.get(SHUFFLE_PARTITIONS) == _DEFAULT_SHUFFLE_PARTITIONS:
         session.conf.set(SHUFFLE_PARTITIONS, task_slots(session))
     return session
 
@@ -205,7 +205,7 @@ def wait_for_executors(session: SparkSession, *, seconds: float = 30.0) -> int:
     return found
 
 
-def shares_of(session: SparkSession, partitions: int | None) -> int:
+def share_count(session: SparkSession, partitions: int | None) -> int:
     """How many shares there are: as many as were asked for, or one a task slot.  Raises `PipelineError` for none."""
     if partitions is None:
         return task_slots(session)

@@ -36,14 +36,14 @@ import pyarrow as pa
 
 from rpq.errors import RpqError
 from rpq.spark.errors import PipelineError
-from rpq.spark.stream.packed_rows import Packed
-from rpq.spark.stream.share_engine import EngineCache, EngineHere, Outcome, ShareEngine, ShareOfAnswers
+from rpq.spark.stream.packed_rows import PackedRows
+from rpq.spark.stream.share_engine import EngineCache, LocalEngine, Outcome, ShareEngine, ShareSpec
 
 LONGEST_IDLE = 900.0
 _LOOK_EVERY = 1.0
 
-ROWS, DONE, FAILED, ASKS = "rows", "done", "failed", "asks"
-"""What an answer begins with: packed rows, of which more come; the result; an error; that it is to be told what is asked."""
+ROWS, DONE, FAILED, UNKNOWN = "rows", "done", "failed", "asks"
+"""The kinds of answers: packed rows, with more to follow; the result; an error; a request for the whole `ShareSpec`."""
 
 
 class _Gone(Exception):
@@ -51,28 +51,31 @@ class _Gone(Exception):
 
 
 class _Call:
-    """What a worker and this process say to one another.  Its methods raise `_Gone`."""
+    """The host's end of a call from a worker.  Its methods raise `_Gone` if the worker has ended."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def heard(self) -> bytes:
-        """What the worker says next."""
-        said: bytes = self._told(self._connection.recv_bytes)
-        return said
+    def receive(self) -> bytes:
+        """Return the next message of the worker."""
+        message: bytes = self._unless_gone(self._connection.recv_bytes)
+        return message
 
     def answer(self, kind: str, value: Any = None) -> None:
-        """Tell the worker."""
+        """Send an answer to the worker."""
         content = pickle.dumps((kind, value))
-        self._told(lambda: self._connection.send_bytes(content))
+        self._unless_gone(lambda: self._connection.send_bytes(content))
 
-    def go_on(self) -> None:
-        """Nothing, while the worker waits for an answer; it says nothing then, so what can be read is its end."""
-        if self._told(self._connection.poll):
+    def check_caller(self) -> None:
+        """Raise `_Gone` if the worker has ended.
+
+        A worker that waits for an answer sends nothing, so anything that can be read is the end of the connection.
+        """
+        if self._unless_gone(self._connection.poll):
             raise _Gone
 
     @staticmethod
-    def _told(what: Callable[[], Any]) -> Any:
+    def _unless_gone(what: Callable[[], Any]) -> Any:
         try:
             return what()
         except (EOFError, ConnectionError) as end:
@@ -85,48 +88,50 @@ class _Host:
     def __init__(self, files: str) -> None:
         self._files = files
         self._cache = EngineCache()
-        self._known: dict[bytes, ShareOfAnswers] = {}
+        self._known: dict[bytes, ShareSpec] = {}
         self._calls = 0
         self._called_at = time.monotonic()
         self._lock = threading.Lock()
 
     def serve(self, connection: Connection) -> None:
-        """Do what a worker asks until it ends the call."""
+        """Serve a worker until it ends the call."""
         self._count(1)
         try:
             with connection:
-                if user_of(connection) == os.getuid():
+                if peer_user(connection) == os.getuid():
                     self._serve(_Call(connection))
         except _Gone:
-            pass  # so has the engine, unless it was kept
+            pass  # the engine is gone too, unless it was kept
         finally:
             self._count(-1)
 
     def _serve(self, call: _Call) -> None:
-        engine: EngineHere | None = None
+        engine: LocalEngine | None = None
         while True:
             try:
                 if engine is None:
-                    engine = EngineHere(self._asked(call), self._cache, shares=len(glob(self._files)), go_on=call.go_on)
+                    engine = LocalEngine(
+                        self._receive_spec(call), self._cache, shares=len(glob(self._files)), check_caller=call.check_caller
+                    )
                     call.answer(DONE)
-                name, values = pickle.loads(call.heard())
+                name, values = pickle.loads(call.receive())
                 self._answer(call, engine, name, values)
             except _Gone:
                 raise
             except Exception as error:
-                call.answer(FAILED, failure(error))
+                call.answer(FAILED, error_parts(error))
 
-    def _asked(self, call: _Call) -> ShareOfAnswers:
-        digest = call.heard()
+    def _receive_spec(self, call: _Call) -> ShareSpec:
+        digest = call.receive()
         if digest not in self._known:
-            call.answer(ASKS)
-            asked: ShareOfAnswers = pickle.loads(call.heard())
-            self._known = {digest: asked}  # queries may be many, and another set of them is rare
-            return asked
+            call.answer(UNKNOWN)
+            spec: ShareSpec = pickle.loads(call.receive())
+            self._known = {digest: spec}  # only the latest: a share may have many queries, and seldom has others
+            return spec
         return self._known[digest]
 
     @staticmethod
-    def _answer(call: _Call, engine: EngineHere, name: str, values: tuple[Any, ...]) -> None:
+    def _answer(call: _Call, engine: LocalEngine, name: str, values: tuple[Any, ...]) -> None:
         if name == "apply":
             for packed in engine.apply(*values):
                 call.answer(ROWS, packed)
@@ -140,32 +145,32 @@ class _Host:
             self._called_at = time.monotonic()
 
     def is_needed(self, parent: int) -> bool:
-        """Whether a worker may call again."""
+        """Return whether a worker may call again."""
         idle = 0.0 if self._calls else time.monotonic() - self._called_at
-        return idle < LONGEST_IDLE and is_there(parent)
+        return idle < LONGEST_IDLE and is_running(parent)
 
 
-def user_of(connection: Connection) -> int:
-    """The user whose process is at the other end of a connection."""
+def peer_user(connection: Connection) -> int:
+    """Return the id of the user whose process is at the other end of a connection."""
     with socket.socket(fileno=os.dup(connection.fileno())) as other:
-        told = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", told)[1])
+        credentials = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
 
 
-def is_there(process: int) -> bool:
-    """Whether a process has not ended."""
+def is_running(process: int) -> bool:
+    """Return whether a process is running."""
     return os.path.exists(f"/proc/{process}")
 
 
-def failure(error: Exception) -> tuple[Any, ...]:
-    """An error as it can be sent: ours with what they say, of others their text."""
+def error_parts(error: Exception) -> tuple[Any, ...]:
+    """Return an error as its class, arguments and attributes, which can be pickled; of foreign errors only the traceback."""
     if isinstance(error, RpqError):
         return type(error), error.args, {name: value for name, value in error.__dict__.items() if name != "changes"}
     return RuntimeError, ("".join(traceback.format_exception(error)),), {}
 
 
-def raised(kind: type[Exception], values: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
-    """The same error again."""
+def restore_error(kind: type[Exception], values: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
+    """Return the error that `error_parts` took apart."""
     error = kind.__new__(kind, *values)
     error.args = values
     error.__dict__.update(attributes, **({"changes": None} if "row" in attributes else {}))
@@ -173,7 +178,10 @@ def raised(kind: type[Exception], values: tuple[Any, ...], attributes: dict[str,
 
 
 def main(parent: int, files: str) -> None:
-    """Serve the workers of a parent at an address, which is written out; `files` are those of all shares of the executor."""
+    """Serve the workers of a parent process at an address, which is printed.
+
+    `files` is a pattern of the address files of all shares of the executor.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers do not end by it either
     host = _Host(files)
     address = f"rpq-{os.urandom(8).hex()}"
@@ -196,52 +204,48 @@ def main(parent: int, files: str) -> None:
             threading.Thread(target=host.serve, args=(connection,), daemon=True).start()
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
-
-
 _FILE = "rpq-engines-{}.json"
 _GONE = (ConnectionError, EOFError)
 
 
 @contextmanager
-def engine_of(asked: ShareOfAnswers, cache: EngineCache) -> Iterator[ShareEngine]:
-    """The engine of a share: in the process that keeps it where there may be one, else in this one, with this cache."""
+def engine_of(spec: ShareSpec, cache: EngineCache) -> Iterator[ShareEngine]:
+    """Yield the engine of a share: in the process that keeps it if there may be one, otherwise in this process and cache."""
     folder = _folder()
     if folder is None:
-        yield EngineHere(asked, cache)
+        yield LocalEngine(spec, cache)
         return
-    content = pickle.dumps(asked)
-    connection = _connected(folder, asked.share[0])
+    content = pickle.dumps(spec)
+    connection = _connect_or_start(folder, spec.share[0])
     try:
-        engine = _EngineThere(connection, content)
-    except _Ended:  # just now, as it does when nobody has called for long; nothing was asked of it
+        engine = _RemoteEngine(connection, content)
+    except _Ended:  # just now, for lack of calls, and before it was given anything to do
         connection.close()
-        connection = _connected(folder, asked.share[0])
-        engine = _EngineThere(connection, content)
+        connection = _connect_or_start(folder, spec.share[0])
+        engine = _RemoteEngine(connection, content)
     with connection:
         yield engine
 
 
 class _Ended(PipelineError):
-    """The process that keeps an engine has ended in a call."""
+    """The process that keeps an engine has ended during a call."""
 
 
-class _EngineThere:
-    """The engine of a share in another process, which is told what is asked if it does not know it."""
+class _RemoteEngine:
+    """The engine of a share in another process, which receives the `ShareSpec` if it does not know its digest."""
 
     outcome: Outcome
 
-    def __init__(self, connection: Connection, asked: bytes) -> None:
+    def __init__(self, connection: Connection, spec: bytes) -> None:
         self._connection = connection
-        self._say(hashlib.blake2b(asked).digest())
-        if self._answer()[0] == ASKS:
-            self._say(asked)
-            self._answer()
+        self._send(hashlib.blake2b(spec).digest())
+        if self._receive()[0] == UNKNOWN:
+            self._send(spec)
+            self._receive()
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
-        found: str | None = self._call("take", stream, tokens)
-        return found
+        token: str | None = self._call("take", stream, tokens)
+        return token
 
     def build(self, edges: pa.Table | None, time: int | None) -> None:
         self._call("build", edges, time)
@@ -249,45 +253,45 @@ class _EngineThere:
     def catch_up(self, missed: pa.Table | None, time: int) -> None:
         self._call("catch_up", missed, time)
 
-    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[Packed]:
-        kind, told = self._ask("apply", tuples, tick)
+    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
+        kind, value = self._request("apply", tuples, tick)
         while kind == ROWS:
-            yield told
-            kind, told = self._answer()
-        self.outcome = told
+            yield value
+            kind, value = self._receive()
+        self.outcome = value
 
     def keep(self, stream: str, token: str) -> int:
         return int(self._call("keep", stream, token))
 
     def _call(self, name: str, *values: Any) -> Any:
-        return self._ask(name, *values)[1]
+        return self._request(name, *values)[1]
 
-    def _ask(self, name: str, *values: Any) -> tuple[str, Any]:
-        self._say(pickle.dumps((name, values)))
-        return self._answer()
+    def _request(self, name: str, *values: Any) -> tuple[str, Any]:
+        self._send(pickle.dumps((name, values)))
+        return self._receive()
 
-    def _say(self, content: bytes) -> None:
+    def _send(self, content: bytes) -> None:
         try:
             self._connection.send_bytes(content)
         except _GONE as problem:
-            raise _ended() from problem
+            raise _ended_error() from problem
 
-    def _answer(self) -> tuple[str, Any]:
+    def _receive(self) -> tuple[str, Any]:
         try:
-            kind, told = self._connection.recv()
+            kind, value = self._connection.recv()
         except _GONE as problem:
-            raise _ended() from problem
+            raise _ended_error() from problem
         if kind == FAILED:
-            raise raised(*told)
-        return kind, told
+            raise restore_error(*value)
+        return kind, value
 
 
-def _ended() -> _Ended:
+def _ended_error() -> _Ended:
     return _Ended("the process that keeps the engine of a share has ended; its next task builds the engine again")
 
 
 def _folder() -> str | None:
-    """Where workers of an executor find what they have in common; None where there is no such process for them."""
+    """Return the folder that the workers of an executor share, or None where workers have no process for engines."""
     from pyspark import SparkFiles, TaskContext
 
     if sys.platform != "linux" or TaskContext.get() is None:
@@ -297,14 +301,17 @@ def _folder() -> str | None:
 
 
 def _parent() -> int:
-    """The process without which there are no workers: what started this one."""
+    """Return the id of the process that started this worker, and without which there are no workers."""
     return os.getppid()
 
 
-def _connected(folder: str, number: int) -> Connection:
-    """A connection to the process that keeps the engines of a share, which is started if it is not there.
+def _connect_or_start(folder: str, number: int) -> Connection:
+    """Return a connection to the process that keeps the engines of a share; start the process if it is not running.
 
-    Raises `PipelineError`.
+    Raises
+    ------
+    PipelineError
+        If the process does not start, or ends at once.
     """
     import fcntl
 
@@ -312,32 +319,32 @@ def _connected(folder: str, number: int) -> Connection:
     with open(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with suppress(ValueError, TypeError, KeyError, OSError):
-            told = json.loads(file.read())
-            if is_there(told["parent"]):
-                return _connection(told["address"])
+            entry = json.loads(file.read())
+            if is_running(entry["parent"]):
+                return _connect(entry["address"])
         parent = _parent()
-        address = _started(parent, os.path.join(escape(folder), _FILE.format("*")))
+        address = _start_host(parent, os.path.join(escape(folder), _FILE.format("*")))
         file.seek(0)
         file.truncate()
         json.dump({"address": address, "parent": parent}, file)
         file.flush()
         try:
-            return _connection(address)
+            return _connect(address)
         except _GONE as problem:
-            raise _ended() from problem
+            raise _ended_error() from problem
 
 
-def _connection(address: str) -> Connection:
-    """A connection to a process of this user.  Raises `OSError`."""
+def _connect(address: str) -> Connection:
+    """Return a connection to a process of this user.  Raises `OSError` if there is none, or if it is another user's."""
     connection = Client(f"\0{address}", family="AF_UNIX")
-    if user_of(connection) != os.getuid():
+    if peer_user(connection) != os.getuid():
         connection.close()
         raise ConnectionRefusedError("another user's process is there")
     return connection
 
 
-def _started(parent: int, files: str) -> str:
-    """The address of a new process, which has the paths of this one."""
+def _start_host(parent: int, files: str) -> str:
+    """Start a process with the import paths of this one, and return its address."""
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-m", "rpq.spark.stream.engine_host", str(parent), files]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=variables, text=True)
@@ -347,3 +354,7 @@ def _started(parent: int, files: str) -> str:
     if not address:
         raise PipelineError(f"the process that keeps engines does not start: it ended with status {process.wait()}")
     return address
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

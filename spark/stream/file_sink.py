@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rpq.spark.columns import time_again
+from rpq.spark.columns import timestamps_as_times
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.parquet_content import contents_writer
@@ -30,9 +30,9 @@ def refuse_other_rows(session: SparkSession, output: str, checkpoint: str) -> No
 
     Its log would say that they are there, of each micro-batch that the other stream has had.
     """
-    if hadoop_files.exists(session, hadoop_files.inside(checkpoint, "offsets")):
+    if hadoop_files.exists(session, hadoop_files.join(checkpoint, "offsets")):
         return
-    if hadoop_files.exists(session, hadoop_files.inside(output, FOLDER)) and SinkLog(session, output).latest >= 0:
+    if hadoop_files.exists(session, hadoop_files.join(output, FOLDER)) and SinkLog(session, output).latest >= 0:
         raise PipelineError(
             f"{output}: has the rows of another stream, and {checkpoint} is a new checkpoint: give another folder, or the "
             "checkpoint of those rows"
@@ -70,7 +70,7 @@ class FileSink:
             return
         is_clean, self._is_clean = self._is_clean, False
         attempt = secrets.token_hex(4)
-        writing = hadoop_files.inside(self._output, _WRITING + attempt)
+        writing = hadoop_files.join(self._output, _WRITING + attempt)
 
         def name(place: int) -> str:
             return f"{_beginning(number)}{place:05d}-{attempt}.parquet"
@@ -84,7 +84,7 @@ class FileSink:
         finally:
             hadoop_files.remove(session, writing)
         if not self._log.add(number, files):
-            hadoop_files.remove_in(session, self._output, lambda one: one.endswith(f"-{attempt}.parquet"))
+            hadoop_files.remove_matching(session, self._output, lambda one: one.endswith(f"-{attempt}.parquet"))
             raise PipelineError(f"{self._output}: another stream writes to it, which has told of micro-batch {number}")
         if not is_clean:
             self._tidy(session, number, {str(file.getPath().getName()) for file in files})
@@ -92,7 +92,7 @@ class FileSink:
 
     def _tidy(self, session: SparkSession, number: int, names: Collection[str]) -> None:
         """Remove what other attempts at a micro-batch have left, which has these files."""
-        hadoop_files.remove_in(
+        hadoop_files.remove_matching(
             session,
             self._output,
             lambda one: one.startswith(_WRITING) or (one.startswith(_beginning(number)) and one not in names),
@@ -101,7 +101,7 @@ class FileSink:
     def _write_empty(self, session: SparkSession, writing: str) -> None:
         none = session.createDataFrame([], self._empty)
         if self._is_time:
-            none = none.withColumn("timestamp", time_again("us"))
+            none = none.withColumn("timestamp", timestamps_as_times("us"))
         none.write.mode("overwrite").parquet(writing)
 
 
@@ -120,7 +120,7 @@ class SinkLog:
         java: Any = session._jvm
         self._sinks = java.org.apache.spark.sql.execution.streaming.sinks
         self._gateway: Any = session.sparkContext._gateway
-        folder = hadoop_files.inside(output, FOLDER)
+        folder = hadoop_files.join(output, FOLDER)
         self._log = self._sinks.FileStreamSinkLog(1, session._jsparkSession, folder, java.scala.Option.empty())
 
     @property

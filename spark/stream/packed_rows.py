@@ -29,7 +29,7 @@ tuples in the log of the window.
 FIGURES = (*SAME, *SUMMED)
 
 
-def observed(packed: DataFrame, name: str) -> DataFrame:
+def observe_figures(packed: DataFrame, name: str) -> DataFrame:
     """The same, of which the number of rows and the figures are observed under a name."""
     from pyspark.sql import functions as sql
 
@@ -45,7 +45,7 @@ MOST_ROWS = 1 << 16
 """Answer changes in an Arrow stream: a few megabytes."""
 
 
-class Packed(NamedTuple):
+class PackedRows(NamedTuple):
     """Packed rows, and how many they are."""
 
     rows: bytes
@@ -55,21 +55,21 @@ class Packed(NamedTuple):
 class RowPacker(Protocol):
     """Packs the answer changes of a share in a micro-batch."""
 
-    def packed(self, changes: pa.Table) -> Iterator[Packed]:
+    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
         """These answer changes, or earlier ones, or nothing yet. O(bytes)."""
 
-    def rest(self) -> Iterator[Packed]:
+    def finish(self) -> Iterator[PackedRows]:
         """What is left, at the end."""
 
 
-class AsStreams(Shipped):
+class StreamPacking(Shipped):
     """Begins to pack answer changes as Arrow streams."""
 
     def __call__(self) -> RowPacker:
         return _StreamPacker()
 
 
-class AsFiles(Shipped):
+class FilePacking(Shipped):
     """Begins to pack answer changes as the contents of Parquet files (`rpq.spark.parquet_content`)."""
 
     def __init__(self, *, microseconds: int | None) -> None:
@@ -80,15 +80,15 @@ class AsFiles(Shipped):
 
 
 class _StreamPacker:
-    def packed(self, changes: pa.Table) -> Iterator[Packed]:
+    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
         for start in range(0, len(changes), MOST_ROWS):
             rows = changes.slice(start, MOST_ROWS).combine_chunks()
             out = pa.BufferOutputStream()
             with pa.ipc.new_stream(out, rows.schema) as writer:
                 writer.write_table(rows)
-            yield Packed(out.getvalue().to_pybytes(), len(rows))
+            yield PackedRows(out.getvalue().to_pybytes(), len(rows))
 
-    def rest(self) -> Iterator[Packed]:
+    def finish(self) -> Iterator[PackedRows]:
         yield from ()
 
 
@@ -97,25 +97,25 @@ class _FilePacker:
         self._microseconds = microseconds
         self._file = ParquetContent(microseconds=microseconds)
 
-    def packed(self, changes: pa.Table) -> Iterator[Packed]:
+    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
         if len(changes):
             self._file.write(changes)
         if self._file.is_full:
-            yield from self.rest()
+            yield from self.finish()
 
-    def rest(self) -> Iterator[Packed]:
+    def finish(self) -> Iterator[PackedRows]:
         file, self._file = self._file, ParquetContent(microseconds=self._microseconds)
         if file.rows:
-            yield Packed(file.ended().to_pybytes(), file.rows)
+            yield PackedRows(file.finish().to_pybytes(), file.rows)
 
 
-def packed_frames(all_packed: Iterable[Packed]) -> Iterator[pd.DataFrame]:
+def row_frames(all_packed: Iterable[PackedRows]) -> Iterator[pd.DataFrame]:
     """Packed rows as frames of one row each."""
     for rows, count in all_packed:
         yield _frame(rows, count, {})
 
 
-def packed_figures(figures: Mapping[str, int]) -> pd.DataFrame:
+def figures_frame(figures: Mapping[str, int]) -> pd.DataFrame:
     """The figures of a share as a frame without rows."""
     return _frame(None, 0, figures)
 

@@ -31,7 +31,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import rpq
 from rpq.spark import envelopes
-from rpq.spark.columns import edge_columns, in_numbers, names_given, schema_of, time_again, without_bad
+from rpq.spark.columns import (
+    drop_bad_tuples,
+    edge_columns,
+    parse_column_names,
+    queries_in_unit,
+    row_schema,
+    timestamps_as_times,
+)
 from rpq.spark.division import partition_keys
 from rpq.spark.envelopes import Packer
 from rpq.spark.errors import PipelineError
@@ -40,16 +47,16 @@ from rpq.spark.jvm.session import (
     STATE_STORE,
     STATE_STORE_KEY,
     check_classic,
-    shares_of,
+    share_count,
     task_threads,
     warn_of_shuffle_partitions,
 )
-from rpq.spark.shipping import carried
+from rpq.spark.shipping import ship_value
 from rpq.spark.stream import packed_rows, stream_identity
 from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
-from rpq.spark.stream.packed_rows import AsFiles, AsStreams, RowUnpacker, observed
-from rpq.spark.stream.rescale import Moving, moving
-from rpq.spark.stream.stream_identity import refuse_unfit
+from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking, observe_figures
+from rpq.spark.stream.rescale import Move, plan_move
+from rpq.spark.stream.stream_identity import refuse_unsupported
 from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
 
 if TYPE_CHECKING:
@@ -105,7 +112,7 @@ def rpq_changes(
     >>> changes = rpq_changes(edges, query, partitions=4)  # doctest: +SKIP
     >>> changes.writeStream.option("checkpointLocation", "state").start("rows")  # doctest: +SKIP
     """
-    changes = packed_changes(
+    changes = pack_changes(
         edges,
         queries,
         partitions=partitions,
@@ -121,8 +128,8 @@ def rpq_changes(
         label=label,
         as_files=False,
     )
-    rows = changes.rows.mapInArrow(RowUnpacker(), schema_of(queries, changes.vertex))
-    return rows.withColumn("timestamp", time_again(time_unit)) if changes.is_time else rows
+    rows = changes.rows.mapInArrow(RowUnpacker(), row_schema(queries, changes.vertex))
+    return rows.withColumn("timestamp", timestamps_as_times(time_unit)) if changes.is_time else rows
 
 
 def stream_to(
@@ -157,7 +164,7 @@ def stream_to(
     """
     check_classic(edges.sparkSession)
     refuse_other_rows(edges.sparkSession, output, checkpoint)
-    changes = packed_changes(
+    changes = pack_changes(
         edges,
         queries,
         partitions=partitions,
@@ -173,7 +180,7 @@ def stream_to(
         label=label,
         as_files=True,
     )
-    sink = FileSink(output, empty=schema_of(queries, changes.vertex), is_time=changes.is_time)
+    sink = FileSink(output, empty=row_schema(queries, changes.vertex), is_time=changes.is_time)
     contents = changes.rows.where("rows is not null").selectExpr("cast(rows as string) as value")
     return contents.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).outputMode("append")
 
@@ -188,7 +195,7 @@ class PackedChanges(NamedTuple):
     """Whether timestamps, which are numbers here unless they are in files, were times."""
 
 
-def packed_changes(
+def pack_changes(
     edges: DataFrame,
     queries: Sequence[rpq.Query],
     *,
@@ -210,7 +217,7 @@ def packed_changes(
 
     session = edges.sparkSession
     check_classic(session)
-    refuse_unfit(queries)
+    refuse_unsupported(queries)
     if on_error not in ("stop", "skip"):
         raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
@@ -218,17 +225,17 @@ def packed_changes(
             f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "
             "or take the session of rpq.spark.open_session()"
         )
-    shares = shares_of(session, partitions)
-    names = names_given(columns, label)
+    shares = share_count(session, partitions)
+    names = parse_column_names(columns, label)
     tuples, kind, is_time = edge_columns(edges, sequence=sequence, time_unit=time_unit, names=names)
     if on_error == "skip":
-        tuples = without_bad(tuples)
+        tuples = drop_bad_tuples(tuples)
     keys = partition_keys(shares)
-    known = in_numbers(queries, time_unit if is_time else None)
-    delay = _delay(max_delay, time_unit if is_time else None)
-    moved: Moving | None = None
+    known = queries_in_unit(queries, time_unit if is_time else None)
+    delay = _parse_delay(max_delay, time_unit if is_time else None)
+    moved: Move | None = None
     if checkpoint is not None:
-        about = stream_identity.described(
+        about = stream_identity.describe_stream(
             known,
             shares=shares,
             vertices=kind,
@@ -237,10 +244,10 @@ def packed_changes(
             on_error=on_error,
             max_delay=delay,
             columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
-            output=None if output is None else hadoop_files.qualified(session, output),
+            output=None if output is None else hadoop_files.qualify(session, output),
         )
         content = stream_identity.begin(session, checkpoint, about)
-        moved = None if content is None else moving(session, checkpoint, content, known, keys)
+        moved = None if content is None else plan_move(session, checkpoint, content, known, keys)
     warn_of_shuffle_partitions(session, shares)
     microseconds = NANOSECONDS[time_unit] // NANOSECONDS["us"] if is_time else None
     processor = AnswerChanges(
@@ -250,14 +257,14 @@ def packed_changes(
         memory_limit=memory_limit,
         counts=counts is not None,
         max_delay=delay,
-        moved=None if moved is None else carried(session, moved.state),
-        packing=AsFiles(microseconds=microseconds) if as_files else AsStreams(),
+        moved=None if moved is None else ship_value(session, moved.state),
+        packing=FilePacking(microseconds=microseconds) if as_files else StreamPacking(),
     )
     every = keys if moved is None else [*keys, *moved.retired]
     # What nobody reads tells the time at which it is applied, which is not known yet where it is to wait.
     packer = Packer(None if delay else known)
     packed = (
-        _replicated(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
+        _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
         .groupBy("partition")
         .transformWithStateInPandas(
             processor,
@@ -266,10 +273,10 @@ def packed_changes(
             timeMode="None",
         )
     )
-    return PackedChanges(packed if counts is None else observed(packed, counts), kind, is_time)
+    return PackedChanges(packed if counts is None else observe_figures(packed, counts), kind, is_time)
 
 
-def _replicated(packed: DataFrame, keys: list[int]) -> DataFrame:
+def _replicate(packed: DataFrame, keys: list[int]) -> DataFrame:
     """Every envelope once for each partition."""
     from pyspark.sql import functions as sql
 
@@ -277,7 +284,7 @@ def _replicated(packed: DataFrame, keys: list[int]) -> DataFrame:
     return packed.select(sql.explode(every).alias("partition"), "edges")
 
 
-def _delay(given: int | str, unit: str | None) -> int:
+def _parse_delay(given: int | str, unit: str | None) -> int:
     """A delay in the integers of timestamps, which have a unit or are plain numbers."""
     try:
         delay = parse_duration(given, unit=unit) if isinstance(given, str) else operator.index(given)

@@ -32,12 +32,12 @@ import rpq
 from rpq.files.described import Damage, Described
 from rpq.queries import kinds
 from rpq.spark.division import share_limit
-from rpq.spark.envelopes import ROWS, Tuples, packed, unpack, without_sequence
+from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
 from rpq.spark.errors import PipelineError
-from rpq.spark.shipping import Carried, Shipped
+from rpq.spark.shipping import Shipped, ShippedValue
 from rpq.spark.stream.engine_host import engine_of
-from rpq.spark.stream.packed_rows import AsStreams, Packed, RowPacker, packed_figures, packed_frames
-from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareOfAnswers
+from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, figures_frame, row_frames
+from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareSpec
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
 from rpq.stream.stream_time import windows_of
 from rpq.stream.timestamps import EARLIEST
@@ -130,7 +130,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
 
     `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
     `memory_limit` (bytes) applies to all engines of a process together.  With `counts`, a frame of figures follows the rows
-    (`packed_figures`).  `packing` returns a packer for the rows of a micro-batch.  Tuples wait until `max_delay`, in the
+    (`figures_frame`).  `packing` returns a packer for the rows of a micro-batch.  Tuples wait until `max_delay`, in the
     unit of timestamps, has passed.
 
     For a stream that moves from other shares or other queries, `moved` is the state with which shares begin that have no
@@ -146,7 +146,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         threads: int = 1,
         counts: bool = False,
         max_delay: int = 0,
-        moved: Carried | None = None,
+        moved: ShippedValue | None = None,
         packing: Callable[[], RowPacker] | None = None,
     ) -> None:
         self._queries = tuple(queries)
@@ -156,8 +156,8 @@ class AnswerChanges(Shipped, StatefulProcessor):
         self._max_delay = max_delay
         self._memory_limit = memory_limit
         self._moved = moved
-        self._packing = packing or AsStreams()
-        self._identity = identity_of(self._queries, len(self._numbers))
+        self._packing = packing or StreamPacking()
+        self._identity = state_identity(self._queries, len(self._numbers))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
@@ -172,25 +172,25 @@ class AnswerChanges(Shipped, StatefulProcessor):
         if not envelopes:
             return
         if int(key[0]) not in self._numbers:
-            self._clear()
+            self._clear_state()
             return
-        yield from packed_frames(self._move_in(self._numbers[int(key[0])]))
+        yield from row_frames(self._adopt_moved_state(self._numbers[int(key[0])]))
         if self._max_delay:
-            came, arrived = passed(envelopes, _Waiting(self._waiting), max_delay=self._max_delay)
+            came, arrived = split_at_watermark(envelopes, _WaitingTuples(self._waiting), max_delay=self._max_delay)
             if not len(came) and not self._record.exists():
                 return  # the stream has no time yet
         else:
             came = unpack(envelopes)
             arrived = len(came)
-        tuples = without_sequence(came.table)
+        tuples = engine_columns(came.table)
         record = self._read_record()
         log = WindowLog(chunks=_Chunks(self._window), queries=self._queries, parts=record.log_parts(), order=record.order)
         before = record
-        with engine_of(self._asked(self._numbers[int(key[0])]), cache) as engine:
-            record = self._stand(engine, log, record)
-            yield from packed_frames(engine.apply(tuples, came.tick))
+        with engine_of(self._spec(self._numbers[int(key[0])]), cache) as engine:
+            record = self._synchronize(engine, log, record)
+            yield from row_frames(engine.apply(tuples, came.tick))
             outcome = engine.outcome
-            log.append(self._worth_keeping(tuples, outcome.late_rows), time=outcome.time)
+            log.append(self._relevant_tuples(tuples, outcome.late_rows), time=outcome.time)
             record = self._next_record(record, log, outcome, arrived)
             self._record.update(tuple(asdict(record).values()))
             held = engine.keep(record.stream, record.token)
@@ -202,12 +202,12 @@ class AnswerChanges(Shipped, StatefulProcessor):
                 "window": log.rows,
                 "memory": held,
             }
-            yield packed_figures(counted)
+            yield figures_frame(counted)
 
     def close(self) -> None:
         """Nothing to close: what is cached stays."""
 
-    def _clear(self) -> None:
+    def _clear_state(self) -> None:
         """Let the state go."""
         if self._record.exists():
             self._record.clear()
@@ -215,23 +215,23 @@ class AnswerChanges(Shipped, StatefulProcessor):
             if self._max_delay:
                 self._waiting.clear()
 
-    def _move_in(self, number: int) -> Iterator[Packed]:
+    def _adopt_moved_state(self, number: int) -> Iterator[PackedRows]:
         """Begin with the state that moved here, if there is none or it is of before; the first rows of new queries."""
         if self._moved is None:
             return
-        record = self._found_record()
+        record = self._stored_record()
         if record is not None and record.identity == self._identity:
             return
         moved: MovedState = self._moved.value
         if record is not None and record.identity != moved.identity:
             return  # which is refused
-        self._clear()
+        self._clear_state()
         parts = MemoryChunks()
         log = moved.log(parts, self._queries)
         for (bucket, part), data in parts.items():
             self._window.updateValue((bucket, part), (data,))
         if self._max_delay:
-            _Waiting(self._waiting).replace_all(moved.waiting)
+            _WaitingTuples(self._waiting).replace_all(moved.waiting)
         begun = Record(
             identity=self._identity,
             stream=secrets.token_hex(_TOKEN_BYTES),
@@ -248,16 +248,16 @@ class AnswerChanges(Shipped, StatefulProcessor):
         rows = moved.first_rows(share=(number, len(self._numbers)), threads=self._threads, memory_limit=limit)
         if rows is not None:
             packer = self._packing()
-            yield from packer.packed(rows)
-            yield from packer.rest()
+            yield from packer.add(rows)
+            yield from packer.finish()
 
-    def _found_record(self) -> Record | None:
+    def _stored_record(self) -> Record | None:
         """The record in the state, if there is one.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""
         found = self._record.get() if self._record.exists() else None
-        return None if found is None else checked_record(tuple(found))
+        return None if found is None else validate_record(tuple(found))
 
     def _read_record(self) -> Record:
-        record = self._found_record()
+        record = self._stored_record()
         if record is None:
             return Record(identity=self._identity, stream=secrets.token_hex(8), token="")
         latest = INT64_MAX - max(window.reach for query in self._queries for window in windows_of(query))
@@ -285,8 +285,8 @@ class AnswerChanges(Shipped, StatefulProcessor):
             parts=json.dumps(log.parts),
         ).with_token()
 
-    def _asked(self, number: int) -> ShareOfAnswers:
-        return ShareOfAnswers(
+    def _spec(self, number: int) -> ShareSpec:
+        return ShareSpec(
             queries=self._queries,
             share=(number, len(self._numbers)),
             threads=self._threads,
@@ -294,7 +294,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             packing=self._packing,
         )
 
-    def _stand(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
+    def _synchronize(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
         """Let an engine stand where the state does; the record with how that was come by."""
         started = clock.perf_counter()
         orders = record.orders()
@@ -312,7 +312,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         seconds = record.catch_up_seconds + clock.perf_counter() - started
         return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
 
-    def _worth_keeping(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
+    def _relevant_tuples(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
         """The tuples without those that no query knows the label of and those that came too late."""
         labels = tuples["label"].combine_chunks().dictionary_encode()
         relevant = np.array(
@@ -323,7 +323,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         return tuples.filter(pa.array(kept))
 
 
-def checked_record(values: tuple[Any, ...]) -> Record:
+def validate_record(values: tuple[Any, ...]) -> Record:
     """The record that consists of these values.
 
     Raises `PipelineError` if another release wrote them, and `StateFormatError` if they are not as they were written.
@@ -349,7 +349,7 @@ def checked_record(values: tuple[Any, ...]) -> Record:
     return record
 
 
-def identity_of(queries: Sequence[rpq.Query], partitions: int) -> str:
+def state_identity(queries: Sequence[rpq.Query], partitions: int) -> str:
     """What must be the same for a checkpoint to be gone on with, as text."""
     return json.dumps({"queries": [_identity_of(kinds.described(query)) for query in queries], "partitions": partitions})
 
@@ -385,7 +385,7 @@ class _Chunks:
         self._state.removeKey((bucket, part))
 
 
-class _Waiting:
+class _WaitingTuples:
     """Envelopes that wait, in a map state."""
 
     def __init__(self, state: MapState) -> None:
@@ -404,7 +404,7 @@ class _Waiting:
             self._state.removeKey((number,))
 
 
-class Places(Protocol):
+class WaitingEnvelopes(Protocol):
     """Where envelopes wait, by their numbers."""
 
     def read_all(self) -> list[bytes]: ...
@@ -412,7 +412,7 @@ class Places(Protocol):
     def replace_all(self, envelopes: Sequence[bytes]) -> None: ...
 
 
-def passed(envelopes: Sequence[bytes], waiting: Places, *, max_delay: int) -> tuple[Tuples, int]:
+def split_at_watermark(envelopes: Sequence[bytes], waiting: WaitingEnvelopes, *, max_delay: int) -> tuple[Tuples, int]:
     """The tuples that are to be applied now, and how many have come; the others wait from now on. O(tuples that wait)."""
     before = waiting.read_all()
     tuples = unpack([*envelopes, *before])
@@ -425,4 +425,4 @@ def passed(envelopes: Sequence[bytes], waiting: Places, *, max_delay: int) -> tu
 
 
 def _packed(table: pa.Table) -> bytes:
-    return packed(table.combine_chunks())
+    return pack_table(table.combine_chunks())

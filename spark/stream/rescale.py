@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import rpq
 from rpq.files.described import Damage, Described
 from rpq.queries import kinds
-from rpq.spark.columns import in_numbers, schema_of
+from rpq.spark.columns import queries_in_unit, row_schema
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
-from rpq.spark.jvm.session import check_classic, shares_of
+from rpq.spark.jvm.session import check_classic, share_count
 from rpq.spark.stream import file_sink, stream_identity
-from rpq.spark.stream.stream_identity import refuse_if_not_kept, refuse_unfit
+from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
 
 if TYPE_CHECKING:
@@ -60,19 +60,19 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
             f"{checkpoint}: has no {stream_identity.FILE}, which says what its rows depend on; rpq_changes writes it where "
             "it is given the checkpoint"
         )
-    before = queries_in(content, checkpoint)
-    now = in_numbers(queries, content["time_unit"]) if queries else before
-    refuse_unfit(now)
-    schema_of([*before, *now], content["vertices"])  # one sink has one set of columns
-    shares = shares_of(session, partitions) if partitions is not None else int(content["shares"])
+    before = parse_queries(content, checkpoint)
+    now = queries_in_unit(queries, content["time_unit"]) if queries else before
+    refuse_unsupported(now)
+    row_schema([*before, *now], content["vertices"])  # one sink has one set of columns
+    shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)
-    following: dict[str, Any] = {**content, "queries": _described(now), "shares": shares}
+    following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
     if records:
-        held = _held(records, content, checkpoint)
-        added = _added(now, held.queries)
-        refuse_if_not_kept(added, held.queries, time=next(iter(records.values())).time)
-        following["before"] = {"identity": held.identity, "queries": _described(held.queries)}
+        held = _state_queries(records, content, checkpoint)
+        added = _new_queries(now, held.queries)
+        refuse_missing_edges(added, held.queries, time=next(iter(records.values())).time)
+        following["before"] = {"identity": held.identity, "queries": _query_json(held.queries)}
     else:
         if content.get("max_delay") and _latest(session, checkpoint, "commits") is not None:
             raise PipelineError(f"{checkpoint}: all tuples wait for max_delay to pass; let the stream go on until some have")
@@ -80,7 +80,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     stream_identity.replace(session, checkpoint, following)
     if records:
         _repartition(session, checkpoint, shares)
-        tell_file_sink(session, checkpoint, following)
+        complete_sink_log(session, checkpoint, following)
     return {
         "shares": (content["shares"], shares),
         "queries": ([query.name for query in before], [query.name for query in now]),
@@ -88,50 +88,52 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     }
 
 
-class Moving(NamedTuple):
+class Move(NamedTuple):
     """A stream that goes on with others than its state is of: what shares begin with, and the keys whose state goes."""
 
     state: MovedState
     retired: tuple[int, ...]
 
 
-def moving(
+def plan_move(
     session: SparkSession,
     checkpoint: str,
     content: Mapping[str, Any],
     queries: Sequence[rpq.Query],
     keys: Sequence[int],
-) -> Moving | None:
+) -> Move | None:
     """What a stream with these queries, and shares with these keys, has to do to go on; None if that is done, or was never.
 
     Raises `PipelineError` and `StateFormatError` where the state is not what it should be.
     """
-    from rpq.spark.stream.processor import identity_of
+    from rpq.spark.stream.processor import state_identity
 
     if "before" not in content:
         return None
-    tell_file_sink(session, checkpoint, content)
-    identity = identity_of(queries, len(keys))
+    complete_sink_log(session, checkpoint, content)
+    identity = state_identity(queries, len(keys))
     records = _records(session, checkpoint)
     if all(key in records and records[key].identity == identity for key in keys) and len(records) == len(keys):
         stream_identity.replace(session, checkpoint, {**content, "before": None})
         return None
-    held = _held(records, content, checkpoint)
+    held = _state_queries(records, content, checkpoint)
     key, record = next((key, one) for key, one in records.items() if one.identity == held.identity)
     chunks = MemoryChunks()
-    for row in _variable(session, checkpoint, "window").where(f"key.partition = {key}").toLocalIterator():
+    for row in _read_state(session, checkpoint, "window").where(f"key.partition = {key}").toLocalIterator():
         chunks[row.user_map_key.bucket, row.user_map_key.part] = bytes(row.user_map_value.tuples)
     waiting = []
     if content.get("max_delay"):
-        rows = _variable(session, checkpoint, "waiting").where(f"key.partition = {key}").collect()
+        rows = _read_state(session, checkpoint, "waiting").where(f"key.partition = {key}").collect()
         waiting = [bytes(row.user_map_value.tuples) for row in sorted(rows, key=lambda row: row.user_map_key.part)]
     log = WindowLog(chunks=chunks, queries=held.queries, parts=record.log_parts(), order=record.order)
     figures = {"version": record.version, "time": record.time, "tuples": record.tuples, "late": record.late}
-    state = MovedState.of(log, waiting=waiting, figures=figures, identity=held.identity, added=_added(queries, held.queries))
-    return Moving(state, tuple(key for key in records if key not in keys))
+    state = MovedState.from_log(
+        log, waiting=waiting, figures=figures, identity=held.identity, added=_new_queries(queries, held.queries)
+    )
+    return Move(state, tuple(key for key in records if key not in keys))
 
 
-def queries_in(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, ...]:
+def parse_queries(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, ...]:
     """The queries that `rpq.json`, or its part on what was before, has. Raises `PipelineError`."""
     try:
         return tuple(kinds.read(Described(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
@@ -139,14 +141,14 @@ def queries_in(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, 
         raise PipelineError(f"{checkpoint}/{stream_identity.FILE} is damaged: {problem}") from problem
 
 
-class _Held(NamedTuple):
+class _StateQueries(NamedTuple):
     """What the state is of."""
 
     identity: str
     queries: tuple[rpq.Query, ...]
 
 
-def _held(records: Mapping[int, Record], content: Mapping[str, Any], checkpoint: str) -> _Held:
+def _state_queries(records: Mapping[int, Record], content: Mapping[str, Any], checkpoint: str) -> _StateQueries:
     """The queries that the state is of: those of before, where these have not moved yet."""
     found = {record.identity for record in records.values()}
     if len(found) != 1:
@@ -154,39 +156,39 @@ def _held(records: Mapping[int, Record], content: Mapping[str, Any], checkpoint:
     (identity,) = found
     before = content.get("before")
     source = content if before is None or before["identity"] != identity else before
-    return _Held(identity, queries_in(source, checkpoint))
+    return _StateQueries(identity, parse_queries(source, checkpoint))
 
 
-def _added(now: Sequence[rpq.Query], before: Sequence[rpq.Query]) -> tuple[rpq.Query, ...]:
-    known = _described(before)
-    return tuple(query for query in now if known.get(query.name) != _described([query])[query.name])
+def _new_queries(now: Sequence[rpq.Query], before: Sequence[rpq.Query]) -> tuple[rpq.Query, ...]:
+    known = _query_json(before)
+    return tuple(query for query in now if known.get(query.name) != _query_json([query])[query.name])
 
 
-def _described(queries: Sequence[rpq.Query]) -> dict[str, Any]:
+def _query_json(queries: Sequence[rpq.Query]) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps({query.name: kinds.described(query) for query in queries}, default=str))
     return plain
 
 
 def _records(session: SparkSession, checkpoint: str) -> dict[int, Record]:
     """The record of each share by its key; none before the first micro-batch has ended."""
-    from rpq.spark.stream.processor import checked_record
+    from rpq.spark.stream.processor import validate_record
 
     if _latest(session, checkpoint, "commits") is None:
         return {}
-    rows = _variable(session, checkpoint, "record").collect()
-    return {int(row.key.partition): checked_record(tuple(row.value)) for row in rows}
+    rows = _read_state(session, checkpoint, "record").collect()
+    return {int(row.key.partition): validate_record(tuple(row.value)) for row in rows}
 
 
-def _variable(session: SparkSession, checkpoint: str, name: str) -> Any:
+def _read_state(session: SparkSession, checkpoint: str, name: str) -> Any:
     return session.read.format("statestore").option("stateVarName", name).load(checkpoint)
 
 
 def _latest(session: SparkSession, checkpoint: str, log: str) -> int | None:
     """The number of the latest micro-batch in one of the logs of a checkpoint."""
-    folder = hadoop_files.inside(checkpoint, log)
+    folder = hadoop_files.join(checkpoint, log)
     if not hadoop_files.exists(session, folder):
         return None
-    return max((int(name) for name in hadoop_files.names_in(session, folder) if name.isdecimal()), default=None)
+    return max((int(name) for name in hadoop_files.list_names(session, folder) if name.isdecimal()), default=None)
 
 
 def _refuse_unfinished(session: SparkSession, checkpoint: str) -> None:
@@ -208,12 +210,12 @@ def _repartition(session: SparkSession, checkpoint: str, shares: int) -> None:
             raise
 
 
-def tell_file_sink(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
+def complete_sink_log(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
     """Tell a file sink of micro-batches that it was given no rows of: it takes its log for damaged where one is missing."""
     output, latest = content.get("output"), _latest(session, checkpoint, "commits")
     if output is None or latest is None:
         return
-    if not hadoop_files.exists(session, hadoop_files.inside(output, file_sink.FOLDER)):
+    if not hadoop_files.exists(session, hadoop_files.join(output, file_sink.FOLDER)):
         return
     log = file_sink.SinkLog(session, output)
     for number in range(log.latest + 1, latest + 1):

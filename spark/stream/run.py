@@ -74,7 +74,7 @@ class Stream:
             raise PipelineError(f"{folder}: there is no such folder")
         now = session.read
         later = session.readStream.option("maxFilesPerTrigger", max_files)
-        names = hadoop_files.names_in(session, folder)
+        names = hadoop_files.list_names(session, folder)
         if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in names):
             raise PipelineError(f"{folder}: holds no .{files} file yet; the first one tells the columns")
         if files == "parquet":
@@ -117,7 +117,7 @@ class Stream:
             "rows": sum(one["rows"] for one in batches.values()),
             "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
             "batch_seconds_longest": seconds[-1] if seconds else None,
-            "partitions": records_of(self._session, self._checkpoint),
+            "partitions": partition_records(self._session, self._checkpoint),
             "total_seconds": time.perf_counter() - started,
         }
 
@@ -175,7 +175,7 @@ def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
     return "timestamp"
 
 
-def records_of(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
+def partition_records(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
     """The figures that the state keeps of every partition (`rpq.spark.stream.processor.Record`), without the texts."""
     try:
         state = session.read.format("statestore").option("stateVarName", "record").load(checkpoint)

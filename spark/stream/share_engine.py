@@ -16,10 +16,10 @@ import pyarrow as pa
 import rpq
 from rpq.engine import Engine  # with it come the kinds of queries that there are
 from rpq.files.sealed import damaged
-from rpq.spark.division import OwnEdges, bytes_of, grow_within, share_limit
+from rpq.spark.division import OwnEdges, engine_bytes, set_memory_limit, share_limit
 from rpq.spark.envelopes import TUPLES
 from rpq.spark.shipping import Shipped
-from rpq.spark.stream.packed_rows import Packed, RowPacker
+from rpq.spark.stream.packed_rows import PackedRows, RowPacker
 
 PUSHED_ROWS = 1 << 14
 """Tuples pushed at once: their answer changes are in memory together."""
@@ -32,7 +32,7 @@ class EngineCache:
     """Engines by stream, each with the token of the state that it stands for; those in use are known, too."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
+        self._idle: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
         self._in_use: WeakSet[Engine] = WeakSet()
         self._lock = threading.RLock()
 
@@ -40,7 +40,7 @@ class EngineCache:
     def nbytes(self) -> int:
         """Bytes that all engines hold."""
         with self._lock:
-            return sum(map(bytes_of, self._engines()))
+            return sum(map(engine_bytes, self._engines()))
 
     def make_room(self, engine: Engine, limit: int) -> None:
         """Let an engine in use grow within the limit of this process, which others are in as well.
@@ -48,9 +48,9 @@ class EngineCache:
         Of those that are kept go, the one used longest ago first, that leave it less than half of the limit to grow by.
         """
         with self._lock:
-            while self._kept and self.nbytes > limit // 2:
-                self._kept.popitem(last=False)
-            grow_within(engine, limit - sum(bytes_of(other) for other in self._engines() if other is not engine))
+            while self._idle and self.nbytes > limit // 2:
+                self._idle.popitem(last=False)
+            set_memory_limit(engine, limit - sum(engine_bytes(other) for other in self._engines() if other is not engine))
 
     def use(self, engine: Engine) -> None:
         """Know of an engine as long as it is there."""
@@ -60,7 +60,7 @@ class EngineCache:
     def take(self, stream: str) -> tuple[str, Engine] | None:
         """What is kept of a stream, to be used; it is not kept then, so that no one sees an engine that failed half-way."""
         with self._lock:
-            kept = self._kept.pop(stream, None)
+            kept = self._idle.pop(stream, None)
             if kept is not None:
                 self.use(kept[1])
             return kept
@@ -69,21 +69,21 @@ class EngineCache:
         """Keep an engine that is not in use any more."""
         with self._lock:
             self._in_use.discard(engine)
-            self._kept[stream] = (token, engine)
-            while len(self._kept) > CACHED_ENGINES:
-                self._kept.popitem(last=False)
+            self._idle[stream] = (token, engine)
+            while len(self._idle) > CACHED_ENGINES:
+                self._idle.popitem(last=False)
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._kept.clear()
+            self._idle.clear()
 
     def _engines(self) -> list[Engine]:
-        return [*(engine for _, engine in self._kept.values()), *self._in_use]
+        return [*(engine for _, engine in self._idle.values()), *self._in_use]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareOfAnswers(Shipped):
+class ShareSpec(Shipped):
     """What a share answers, and how: queries, its number and how many there are, and how its rows are packed.
 
     `memory_limit` (bytes) is for all engines of a process.
@@ -121,38 +121,42 @@ class ShareEngine(Protocol):
     def catch_up(self, missed: pa.Table | None, time: int) -> None:
         """Let it have the tuples since. Raises `StateFormatError`."""
 
-    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[Packed]:
+    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
         """Its rows for the tuples of a micro-batch, behind which comes a tick; then `outcome` tells of them."""
 
     def keep(self, stream: str, token: str) -> int:
         """Keep it, as it stands for this version of a stream now; the bytes that all hold."""
 
 
-class EngineHere:
-    """The engine of a share in this process; `shares` have a process on this machine, and `go_on` says when to stop."""
+class LocalEngine:
+    """The engine of a share in this process.
+
+    `shares` is the number of shares with a process on this machine.  `check_caller` is called between the pieces of a
+    micro-batch, and raises an exception if the caller is gone.
+    """
 
     outcome: Outcome
 
     def __init__(
-        self, asked: ShareOfAnswers, cache: EngineCache, *, shares: int = 1, go_on: Callable[[], None] = lambda: None
+        self, spec: ShareSpec, cache: EngineCache, *, shares: int = 1, check_caller: Callable[[], None] = lambda: None
     ) -> None:
-        self._asked = asked
+        self._spec = spec
         self._cache = cache
-        self._limit = share_limit(asked.memory_limit, threads=asked.threads, shares=shares)
-        self._go_on = go_on
-        self._own = OwnEdges(asked.queries, share=asked.share)
+        self._limit = share_limit(spec.memory_limit, threads=spec.threads, shares=shares)
+        self._go_on = check_caller
+        self._own = OwnEdges(spec.queries, share=spec.share)
         self._engine: Engine | None = None
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
         kept = self._cache.take(stream)
-        if kept is None or kept[0] not in tokens or kept[1].queries != self._asked.queries:
+        if kept is None or kept[0] not in tokens or kept[1].queries != self._spec.queries:
             return None
         token, self._engine = kept
         return token
 
     def build(self, edges: pa.Table | None, time: int | None) -> None:
         self._engine = Engine(
-            *self._asked.queries, share=self._asked.share, threads=self._asked.threads, memory_limit=self._limit
+            *self._spec.queries, share=self._spec.share, threads=self._spec.threads, memory_limit=self._limit
         )
         self._cache.use(self._engine)
         if time is not None:
@@ -167,8 +171,8 @@ class EngineHere:
             self._push_again(missed)
         self._engine.advance(time)
 
-    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[Packed]:
-        engine, own, packer = self._engine, self._own, self._asked.packing()
+    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
+        engine, own, packer = self._engine, self._own, self._spec.packing()
         assert engine is not None
         late = [np.zeros(0, np.int64)]
         seconds = 0.0
@@ -176,17 +180,17 @@ class EngineHere:
             self._go_on()
             self._cache.make_room(engine, self._limit)
             started = clock.perf_counter()
-            edges, time = own.in_order(tuples.slice(start, PUSHED_ROWS), engine.time)
+            edges, time = own.select_in_order(tuples.slice(start, PUSHED_ROWS), engine.time)
             changes = engine.push(edges) if len(edges) else None
             seconds += clock.perf_counter() - started
             if changes is not None:
                 late.append(changes.late_rows + start)  # where edges are left out none is late
-                yield from packer.packed(changes.to_arrow())
+                yield from packer.add(changes.to_arrow())
             if time is not None and (engine.time is None or time > engine.time):
-                yield from packer.packed(engine.advance(time).to_arrow())
+                yield from packer.add(engine.advance(time).to_arrow())
         if tick is not None and (engine.time is None or tick > engine.time):
-            yield from packer.packed(engine.advance(tick).to_arrow())
-        yield from packer.rest()
+            yield from packer.add(engine.advance(tick).to_arrow())
+        yield from packer.finish()
         assert engine.time is not None
         self.outcome = Outcome(engine.time, np.concatenate(late), seconds)
 
@@ -199,6 +203,6 @@ class EngineHere:
         """Push what was pushed before, so that nothing can be wrong with it."""
         assert self._engine is not None
         try:
-            self._engine.push(self._own.of(tuples), collect=False)
+            self._engine.push(self._own.select(tuples), collect=False)
         except rpq.InputError as problem:
             raise damaged(TUPLES, "the window in the state", str(problem)) from problem

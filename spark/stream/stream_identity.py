@@ -38,7 +38,7 @@ _WORDS = {
 """What users call what is compared."""
 
 
-def described(
+def describe_stream(
     queries: Sequence[rpq.Query],
     *,
     shares: int,
@@ -51,7 +51,7 @@ def described(
     """All of it, as JSON values; queries with windows in the numbers of the stream, budgets and all."""
     return {
         "format": FORMAT,
-        "queries": {query.name: _plain(kinds.described(query)) for query in queries},
+        "queries": {query.name: _as_json(kinds.described(query)) for query in queries},
         "shares": shares,
         "vertices": vertices,
         "time_unit": time_unit,
@@ -63,7 +63,7 @@ def described(
 
 def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:
     """What a checkpoint says of its stream; None if it says nothing.  Raises `PipelineError` if it is damaged."""
-    path = hadoop_files.inside(checkpoint, FILE)
+    path = hadoop_files.join(checkpoint, FILE)
     text = hadoop_files.read_text(session, path)
     if text is None:
         text = hadoop_files.read_text(session, path + hadoop_files.PARTIAL)
@@ -85,7 +85,7 @@ def replace(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) 
     """Let a checkpoint say this of its stream from now on."""
     said = {key: value for key, value in content.items() if key != "before" or value is not None}
     said["format"] = MOVING_FORMAT if "before" in said else FORMAT
-    hadoop_files.write_text(session, hadoop_files.inside(checkpoint, FILE), json.dumps(said, indent=1) + "\n")
+    hadoop_files.write_text(session, hadoop_files.join(checkpoint, FILE), json.dumps(said, indent=1) + "\n")
 
 
 def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -94,9 +94,9 @@ def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> 
     Raises `PipelineError` if it is another's: what differs.
     """
     before = read(session, checkpoint)
-    stream = _plain(dict(stream))
+    stream = _as_json(dict(stream))
     if before is None:
-        if hadoop_files.exists(session, hadoop_files.inside(checkpoint, "offsets")):
+        if hadoop_files.exists(session, hadoop_files.join(checkpoint, "offsets")):
             return None  # begun without this: workers compare what the state knows
         replace(session, checkpoint, stream)
         return stream
@@ -119,24 +119,24 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
         there, here = before["queries"][name], now["queries"][name]
         for key in sorted(there.keys() | here.keys()):
             if there.get(key) != here.get(key):
-                yield f"{key} of query {name!r} was {_said(there.get(key))}, is {_said(here.get(key))}"
+                yield f"{key} of query {name!r} was {_json_text(there.get(key))}, is {_json_text(here.get(key))}"
     for key, words in _WORDS.items():
         was, is_now = before.get(key, _NOTHING), now.get(key, _NOTHING)
         if was is not _NOTHING and is_now is not _NOTHING and was != is_now:
-            yield f"{words} was {_said(was)}, is {_said(is_now)}"
+            yield f"{words} was {_json_text(was)}, is {_json_text(is_now)}"
 
 
-def _said(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: dict[str, Any]) -> dict[str, Any]:
+def _as_json(value: dict[str, Any]) -> dict[str, Any]:
     """As it is when it comes back from JSON."""
     plain: dict[str, Any] = json.loads(json.dumps(value, default=str))
     return plain
 
 
-def refuse_unfit(queries: Sequence[rpq.Query]) -> None:
+def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
     """Raise `PipelineError` for no query, two of one name, and what needs more than the window to go on."""
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
@@ -156,7 +156,7 @@ def refuse_unfit(queries: Sequence[rpq.Query]) -> None:
             )
 
 
-def refuse_if_not_kept(added: Sequence[rpq.Query], before: Sequence[rpq.Query], *, time: int) -> None:
+def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query], *, time: int) -> None:
     """Raise `PipelineError` if a window of an added query would hold edges that the queries before it did not keep.
 
     Of edges that nobody reads a stream on Spark keeps nothing, not even when they came; so a label must have been read, over

@@ -88,19 +88,19 @@ SEQUENCE = "sequence"
 OFFSET_BITS, PARTITION_BITS, TOPIC_BITS = 44, 13, 6
 """Of a sequence: for how many offsets, partitions and topics there is room in it."""
 
-BESIDE_COLUMNS = ("key", "headers", "time", "time_kind")
+METADATA_COLUMNS = ("key", "headers", "time", "time_kind")
 
 
-class ArrivedMessage:
+class ConnectorMessage:
     """A message with the methods of confluent-kafka's, which is what a reader of messages knows."""
 
-    __slots__ = ("_beside", "_offset", "_partition", "_topic", "_value")
+    __slots__ = ("_metadata", "_offset", "_partition", "_topic", "_value")
 
     def __init__(
         self, topic: str, partition: int, offset: int, value: bytes | None, beside: Mapping[str, Any] | None = None
     ) -> None:
         self._topic, self._partition, self._offset = topic, partition, offset
-        self._value, self._beside = value, beside
+        self._value, self._metadata = value, beside
 
     def topic(self) -> str:
         return self._topic
@@ -115,28 +115,28 @@ class ArrivedMessage:
         return self._value
 
     def key(self) -> bytes | None:
-        return None if self._beside is None else self._beside["key"]
+        return None if self._metadata is None else self._metadata["key"]
 
     def headers(self) -> list[tuple[str, bytes]]:
-        given = None if self._beside is None else self._beside["headers"]
+        given = None if self._metadata is None else self._metadata["headers"]
         return [(header["key"], header["value"]) for header in given or ()]
 
     def timestamp(self) -> tuple[int, int]:
-        if self._beside is None or self._beside["time"] is None:
+        if self._metadata is None or self._metadata["time"] is None:
             return 0, -1
-        return self._beside["time_kind"] + 1, self._beside["time"]
+        return self._metadata["time_kind"] + 1, self._metadata["time"]
 
 
-def messages_in(rows: pa.RecordBatch | pa.Table) -> list[ArrivedMessage]:
+def read_messages(rows: pa.RecordBatch | pa.Table) -> list[ConnectorMessage]:
     """Rows with the columns topic, partition, offset, value and, where they are wanted, those beside them."""
     columns = [rows.column(name).to_pylist() for name in ("topic", "partition", "offset", "value")]
     if "key" not in rows.schema.names:
-        return [ArrivedMessage(*place) for place in zip(*columns, strict=True)]
-    columns.append(rows.select(BESIDE_COLUMNS).to_pylist())
-    return [ArrivedMessage(*place) for place in zip(*columns, strict=True)]
+        return [ConnectorMessage(*place) for place in zip(*columns, strict=True)]
+    columns.append(rows.select(METADATA_COLUMNS).to_pylist())
+    return [ConnectorMessage(*place) for place in zip(*columns, strict=True)]
 
 
-class TuplesOfMessages:
+class MessageTuples:
     """Makes batches of tuples of batches of messages, in a worker; `layouts` tell by topic how its values are laid out.
 
     With `stops` a message that is no tuple raises `InputError`, else it is left out.
@@ -156,11 +156,11 @@ class TuplesOfMessages:
         for batch in batches:
             for topic in pc.unique(batch.column("topic")).to_pylist():
                 theirs = batch.filter(pc.equal(batch.column("topic"), topic))
-                made = self._made(readers[topic].read(messages_in(theirs)), theirs, ranks[topic])
+                made = self._tuples(readers[topic].read(read_messages(theirs)), theirs, ranks[topic])
                 if made is not None:
                     yield made
 
-    def _made(self, tuples: Tuples, rows: pa.RecordBatch, rank: int) -> pa.RecordBatch | None:
+    def _tuples(self, tuples: Tuples, rows: pa.RecordBatch, rank: int) -> pa.RecordBatch | None:
         if tuples.bad and self._stops:
             bad = tuples.bad[min(tuples.bad)]
             raise InputError(f"{bad.place}: {bad.reason}")
@@ -176,12 +176,12 @@ class TuplesOfMessages:
             "label": found.column("label").cast(pa.string()),
             "timestamp": found.column("timestamp").cast(pa.int64()),
             "op": ops.cast(pa.string()),
-            SEQUENCE: pa.array(sequences(rank, rows, tuples.numbers)),
+            SEQUENCE: pa.array(message_sequences(rank, rows, tuples.numbers)),
         }
         return pa.RecordBatch.from_pydict(columns)
 
 
-def sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+def message_sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     """The places of some messages of a topic as integers, in the order of topic (by its rank), partition and offset.
 
     Raises `InputError` where one is too large for that.
@@ -231,11 +231,11 @@ def topic_edges(
     if len(topics.topics) > 1 << TOPIC_BITS:
         raise PipelineError(f"{len(topics.topics)} topics: a stream on Spark reads {1 << TOPIC_BITS} at most")
     options = connector_options(topics.brokers, given)
-    layouts = _kept(session, checkpoint, columns)
+    layouts = _stored_layouts(session, checkpoint, columns)
     if layouts is None:
-        layouts = {topic: _layout(session, topic, options, columns) for topic in topics.topics}
-        kept = {"format": FORMAT, "columns": _described(columns), "layouts": layouts}
-        hadoop_files.write_text(session, _place(checkpoint), json.dumps(kept) + "\n")
+        layouts = {topic: _topic_layout(session, topic, options, columns) for topic in topics.topics}
+        kept = {"format": FORMAT, "columns": _columns_json(columns), "layouts": layouts}
+        hadoop_files.write_text(session, _layouts_path(checkpoint), json.dumps(kept) + "\n")
     if missing := [topic for topic in topics.topics if topic not in layouts]:
         raise PipelineError(
             f"the checkpoint {checkpoint} belongs to a stream of {', '.join(sorted(layouts))}, not of {missing[0]}; begin "
@@ -247,10 +247,10 @@ def topic_edges(
         raise PipelineError(f"vertices are of two kinds: {told}; all topics of a stream have to agree")
     vertex = "bigint" if integers == {True} else "string"
     later = session.readStream.format("kafka").options(**options).option("subscribe", ",".join(topics.topics))
-    later = later.option("maxOffsetsPerTrigger", max_messages).option("includeHeaders", _needs_beside(columns))
-    read = TuplesOfMessages(columns, layouts, integers=vertex == "bigint", stops=on_error == "stop")
+    later = later.option("maxOffsetsPerTrigger", max_messages).option("includeHeaders", _needs_metadata(columns))
+    read = MessageTuples(columns, layouts, integers=vertex == "bigint", stops=on_error == "stop")
     schema = f"source {vertex}, target {vertex}, label string, timestamp bigint, op string, {SEQUENCE} bigint"
-    edges = _columns(_opened(later), columns).mapInArrow(read, schema)
+    edges = _columns(_load(later), columns).mapInArrow(read, schema)
     is_told = any(layout.get("times", "integers") != "integers" for layout in layouts.values())
     return TopicEdges(edges, SEQUENCE, columns.unit or ("us" if is_told else None))
 
@@ -262,7 +262,7 @@ def coordinates() -> str:
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 
-def _opened(reader: Any) -> DataFrame:
+def _load(reader: Any) -> DataFrame:
     from pyspark.errors import AnalysisException
 
     try:
@@ -277,30 +277,30 @@ def _opened(reader: Any) -> DataFrame:
     return frame
 
 
-def _needs_beside(columns: MessageColumns) -> bool:
+def _needs_metadata(columns: MessageColumns) -> bool:
     return any(name not in ("@topic", "@partition", "@offset") for _, name in columns.beside)
 
 
 def _columns(messages: DataFrame, columns: MessageColumns) -> DataFrame:
     """What of messages is needed: their places and values, and what stands beside them if any of it is a column."""
     names = ["topic", "partition", "offset", "value"]
-    if not _needs_beside(columns):
+    if not _needs_metadata(columns):
         return messages.select(*names)
     beside = ("key", "headers", "unix_millis(timestamp)", "timestampType")
-    renamed = [f"{what} AS {name}" for what, name in zip(beside, BESIDE_COLUMNS, strict=True)]
+    renamed = [f"{what} AS {name}" for what, name in zip(beside, METADATA_COLUMNS, strict=True)]
     return messages.selectExpr(*names, *renamed)
 
 
-def _layout(session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns) -> dict[str, Any]:
+def _topic_layout(session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns) -> dict[str, Any]:
     """How the values of a topic are laid out, as its first messages tell it."""
     reader = session.read.format("kafka").options(**{**options, "startingOffsets": "earliest"}).option("subscribe", topic)
-    reader = reader.option("includeHeaders", _needs_beside(columns))
-    first = _columns(_opened(reader), columns).limit(FIRST_MESSAGES).toArrow()
-    messages = sorted(messages_in(first), key=lambda message: (message.partition(), message.offset()))
-    return layout_told_by(topic, messages, columns)
+    reader = reader.option("includeHeaders", _needs_metadata(columns))
+    first = _columns(_load(reader), columns).limit(FIRST_MESSAGES).toArrow()
+    messages = sorted(read_messages(first), key=lambda message: (message.partition(), message.offset()))
+    return layout_of_messages(topic, messages, columns)
 
 
-def layout_told_by(topic: str, messages: Sequence[Any], columns: MessageColumns) -> dict[str, Any]:
+def layout_of_messages(topic: str, messages: Sequence[Any], columns: MessageColumns) -> dict[str, Any]:
     """The layout of a topic's values, as messages tell it; raises `PipelineError` where none does."""
     reader = MessageReader(columns)
     bad = reader.read(messages).bad if messages else {}
@@ -310,30 +310,32 @@ def layout_told_by(topic: str, messages: Sequence[Any], columns: MessageColumns)
     return reader.layout
 
 
-def _place(checkpoint: str) -> str:
-    return hadoop_files.inside(checkpoint, FILE)
+def _layouts_path(checkpoint: str) -> str:
+    return hadoop_files.join(checkpoint, FILE)
 
 
-def _described(columns: MessageColumns) -> dict[str, Any]:
+def _columns_json(columns: MessageColumns) -> dict[str, Any]:
     """Where columns are, as JSON values come back."""
     described: dict[str, Any] = json.loads(json.dumps(asdict(columns)))
     return described
 
 
-def _kept(session: SparkSession, checkpoint: str, columns: MessageColumns) -> dict[str, Any] | None:
+def _stored_layouts(session: SparkSession, checkpoint: str, columns: MessageColumns) -> dict[str, Any] | None:
     """The layouts that a checkpoint keeps, of the same columns; None where there are none."""
-    text = hadoop_files.read_text(session, _place(checkpoint))
+    text = hadoop_files.read_text(session, _layouts_path(checkpoint))
     if text is None:
         return None
     try:
         content = json.loads(text)
         if content["format"] != FORMAT:
-            raise PipelineError(f"{_place(checkpoint)} is of format {content['format']}; this release reads format {FORMAT}")
+            raise PipelineError(
+                f"{_layouts_path(checkpoint)} is of format {content['format']}; this release reads format {FORMAT}"
+            )
         before = content["columns"]
         layouts = {str(topic): dict(layout) for topic, layout in content["layouts"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise PipelineError(f"{_place(checkpoint)} is damaged: {problem}") from problem
-    if before != _described(columns):
+        raise PipelineError(f"{_layouts_path(checkpoint)} is damaged: {problem}") from problem
+    if before != _columns_json(columns):
         raise PipelineError(
             f"the checkpoint {checkpoint} belongs to a stream with other columns, label or time unit. Go on with what it "
             "was begun with, or begin with a new checkpoint and a new output"

@@ -31,7 +31,7 @@ import rpq
 from rpq.engine import Engine
 from rpq.files.sealed import damaged
 from rpq.queries.query import Query
-from rpq.spark.envelopes import TUPLES, packed, unpacked
+from rpq.spark.envelopes import TUPLES, pack_table, unpack_table
 from rpq.spark.shipping import Shipped
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import Window
@@ -99,9 +99,9 @@ class WindowLog:
         self.order += len(tuples)
         buckets = np.where(is_delete, time, stamps) // self._width
         for bucket in np.unique(buckets).tolist():
-            if not self._is_gone(bucket, time):
+            if not self._is_expired(bucket, time):
                 self._write(bucket, tuples.filter(pa.array(buckets == bucket)))
-        for bucket in [bucket for bucket in self.parts if self._is_gone(bucket, time)]:
+        for bucket in [bucket for bucket in self.parts if self._is_expired(bucket, time)]:
             for part in range(len(self.parts.pop(bucket))):
                 self.chunks.remove(bucket, part)
 
@@ -143,7 +143,7 @@ class WindowLog:
     def _part(self, bucket: int, part: int) -> pa.Table:
         """A part, which is the one that was written. Raises `StateFormatError`."""
         name = f"part {part} of bucket {bucket} of the window"
-        table = unpacked(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
+        table = unpack_table(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
         rows, last = self.parts[bucket][part]
         orders = table["order"].to_numpy()
         if len(table) != rows or orders[-1] != last or orders.min() < 0 or (np.diff(orders) <= 0).any():
@@ -162,13 +162,13 @@ class WindowLog:
         swallowed = [self._part(bucket, part) for part in range(kept, len(parts))]
         for part in range(kept + 1, len(parts)):
             self.chunks.remove(bucket, part)
-        self.chunks.write(bucket, kept, packed(pa.concat_tables([*swallowed, tuples])))
+        self.chunks.write(bucket, kept, pack_table(pa.concat_tables([*swallowed, tuples])))
         parts[kept:] = [(rows, tuples["order"][-1].as_py())]
 
     def _lower_bound(self, time: int) -> int:
         return min(window.lower_bound(time) for window in _windows(self.queries))
 
-    def _is_gone(self, bucket: int, time: int) -> bool:
+    def _is_expired(self, bucket: int, time: int) -> bool:
         return (bucket + 1) * self._width - 1 <= self._lower_bound(time)
 
 
@@ -208,7 +208,7 @@ class MovedState(Shipped):
     added: tuple[rpq.Query, ...]
 
     @classmethod
-    def of(
+    def from_log(
         cls,
         log: WindowLog,
         *,
@@ -223,7 +223,7 @@ class MovedState(Shipped):
         windows = (window for query in log.queries for window in windows_of(query) if isinstance(window, Window))
         return cls(
             identity=identity,
-            tuples=None if edges is None or not len(edges) else packed(edges.sort_by("timestamp").combine_chunks()),
+            tuples=None if edges is None or not len(edges) else pack_table(edges.sort_by("timestamp").combine_chunks()),
             waiting=tuple(waiting),
             version=figures["version"],
             time=time,
@@ -235,7 +235,7 @@ class MovedState(Shipped):
 
     def edges(self) -> pa.Table | None:
         """The window: the edges of the snapshot graph, the oldest first; None if there are none."""
-        return None if self.tuples is None else unpacked(self.tuples, columns=_EDGE_COLUMNS, name=_NAME)
+        return None if self.tuples is None else unpack_table(self.tuples, columns=_EDGE_COLUMNS, name=_NAME)
 
     def log(self, chunks: MemoryChunks, queries: Sequence[rpq.Query]) -> WindowLog:
         """The window as the log that these queries keep, written to `chunks`."""
