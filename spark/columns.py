@@ -1,4 +1,4 @@
-"""The columns of a data frame of edges, in the types of the tuples that travel to the shares."""
+"""Columns and time units: those of data frames of edges, of the rows of queries, and of windows over timestamps."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 _REQUIRED = ("source", "target", "label", "timestamp")
 UNITS = ("s", "ms", "us")
-"""Units in which Spark tells times as numbers."""
+"""The units in which Spark converts times to numbers."""
 
 
 class EdgeColumns(NamedTuple):
-    """Tuples (source, target, label, timestamp, op and, where there is one, sequence) as rows of a data frame.
+    """Tuples (source, target, label, timestamp, op and, if there is one, sequence) as rows of a data frame.
 
-    Where it is known there are also `file` (a URI) and, in Parquet, `row` (from 0 in its file).
+    If their place is known, there are also the columns `file` (a URI) and, for Parquet, `row` (from 0 in the file).
     """
 
     tuples: DataFrame
-    vertex: str  # the type of vertices, in Spark's words
+    vertex: str  # the type of vertices, as Spark writes it
     is_time: bool  # whether timestamps were dates or times
 
 
 def parse_column_names(columns: str | None, label: str | None) -> ColumnNames | None:
-    """The names that data has for the columns of tuples, as `rpq run --columns` takes them; None where it has these.
+    """Parse the names that data has for the columns of tuples, as `rpq run --columns` does; return None for no other names.
 
-    Raises `PipelineError` for what is none.
+    Raises `PipelineError` for invalid names.
     """
     try:
         names = ColumnNames.parse(columns, label=label)
@@ -57,7 +57,7 @@ def edge_columns(
     with_place: bool = True,
     names: ColumnNames | None = None,
 ) -> EdgeColumns:
-    """The tuples that a data frame has. Raises `PipelineError` where columns are missing or of another type."""
+    """Return the tuples of a data frame.  Raises `PipelineError` if columns are missing or of another type."""
     from pyspark.sql import functions as sql
     from pyspark.sql import types
 
@@ -109,7 +109,7 @@ def edge_columns(
 
 
 def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
-    """What the columns of tuples, and that of a sequence, are called in the data; op or delete only where it is."""
+    """Return the names in the data of the columns of tuples and of the sequence; of op and delete only if present."""
     if names is not None:
         try:
             places = names.places(edges.columns)
@@ -131,7 +131,7 @@ def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -
 
 
 def _op_of_delete(delete: Column, *, is_text: bool) -> Column:
-    """`-` and `+` for what is true and false, and what is no op for all else: null for null."""
+    """Return the op of a delete column: `-` for true, `+` for false, null for null, and an invalid op for other text."""
     from pyspark.sql import functions as sql
 
     if not is_text:
@@ -142,7 +142,7 @@ def _op_of_delete(delete: Column, *, is_text: bool) -> Column:
 
 
 def drop_bad_tuples(tuples: DataFrame) -> DataFrame:
-    """The tuples that have all values, names that are not empty, and an op that there is."""
+    """Return the tuples without nulls, with names that are not empty, and with a valid op."""
     from pyspark.sql import functions as sql
 
     good = sql.col("op").isin("+", "-")
@@ -154,14 +154,14 @@ def drop_bad_tuples(tuples: DataFrame) -> DataFrame:
 
 
 def timestamps_as_times(unit: str) -> Column:
-    """The column `timestamp`, numbers in a unit, as times."""
+    """Return the column `timestamp`, numbers in a unit, as times."""
     from pyspark.sql import functions as sql
 
     return sql.timestamp_micros(sql.col("timestamp") * (NANOSECONDS[unit] // NANOSECONDS["us"]))
 
 
 def _places(edges: DataFrame) -> list[Column]:
-    """The columns `file` and `row`, as far as Spark knows them of these rows."""
+    """Return the columns `file` and `row`, as far as Spark knows them for these rows."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sql
 
@@ -189,17 +189,17 @@ def _time_as_number(time: Column, unit: str) -> Column:
 
 
 def row_schema(queries: Sequence[rpq.Query], vertex: str) -> str:
-    """The columns of the rows of these queries, in Spark's words; vertices are of type `vertex`, other values of theirs.
+    """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`.
 
-    Raises `PipelineError` where they have different columns: one data frame has one schema.
+    Raises `PipelineError` if the queries have different columns, as one data frame has one schema.
 
     >>> row_schema([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
     'query string, source bigint, target bigint, timestamp bigint, op string'
     """
     different = {query.columns: query.name for query in queries}
     if len(different) > 1:
-        told = "; ".join(f"{name!r} has {', '.join(columns)}" for columns, name in different.items())
-        raise PipelineError(f"the queries have different columns: {told}; run those with the same columns together")
+        columns_by_query = "; ".join(f"{name!r} has {', '.join(columns)}" for columns, name in different.items())
+        raise PipelineError(f"the queries have different columns: {columns_by_query}; run those with the same columns together")
     (columns,) = different
     types = {"vertex": vertex, "count": "bigint", "text": "string"}
     typed = [(name, types[kind]) for name, kind in zip(columns, kinds_of(columns), strict=True)]
@@ -214,9 +214,9 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str) -> str:
 
 
 def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:
-    """The queries with windows in the unit of the timestamps, which is None where these are plain numbers.
+    """Return the queries with windows in the unit of the timestamps, which is None if these are plain numbers.
 
-    Raises `PipelineError` for windows that are not of time, durations over plain numbers, and streams by name.
+    Raises `PipelineError` for windows that are not of time, for durations over plain numbers, and for named streams.
     """
     for query in queries:
         for reading in readings_of(query):
@@ -243,6 +243,6 @@ def _refuse_if_unfit(name: str, window: Any, unit: str | None) -> None:
 
 
 def _in_unit(query: Any, unit: str) -> rpq.Query:
-    """The query; one that declares windows of its own has them all in the unit."""
+    """Return a query with all its windows, including those that its text declares, in a unit."""
     changed: rpq.Query = query.in_unit(unit) if hasattr(query, "readings") else query.over(query.window.in_unit(unit))
     return changed

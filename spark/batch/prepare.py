@@ -1,4 +1,4 @@
-"""From raw files to a prepared data set: sorted Parquet with statistics, made by tasks.
+"""Preparing raw files as a data set: sorted Parquet with statistics, written by tasks.
 
     splits → staged rows (`_staged`) → edges sorted by time, in parts → statistics
                                      → bad lines (`_rejected`)
@@ -7,12 +7,12 @@ Only the list of splits and two counts for each split pass through the driver.  
 (`rpq.spark.batch.splits`), so every node must see these files under the same names; Spark reads all other inputs
 (`rpq.spark.batch.spark_inputs`), from wherever it can read.
 
-A prepared data set is a folder of Parquet files, whose paths (and ages) in order are the stream in the order of its
-timestamps (ties: order of the input), with the columns source, target, label, timestamp and op; `rpq run --input FOLDER`
-reads it, and so does Spark.  Texts are dictionary-encoded.  With `vertices="ids"` source and target are numbers of 64
-bits and `_vertices` says which name each stands for: a smaller data set and a faster engine, rows with numbers.
-Beside the files are `_statistics.json` and, where lines were bad, `_rejected` (JSON lines: file, line, column, message,
-text).  Names that begin with `_` are no part of the stream, for Spark and for `rpq`.
+A prepared data set is a folder of Parquet files with the columns source, target, label, timestamp and op.  The files, in the
+order of their paths (and ages), are the stream in the order of its timestamps, ties in the order of the input.  Both
+`rpq run --input FOLDER` and Spark read it.  Text is dictionary-encoded.  With `vertices="ids"`, source and target are 64-bit
+integers and `_vertices` maps them to names: the data set is smaller, the engine faster, and rows contain numbers.  The
+folder also has `_statistics.json` and, if lines were bad, `_rejected` (JSON lines: file, line, column, message, text).
+Neither Spark nor `rpq` reads files whose names begin with `_` as part of the stream.
 """
 
 from __future__ import annotations
@@ -73,18 +73,18 @@ def prepare(
     label: str | None = None,
     time_unit: str | None = None,
 ) -> dict[str, Any]:
-    """Write the tuples of `data` as a prepared data set to the folder `output`; returns its statistics.
+    """Write the tuples of `data` as a prepared data set to the folder `output`, and return its statistics.
 
-    `data` are files by whatever URIs Spark reads, with wildcards or not, folders, or a data frame with the columns of edges
-    (as `rpq_changes` takes it).  Parquet, data frames and the format edges may call them otherwise: `columns` and `label`
-    say it, as for `rpq run`.  Folders of Parquet files may tell columns by their names (`label=a2q`).  Edges are sorted by
-    time whatever the format, so a late line of an `edges` file is late no more; ties have the order of the input.
-    Timestamps that are times become numbers in `time_unit` (s, ms, us; us unless given).
+    `data` are files or folders by any URIs that Spark reads, with or without wildcards, or a data frame with the columns of
+    edges, as for `rpq_changes`.  Parquet, data frames and the format edges may have other names for the columns, given by
+    `columns` and `label` as for `rpq run`.  Folders of Parquet files may carry columns in their names (`label=a2q`).  Edges
+    are sorted by time whatever the format, so no line of an `edges` file is late; ties keep the order of the input.
+    Timestamps that are times become numbers in `time_unit` (s, ms, us; by default us).
 
     With `on_error="stop"` the first bad line, in the order of the input, raises `InputError` and nothing is written.
-    `partitions` is how many ranges of time are sorted at once, `rows_per_file` limits files (0: one a range).
-    Raises `PipelineError` if the folder is there already, and where something does not fit.  To go on with the data set in
-    Spark, read it with `format("rpq")`, or give its folder to `replay`.
+    `partitions` is the number of time ranges that are sorted at once, and `rows_per_file` limits the rows of a file (0: one
+    file per range).  Raises `PipelineError` if the folder exists already, and for unsuitable data or options.  To use the
+    data set in Spark, read it with `format("rpq")`, or pass its folder to `replay`.
 
     >>> from rpq.spark import open_session, prepare
     >>> files = ["sx-mathoverflow-a2q.txt.gz", "sx-mathoverflow-c2a.txt.gz"]
@@ -138,7 +138,7 @@ def prepare(
 
 
 class _Settings(NamedTuple):
-    """How inputs are read."""
+    """The options with which inputs are read."""
 
     lines: LineOptions
     split_bytes: int
@@ -153,7 +153,7 @@ class _Settings(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """What is prepared: staged rows that nobody has read yet."""
+    """The input as staged rows, which are not evaluated yet."""
 
     staged: DataFrame
     files: tuple[str, ...]
@@ -162,14 +162,17 @@ class _Source(NamedTuple):
 
 
 def _source_of_frame(frame: DataFrame, settings: _Settings) -> _Source:
-    """The rows of a data frame."""
+    """Return the rows of a data frame as a source."""
     unit = settings.time_unit or "us"
     columns = edge_columns(frame, sequence=None, time_unit=unit, names=settings.names)
     return _Source(stage_frame(columns), (), unit if columns.is_time else settings.time_unit, False)
 
 
 def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) -> _Source:
-    """Files, local ones as tasks read them and others as Spark does. Raises `InputError` where they do not go together."""
+    """Return a source of files: local ones read by tasks, others by Spark.
+
+    Raises `InputError` if the files cannot be read together.
+    """
     if not paths:
         raise PipelineError("no input: expected at least one file")
     names = settings.names
@@ -193,7 +196,7 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
             kinds[kind] = path
             if layout.label is not None:
                 for split in splits:
-                    layout.label(split.path)  # a name that tells none is an error now, not in a task
+                    layout.label(split.path)  # a file name without a label is an error now, not in a task
             parts.append(_local_splits(spark, splits, settings.lines, kind[0], first=len(files)))
             files += dict.fromkeys(split.path for split in splits)
             has_lines |= any(split.kind != "parquet" for split in splits)
@@ -226,9 +229,9 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
 
 
 def _unit_of_text(lines: LineOptions, found: Mapping[str, str], times: dict[str, str]) -> str | None:
-    """The unit of the timestamps of texts, of which these kinds were `found` (`Head.times`); kept in `times`, by kind.
+    """Return the unit of the timestamps of text files, given the kind of times (`Head.times`) found in each.
 
-    Raises `InputError` where some have a zone and others none.
+    `times` collects a path for each kind over all inputs.  Raises `InputError` if some times have a zone and others none.
     """
     times.update({kind: path for path, kind in found.items()})
     if "naive" in times and "aware" in times:
@@ -250,12 +253,12 @@ def _unit_of_text(lines: LineOptions, found: Mapping[str, str], times: dict[str,
 
 
 def _is_text(path: str) -> bool:
-    """Whether a local file is neither Parquet nor a folder."""
+    """Return whether a local path is a file, and not Parquet."""
     return os.path.isfile(path) and not is_parquet(path)
 
 
 def _local_path(spark: SparkSession, path: str) -> str | None:
-    """The name of a local file or folder that is there; None for what Spark has to find."""
+    """Return the name of an existing local file or folder, or None if Spark has to find the path."""
     if path.startswith("file:"):
         name = hadoop_files.path_of(path)
     elif "://" not in path and hadoop_files.qualify(spark, "/").startswith("file:"):
@@ -266,12 +269,12 @@ def _local_path(spark: SparkSession, path: str) -> str | None:
 
 
 def _has_column_folders(path: str) -> bool:
-    """Whether folders in this one are called `column=value`."""
+    """Return whether a folder contains folders named `column=value`."""
     return any("=" in name for _, folders, _ in os.walk(path) for name in folders)
 
 
 def read_statistics(folder: str) -> dict[str, Any]:
-    """The statistics of a prepared data set; empty if it has none."""
+    """Return the statistics of a local prepared data set, or an empty dictionary if it has none."""
     path = os.path.join(folder, STATISTICS)
     if not os.path.exists(path):
         return {}
@@ -281,7 +284,7 @@ def read_statistics(folder: str) -> dict[str, Any]:
 
 
 def _file_types(splits: Sequence[Split], time_unit: str | None) -> tuple[str, str | None]:
-    """The type of the vertices and the unit of the timestamps of local files."""
+    """Return the type of the vertices and the unit of the timestamps of local files."""
     from rpq.readers.parquet import ParquetInput
 
     kinds: dict[tuple[str, str | None], str] = {}
@@ -304,16 +307,16 @@ def _disagreement(kinds: Mapping[tuple[str, str | None], str]) -> InputError:
 
 
 def _local_splits(spark: SparkSession, splits: Sequence[Split], lines: LineOptions, vertex: str, *, first: int) -> DataFrame:
-    """The rows of local files, the first of which has that number; every split is read in a task of its own."""
+    """Return the staged rows of local files, numbered from `first` on, with one task for each split."""
     numbers = {path: first + number for number, path in enumerate(dict.fromkeys(split.path for split in splits))}
     rows = [(split_number(numbers[split.path], split.start), split_json(split)) for split in splits]
-    # Parallelized as slices of one, so that there are as many tasks as splits.
+    # Slices of one row each, so that there are as many tasks as splits.
     table = spark.sparkContext.parallelize(rows, max(1, len(rows))).toDF("split bigint, description string")
     return table.mapInArrow(SplitReader(lines, vertex), staged_schema(vertex))
 
 
 def _stage(spark: SparkSession, source: _Source, folder: str) -> DataFrame:
-    """Read everything once, and keep what that gives: it is needed several times."""
+    """Read the source once and write its staged rows to a folder, from which they are read several times."""
     source.staged.write.partitionBy("kind").parquet(folder)
     columns = [field for field in source.staged.schema.fields if field.name != "kind"]
     schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in columns)
@@ -321,7 +324,7 @@ def _stage(spark: SparkSession, source: _Source, folder: str) -> DataFrame:
 
 
 def _offsets(staged: DataFrame, files: Sequence[str]) -> DataFrame:
-    """A row a split: the lines of its file and the data lines of all files before it."""
+    """Return, for each split, the number of lines before it in its file and of data lines before it in all files."""
     counted = staged.where(f"kind = '{COUNTS}'").groupBy("split").sum("lines", "data_lines").collect()
     rows, lines, data_lines, number = [], 0, 0, None
     for split, its_lines, its_data_lines in sorted(map(tuple, counted)):
@@ -335,7 +338,10 @@ def _offsets(staged: DataFrame, files: Sequence[str]) -> DataFrame:
 
 
 def _write_rejected(staged: DataFrame, offsets: DataFrame, folder: str, *, on_error: str) -> int:
-    """Write the bad lines with their places; how many they are."""
+    """Write the bad lines with their places, and return how many there are.
+
+    With `on_error` "stop" the first bad line raises `InputError` instead.
+    """
     from pyspark.sql import functions as sql
 
     bad = (
@@ -367,7 +373,7 @@ def _write_rejected(staged: DataFrame, offsets: DataFrame, folder: str, *, on_er
 
 
 def _with_positions(edges: DataFrame, offsets: DataFrame) -> DataFrame:
-    """Timestamps by position: the data lines before the split and those before the line in it."""
+    """Set timestamps by position: the number of data lines before the split plus those before the line in its split."""
     from pyspark.sql import functions as sql
 
     place = sql.col("data_lines_before") + sql.col("ordinal")
@@ -375,7 +381,7 @@ def _with_positions(edges: DataFrame, offsets: DataFrame) -> DataFrame:
 
 
 def _with_ids(edges: DataFrame, folder: str) -> DataFrame:
-    """Numbers in place of names; the table of both is written first, as numbers are drawn only once."""
+    """Replace names by numbers.  The table of both is written first, so that numbers are assigned only once."""
     from pyspark.sql import functions as sql
 
     session = edges.sparkSession
@@ -389,7 +395,7 @@ def _with_ids(edges: DataFrame, folder: str) -> DataFrame:
 
 
 def _write(edges: DataFrame, output: str, *, partitions: int | None, rows_per_file: int) -> None:
-    """Sort by time, ties in the order of the input, and write; the n-th range of time goes to the n-th file."""
+    """Sort edges by time, ties in the order of the input, and write them, the n-th range of time to the n-th file."""
     order = ("timestamp", "split", "row")
     if partitions is None:
         ordered = edges.orderBy(*order)
@@ -399,21 +405,21 @@ def _write(edges: DataFrame, output: str, *, partitions: int | None, rows_per_fi
     if rows_per_file:
         writer = writer.option("maxRecordsPerFile", rows_per_file)
     writer.parquet(output)
-    # Who streams the folder reads its files by age: let that be the order of time.
+    # A stream over the folder reads files by age, which must therefore be the order of time.
     session = edges.sparkSession
     hadoop_files.set_ages(session, [uri for uri in hadoop_files.list_files(session, output) if uri.endswith(".parquet")])
 
 
 def files_of(folder: str) -> list[str]:
-    """The Parquet files of a prepared data set, in the order of the stream."""
+    """Return the Parquet files of a local prepared data set, in the order of the stream."""
     return [split.path for split in splits_of([folder]) if split.start == 0]
 
 
 def compute_statistics(edges: DataFrame) -> dict[str, Any]:
-    """Counts of edges (source, target, label, timestamp, op) as JSON values.
+    """Return the statistics of edges (source, target, label, timestamp, op) as JSON values.
 
-    `duplicates` are inserts of an edge (source, label, target) that had been inserted before, `repeated_tuples` of
-    them those with the same timestamp too.  `span` is the first and the last timestamp.
+    `duplicates` counts inserts of an edge (source, label, target) that was inserted before, `repeated_tuples` those of them
+    that have the same timestamp too.  `span` is the first and the last timestamp.
     """
     from pyspark.sql import functions as sql
 

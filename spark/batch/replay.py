@@ -1,8 +1,12 @@
-"""Batch replay: answer changes of a prepared data set, or of any data frame of edges, the roots divided over tasks.
+"""Batch replay: the answer changes of a prepared data set, or of any data frame of edges, with the roots divided over tasks.
 
-Every share gets all tuples that some query reads, packed (`rpq.spark.envelopes`), in the order of the stream, and has an
-engine that answers for its part of the roots.  The rows are those of `rpq run` over the same data, whatever the number of
-shares.  Nothing is read but by Spark, so that data may lie wherever Spark reads.
+Every share receives all tuples that some query reads, packed in envelopes (`rpq.spark.envelopes`) and in the order of the
+stream, and has an engine that answers for its part of the roots.  The rows are those of `rpq run` over the same data,
+whatever the number of shares.  Spark alone reads the data, which may lie wherever Spark can read.
+
+Spark would read Parquet into rows, each with the name of its file, and turn them into columns again for Python, which takes
+more than a microsecond a tuple.  A file whose columns are exactly those of tuples is therefore passed on as bytes, and a
+task reads it with Arrow.  As one task takes the whole file, large files are read as rows.
 """
 
 from __future__ import annotations
@@ -52,15 +56,15 @@ def replay(
     columns: str | None = None,
     label: str | None = None,
 ) -> DataFrame:
-    """The answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
+    """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
 
-    `data` is whatever URI Spark reads, or a data frame with the columns of edges (as `rpq_changes` takes it), whose tuples
-    are put in the order of time first, ties by the integers of the column `sequence`.  Within a partition of the result rows
-    are in time order.  `partitions` are the shares into which the roots are divided, one a task slot unless given; with
-    `spark.task.cpus` each has as many threads.  With `names` the numbers of a data set prepared with ids become names again.
-    `columns` and `label` are the names that the data has for the columns, as in `rpq_changes`.  `memory_limit` (bytes) is
-    for each share.  Windows may be durations where timestamps are times, the data set tells the unit of its timestamps, or
-    `time_unit` (s, ms, us, ns) does.  Raises `PipelineError` where something does not fit.
+    `data` is any URI that Spark reads, or a data frame with the columns of edges, as for `rpq_changes`.  The tuples of a
+    data frame are first sorted by time, ties by the integers of the column `sequence`.  Rows within a partition of the
+    result are in time order.  `partitions` is the number of shares into which the roots are divided, by default one per task slot; each
+    share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids become names again.
+    `columns` and `label` are the names that the data has for the columns, as in `rpq_changes`.  `memory_limit` (bytes)
+    applies to each share.  Windows may be durations if timestamps are times, if the data set records the unit of its
+    timestamps, or if `time_unit` (s, ms, us, ns) gives it.  Raises `PipelineError` for unsuitable data or options.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -93,10 +97,10 @@ def replay_to(
     columns: str | None = None,
     label: str | None = None,
 ) -> dict[tuple[str, str], int]:
-    """Write the rows of `replay` to the folder `output` as Parquet; how many there are by query and op.
+    """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
 
-    Several times as fast as to write the data frame, for the files are made by the tasks in Python: through the JVM goes
-    their content.  `output` is whatever URI Spark writes to, and must not be there.  Options are those of `replay`.
+    This is several times as fast as writing the data frame of `replay`: the tasks make the files in Python, and the JVM only
+    copies their content.  `output` is any URI that Spark writes to, and must not exist.  The options are those of `replay`.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay_to
@@ -128,7 +132,7 @@ def replay_to(
 
 
 class _Replay(NamedTuple):
-    """A replay that can begin."""
+    """The plan of a replay."""
 
     envelopes: DataFrame  # partition, file, row, edges: those of a partition in order
     share: Share
@@ -172,7 +176,7 @@ def _plan_replay(
 
 
 class _PackedStream(NamedTuple):
-    """The stream once, in envelopes with their places, and the queries with their windows in its numbers."""
+    """One copy of the stream, as envelopes with their places, and the queries with windows in the unit of timestamps."""
 
     envelopes: DataFrame
     queries: Sequence[rpq.Query]
@@ -223,16 +227,16 @@ def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> Data
 
 
 PUSHED_ROWS = 1 << 14
-"""Tuples pushed at once: their answer changes are in memory together."""
+"""The number of tuples pushed at once, whose answer changes are in memory together."""
 
 CHANGE_ROWS = 1 << 16
-"""Answer changes handed to Spark at once."""
+"""The largest number of answer changes passed to Spark at once."""
 
 
 class Share(Shipped):
-    """A share of the answers of queries: what its tasks need to know.
+    """The queries and settings with which the tasks of a replay run a share.
 
-    `numbers` are those of the shares by the keys of partitions; `memory_limit` (bytes) is for one.
+    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.
     """
 
     def __init__(
@@ -246,9 +250,10 @@ class Share(Shipped):
     def changes(
         self, batches: Iterable[pa.RecordBatch], *, at_end: Callable[[Engine], None] | None = None
     ) -> Iterator[Changes]:
-        """The answer changes of rows (partition, …, edges), of one or more partitions one after the other.
+        """Yield the answer changes of rows (partition, …, edges) of one or more partitions, one partition after the other.
 
-        `at_end` is called with the engine of each when it has had all its tuples.
+        The tuples of a partition are envelopes in the order of the stream.  `at_end` is called with the engine of each
+        partition after its last tuple.
         """
         key, engine, own = None, None, None
         for batch in batches:
@@ -282,7 +287,7 @@ class Share(Shipped):
 
 
 class RowBatches:
-    """Gives answer changes as batches of rows.  For `mapInArrow`."""
+    """A function for `mapInArrow` that returns answer changes as batches of rows."""
 
     def __init__(self, share: Share) -> None:
         self._share = share
@@ -293,9 +298,9 @@ class RowBatches:
 
 
 class RowFiles:
-    """Gives answer changes as the contents of Parquet files (`rpq.spark.parquet_content`).  For `mapInArrow`.
+    """A function for `mapInArrow` that returns answer changes as the contents of Parquet files.
 
-    `counted`, an accumulator, gets how many rows each query has of each op; `microseconds` as there.
+    The accumulator `counted` receives the number of rows of each query and op; `microseconds` is that of `ParquetContent`.
     """
 
     def __init__(self, share: Share, *, counted: Any, microseconds: int | None) -> None:
@@ -324,7 +329,7 @@ class RowFiles:
 
 
 def _as_text(content: pa.Buffer) -> pa.RecordBatch:
-    """A row of text that it is not: what takes it writes bytes as they are."""
+    """Return a batch with one value: bytes declared as text, which Spark's text sink writes unchanged."""
     ends = pa.py_buffer(pa.array([0, content.size], pa.int32()).buffers()[1])
     return pa.RecordBatch.from_arrays([pa.StringArray.from_buffers(1, ends, content)], ["value"])
 
@@ -345,14 +350,14 @@ class _RowCounts:
 
 
 MAX_WHOLE_BYTES = 1 << 26
-"""A larger file is not taken as a whole: it is in memory three times for a moment."""
+"""The size of the largest file that is read as a whole, as it is briefly in memory three times."""
 
 _TUPLE = {"source": None, "target": None, "label": "string", "timestamp": "bigint", "op": "string"}
 _ARROW = {"bigint": pa.int64(), "string": pa.string()}
 
 
 def plain_vertex_type(edges: DataFrame) -> str | None:
-    """The type of the vertices where a data frame has the columns of tuples in their types, and nothing else; else None."""
+    """Return the type of the vertices if the columns of a data frame are exactly those of tuples, otherwise None."""
     kinds = {field.name: field.dataType.simpleString() for field in edges.schema}
     vertex = kinds.get("source")
     is_plain = vertex in _ARROW and kinds == {name: kind or vertex for name, kind in _TUPLE.items()}
@@ -360,19 +365,19 @@ def plain_vertex_type(edges: DataFrame) -> str | None:
 
 
 def can_read_whole(session: SparkSession, data: str) -> bool:
-    """Whether the files at a URI tell all by themselves, not by names of folders (`label=a`), and none is large."""
+    """Return whether the files at a URI have all columns inside, none in names of folders (`label=a`), and none is large."""
     sizes = hadoop_files.file_sizes(session, data)
     return max(sizes.values()) <= MAX_WHOLE_BYTES and not any("=" in uri for uri in sizes)
 
 
 def read_whole_files(session: SparkSession, data: str, vertex: str, queries: Sequence[LabelReader]) -> DataFrame:
-    """The tuples of the Parquet files at a URI, vertices of a type, as placed envelopes (`PlacedPacker`)."""
+    """Return the tuples of the Parquet files at a URI, with vertices of a type, as placed envelopes (`PlacedPacker`)."""
     files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
     return files.select("path", "content").mapInArrow(FilePacker(queries, vertex), PLACED_SCHEMA)
 
 
 class FilePacker(Shipped):
-    """What a task runs: whole Parquet files become envelopes with their places.  For `mapInArrow`."""
+    """A function for `mapInArrow` that turns whole Parquet files into envelopes with their places."""
 
     def __init__(self, queries: Sequence[LabelReader], vertex: str) -> None:
         self._queries = tuple(queries)
@@ -395,7 +400,7 @@ class FilePacker(Shipped):
             raise InputError(f"{path}: cannot be read as Parquet: {problem}", file=path) from problem
 
     def _check(self, path: str, schema: pa.Schema) -> None:
-        """Raise `InputError` where a file has other columns than the one that Spark looked at."""
+        """Raise `InputError` if a file has other columns than the file whose schema Spark has read."""
         if DELETE in schema.names:
             raise InputError(f"{path}: column {DELETE!r} is there, which other files have not", file=path, column=DELETE)
         for name, kind in self._types.items():
@@ -407,6 +412,6 @@ class FilePacker(Shipped):
 
 
 def _has_type(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether a column of a type has integers, or text, as `kind` says."""
+    """Return whether a column type holds integers, or text, according to `kind`."""
     found = plain_type(found)
     return bool(pa.types.is_integer(found)) if kind == pa.int64() else found in (TEXT, TEXTS)

@@ -1,4 +1,7 @@
-"""Text wherever Spark reads it: its lines, which Spark cuts and inflates, as staged rows (`rpq.spark.batch.splits`)."""
+"""Inputs that Spark reads, wherever they lie, as staged rows (`rpq.spark.batch.splits`).
+
+Text arrives as lines, which Spark cuts and inflates; Parquet files and data frames arrive as rows.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,11 @@ if TYPE_CHECKING:
 
 _FIRST_BYTES = 1 << 16
 _MAX_HEAD_BYTES = 1 << 24
-"""So much of a file, inflated, is looked at before it is held to have no line that tells its layout."""
+"""The number of inflated bytes of a file that are searched for a line that determines its layout."""
 
 
 def stage_lines(session: SparkSession, files: Mapping[str, int], lines: LineOptions) -> tuple[DataFrame, dict[str, str]]:
-    """The lines of text files (URI → number of the file) as staged rows, and what timestamps are in each (`Head.times`)."""
+    """Return the lines of text files (URI → number) as staged rows, and the kind of times in each file (`Head.times`)."""
     beginnings = {uri: read_beginning(session, uri, lines) for uri in files}
     times = {uri: find_head([Block(beginning, 1)], lines).times for uri, beginning in beginnings.items()}
     placed = session.read.option("lineSep", "\n").text(list(files))
@@ -48,9 +51,9 @@ def stage_lines(session: SparkSession, files: Mapping[str, int], lines: LineOpti
 
 
 class LineReader(Shipped):
-    """What a task runs: takes lines with the files and the blocks that they are of, gives staged rows.  For `mapInArrow`.
+    """A function for `mapInArrow` that turns lines, each with its file and its block, into staged rows.
 
-    `beginnings` has of each file, by its place, its number and as much of its beginning as tells its layout.
+    `beginnings` maps the path of each file to its number and to the beginning of its text that determines its layout.
     """
 
     def __init__(self, lines: LineOptions, beginnings: Mapping[str, tuple[int, bytes]]) -> None:
@@ -71,7 +74,7 @@ class LineReader(Shipped):
 
 
 def _blocks_with_head(runs: Iterable[pa.Array], head_lines: int | None) -> Iterator[tuple[Block, int]]:
-    """Blocks of lines, each with how many of its bytes belong to the head of the file: with None all do."""
+    """Yield blocks of lines, each with the number of its bytes in the head of the file; with None, all bytes."""
     line, left = 1, head_lines or 0
     for lines in runs:
         data = _join_lines(lines)
@@ -86,13 +89,13 @@ def _blocks_with_head(runs: Iterable[pa.Array], head_lines: int | None) -> Itera
 
 
 def _join_lines(lines: pa.Array) -> bytes:
-    """Lines as a block of text; each ends."""
+    """Return lines as one block of text, each with a line end."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines.cast(pa.binary()))
     return bytes(pc.binary_join(whole, b"\n")[0].as_buffer()) + b"\n"
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, int], pa.Array]]:
-    """Consecutive lines of one block of one file, with these."""
+    """Yield runs of consecutive lines of one block of a file, each with the path of the file and the start of the block."""
     for batch in batches:
         ends = pc.run_end_encode(batch["file_path"]).run_ends.to_pylist()
         ends = sorted({*ends, *pc.run_end_encode(batch["file_block_start"]).run_ends.to_pylist()})
@@ -103,27 +106,27 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, int], 
             begin = end
 
 
-def read_beginning(session: SparkSession, uri: str, asked: LineOptions) -> bytes:
-    """The beginning of a file through the lines that tell its layout and whether it has times, inflated."""
+def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> bytes:
+    """Return the inflated beginning of a file, up to the lines that determine its layout and whether it has times."""
     count = _FIRST_BYTES
     while True:
         data = hadoop_files.first_bytes(session, uri, count).removeprefix(BYTE_ORDER_MARK)
         is_whole = len(data) < count - len(BYTE_ORDER_MARK)
         lines = data if is_whole else data[: data.rfind(b"\n") + 1]
-        head = find_head([Block(lines, 1)], asked) if lines else Head(detected=None, size=0)
+        head = find_head([Block(lines, 1)], options) if lines else Head(detected=None, size=0)
         if head.detected is not None:
-            return _through_first_time(lines, head, asked)
+            return _through_first_time(lines, head, options)
         if is_whole or count >= _MAX_HEAD_BYTES:
-            if asked.names and head.problem is not None:
+            if options.names and head.problem is not None:
                 raise line_error(uri, head.problem)
             return b""
         count *= 16
 
 
-def _through_first_time(lines: bytes, head: Head, asked: LineOptions) -> bytes:
-    """The lines of a head and the first one behind it; where that tells no time, but a later one does, through that."""
+def _through_first_time(lines: bytes, head: Head, options: LineOptions) -> bytes:
+    """Return the lines of a head and the first line after it, or if timestamps are times, all through the first time."""
     end = lines.find(b"\n", head.size) + 1 or len(lines)
-    while head.times != "integers" and end < len(lines) and find_head([Block(lines[:end], 1)], asked).times == "integers":
+    while head.times != "integers" and end < len(lines) and find_head([Block(lines[:end], 1)], options).times == "integers":
         end = lines.find(b"\n", end) + 1 or len(lines)
     return lines[:end]
 
@@ -132,13 +135,13 @@ _PLACES = ("file", "row")
 
 
 def stage_frame(columns: EdgeColumns, *, files: Mapping[str, int] | None = None) -> DataFrame:
-    """Tuples as staged rows in the order of files (place → number) and of the rows in them; without files, as they come."""
+    """Return tuples as staged rows in the order of files (path → number) and of their rows, or else as they arrive."""
     rows = columns.tuples if files is not None else columns.tuples.drop(*_PLACES)
     return rows.mapInArrow(RowReader(columns.vertex, files), staged_schema(columns.vertex))
 
 
 class RowReader(Shipped):
-    """What a task runs: takes tuples, gives staged rows.  For `mapInArrow`."""
+    """A function for `mapInArrow` that turns tuples into staged rows."""
 
     def __init__(self, vertex: str, files: Mapping[str, int] | None) -> None:
         self._vertex = vertex
@@ -154,7 +157,7 @@ class RowReader(Shipped):
             yield from stage_parts([(COUNTS, counts)], split=split, vertex=self._vertex)
 
     def _runs(self, batches: Iterable[pa.RecordBatch], seen: Counter[int]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-        """Consecutive rows of one split, with its number and that of the first of them."""
+        """Yield runs of consecutive rows of one split, each with the number of the split and of its first row."""
         from pyspark import TaskContext
 
         task = TaskContext.get()

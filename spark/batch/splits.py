@@ -1,7 +1,11 @@
-"""Cutting inputs into splits: pieces that tasks read independently, in the order of the input.
+"""Splits of local inputs, which tasks read independently as staged rows, in the order of the input.
 
 Plain text is cut at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
 file is one split, as it can only be read from its beginning.
+
+Reading turns every line into tuples or a bad line, and reports the number of lines of every split.  These three kinds of
+rows form one staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the
+stream is computed afterwards, from the counts of the splits before.
 """
 
 from __future__ import annotations
@@ -36,13 +40,13 @@ from rpq.stream.values import booleans_of_text
 
 SPLIT_BYTES = 1 << 26
 BLOCK_BYTES = 1 << 22
-"""What a task parses at once."""
+"""The number of bytes that a task parses at once."""
 
 _PLACE_BITS = 40
 
 
 def split_number(file: int, place: int) -> int:
-    """A number that orders splits as the input has them: by the numbers of files, and where in its file a split begins.
+    """Return a number that sorts splits in the order of the input: by file number, and by start within the file.
 
     >>> split_number(0, 10**12) < split_number(1, 0) < split_number(1, 5)
     True
@@ -51,7 +55,7 @@ def split_number(file: int, place: int) -> int:
 
 
 def file_number(split: int) -> int:
-    """The number of the file that a split is of.
+    """Return the number of the file of a split.
 
     >>> file_number(split_number(7, 10**9))
     7
@@ -61,7 +65,9 @@ def file_number(split: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """A piece of a file: bytes `start` to `end` of a "text", a whole "compressed" one, or row groups `start` to `end` of
+    """A piece of a file.
+
+    By `kind`, it is the bytes `start` to `end` of a "text", a whole "compressed" file, or the row groups `start` to `end` of
     "parquet".
     """
 
@@ -72,7 +78,7 @@ class Split:
 
 
 def splits_of(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
-    """The splits of all inputs, in order.  Reads no data but the footers of Parquet files."""
+    """Return the splits of all inputs, in order.  Only the footers of Parquet files and the first bytes of others are read."""
     found: list[Split] = []
     for path in paths:
         if os.path.isdir(path):
@@ -95,7 +101,7 @@ def splits_of(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[S
 
 
 def blocks(split: Split) -> Iterator[tuple[int, Block]]:
-    """The whole lines of a text or compressed split, each block with the place of its first byte in the text of the file.
+    """Yield the whole lines of a text or compressed split in blocks, each with the offset of its first byte in the text.
 
     Lines are counted from 1 at the beginning of the split; a byte order mark does not count.
     """
@@ -109,7 +115,7 @@ def blocks(split: Split) -> Iterator[tuple[int, Block]]:
         mark = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
         file.seek(max(mark, split.start - 1))
         if split.start > mark:
-            file.readline()  # the line that begins in the split before, or only its end
+            file.readline()  # the line that begins in the split before, or only its line end
         line = 1
         while (left := split.end - file.tell()) > 0:
             place = file.tell() - mark
@@ -141,7 +147,7 @@ def _parquet(path: str) -> list[Split]:
 
 
 def text_format_named(name: str) -> TextFormat:
-    """How the lines of a format are laid out; raises `PipelineError` for an unknown one, and one that does not say it."""
+    """Return the layout of the lines of a format; raise `PipelineError` if the format is unknown or has no such layout."""
     text = format_named(name).text if name in formats() else None
     if text is not None:
         return text
@@ -156,9 +162,9 @@ def text_format_named(name: str) -> TextFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class LineOptions:
-    """How lines are to be read: their format by its name, what its columns are called, what times in them become.
+    """Options for reading lines: the name of the format, the names of columns, and the unit that times are converted to.
 
-    `names` and `time_unit` are for the format edges, the only one in which lines may have other names and times.
+    `names` and `time_unit` apply to the format edges, the only one in which lines may have other names, and times.
 
     >>> lines = LineOptions(format="edges", names=ColumnNames.parse("source=user,target=item", label="likes"))
     >>> lines.layout.detect(b"when,user,timestamp,item").parser.layout.fields
@@ -171,7 +177,7 @@ class LineOptions:
 
     @property
     def layout(self) -> TextFormat:
-        """How the lines are laid out.  Raises `PipelineError` for a format that is unknown, or cannot have such names."""
+        """The layout of the lines.  Raises `PipelineError` for a format that is unknown, or cannot have these names."""
         layout = text_format_named(self.format)
         if not self.names:
             return layout
@@ -189,7 +195,7 @@ class LineOptions:
 
     @property
     def unit(self) -> str | None:
-        """What times in the lines become; None where lines have none."""
+        """The unit that times in the lines are converted to; None if lines of the format have no times."""
         return (self.time_unit or DEFAULT_UNIT) if self.format == EDGES.name else None
 
 
@@ -200,9 +206,9 @@ def _detect_layout(line: bytes, names: ColumnNames) -> Detected:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The beginning of a file: how the rest is read, and how many bytes precede it, header and bad lines included.
+    """The beginning of a file: the layout of the rest, and the number of bytes before it, header and bad lines included.
 
-    `detected` is None where no line tells; `problem` then says why the first one does not.
+    `detected` is None if no line determines a layout; `problem` is then the error in the first line.
     """
 
     detected: Detected | None
@@ -211,18 +217,18 @@ class Head:
 
     @property
     def times(self) -> str:
-        """What timestamps are: "integers", or times, "naive" or "aware" of a zone."""
+        """The kind of the timestamps: "integers", or times that are "naive" or "aware" of a zone."""
         parser = None if self.detected is None else self.detected.parser
         return parser.layout.times if isinstance(parser, LineParser) else "integers"
 
 
 def read_head(path: str, lines: LineOptions) -> Head:
-    """Read as much of a file as it takes to know how it is laid out, usually a line or two."""
+    """Read as much of a file as determines its layout, usually a line or two, and return its head."""
     return find_head(ByteSource(path).blocks(BLOCK_BYTES), lines)
 
 
 def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
-    """The head of a file that consists of these blocks; the first one tells whether timestamps are times."""
+    """Return the head of a file that consists of these blocks; the first block decides whether timestamps are times."""
     format = lines.layout
     size = 0
     problems: list[LineError] = []
@@ -235,7 +241,7 @@ def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
 
 
 def _with_times(detected: Detected, block: Block, unit: str | None) -> Detected:
-    """The same, where timestamps are times as one that reads these."""
+    """Return the layout with a parser of times if the timestamps in a block are times, otherwise unchanged."""
     if unit is None or not isinstance(detected.parser, LineParser):
         return detected
     layout = with_times(detected.parser.layout, block, unit=unit)
@@ -246,20 +252,20 @@ def _with_times(detected: Detected, block: Block, unit: str | None) -> Detected:
 
 EDGE, BAD, COUNTS = "edge", "bad", "counts"
 LONGEST_TEXT = 10_000
-"""Of a bad line so many characters are kept."""
+"""The number of characters that are kept of a bad line."""
 
 Part = tuple[str, dict[str, pa.Array]]
-"""Rows of a kind, as columns."""
+"""Rows of one kind (`EDGE`, `BAD` or `COUNTS`), as columns."""
 
 _STRING, _LONG = pa.string(), pa.int64()
 
 
 def staged_schema(vertex: str) -> str:
-    """The columns of staged rows, in Spark's words; `vertex` is "string" or "bigint".
+    """Return the schema of staged rows as Spark writes it; `vertex` is "string" or "bigint".
 
-    `split` (`rpq.spark.batch.splits.split_number`) and `row` put edges and bad lines in the order of the input.  An edge has
-    `ordinal`, the place of its line among the data lines of its split; a bad line has `line`, counted from 1 in its split
-    (in Parquet: the row in the file, from 0); counts have `lines` and `data_lines`.
+    `split` (`split_number`) and `row` sort edges and bad lines in the order of the input.  An edge has `ordinal`, the place
+    of its line among the data lines of its split; a bad line has `line`, counted from 1 in its split (in Parquet: the row in
+    the file, from 0); counts have `lines` and `data_lines`.
     """
     return (
         f"kind string, split bigint, row bigint, source {vertex}, target {vertex}, label string, timestamp bigint, "
@@ -274,7 +280,7 @@ def _arrow_schema(vertex: str) -> pa.Schema:
 
 
 class SplitReader:
-    """What a task runs: takes rows (split, description), gives staged rows.  For `mapInArrow`."""
+    """A function for `mapInArrow` that turns rows (split, description) into staged rows."""
 
     def __init__(self, lines: LineOptions, vertex: str) -> None:
         self._lines = lines
@@ -289,7 +295,7 @@ class SplitReader:
 
 
 def stage_parts(parts: Iterable[Part], *, split: int, vertex: str, first: int = 0) -> Iterator[pa.RecordBatch]:
-    """Parts of a split as staged rows, numbered from `first` on."""
+    """Yield the parts of a split as staged rows, numbered from `first` on."""
     schema = _arrow_schema(vertex)
     for kind, columns in _with_row_numbers(parts, first):
         size = len(next(iter(columns.values())))
@@ -305,12 +311,12 @@ def stage_parts(parts: Iterable[Part], *, split: int, vertex: str, first: int = 
 
 
 def split_json(split: Split) -> str:
-    """A split as text, for the rows that a `SplitReader` takes."""
+    """Return a split as JSON, for the rows that a `SplitReader` takes."""
     return json.dumps(asdict(split))
 
 
 def _with_row_numbers(parts: Iterable[Part], row: int) -> Iterator[Part]:
-    """Number edges and bad lines within their split."""
+    """Yield parts with the numbers of their rows within the split, from `row` on."""
     for kind, columns in parts:
         size = len(next(iter(columns.values())))
         yield kind, {**columns, "row": pa.array(np.arange(row, row + size))}
@@ -326,14 +332,14 @@ def _read_text(split: Split, lines: LineOptions) -> Iterator[Part]:
 def parse_blocks(
     beginnings: Iterable[tuple[Block, int]], head: Head, format: TextFormat, *, label: str | None
 ) -> Iterator[Part]:
-    """The lines of a split, in blocks of each of which so many bytes belong to the head of the file."""
+    """Yield the parts of a split, given blocks with the number of bytes in each that belong to the head of the file."""
     lines = data_lines = 0
     for whole, cut in beginnings:
         lines = whole.line - 1 + count_lines(whole.data) + (not whole.data.endswith(b"\n"))
         skipped = Block(whole.data[:cut], whole.line)
         block = Block(whole.data[cut:], whole.line + count_lines(skipped.data))
         errors: list[LineError] = []
-        settle(skipped, format.detect, errors.append)  # lines before the one that tells the layout tell nothing
+        settle(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
         data_lines += len(errors)
         if errors:
             yield BAD, _bad_lines(errors, whole)
@@ -378,7 +384,7 @@ def _bad_lines(errors: list[LineError], block: Block) -> dict[str, pa.Array]:
 
 
 def _read_parquet(split: Split) -> Iterator[Part]:
-    """Row groups."""
+    """Yield the parts of the row groups of a split."""
     with pq.ParquetFile(split.path) as file:
         names = [name for name in (*TUPLE, DELETE) if name in file.schema_arrow.names]
         first = sum(file.metadata.row_group(group).num_rows for group in range(split.start))
@@ -390,9 +396,9 @@ def _read_parquet(split: Split) -> Iterator[Part]:
 
 
 def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
-    """Rows with the columns of tuples, the first of which is number `row` of its file.
+    """Yield the edges and the bad rows of a batch with the columns of tuples, whose first row is number `row` of its file.
 
-    One with a null, an empty name, an unknown op, or text in delete that is neither true nor false, is bad.
+    A row is bad if it has a null, an empty name, an unknown op, or text in delete that is neither true nor false.
     """
     batch = with_plain_columns(batch)
     columns = {name: _plain_column(batch.column(name), name) for name in batch.schema.names}
@@ -423,7 +429,7 @@ def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
 
 
 def _plain_column(column: pa.Array, name: str) -> pa.Array:
-    """A plain column as text or int64; times become numbers in their unit, dates seconds, as `rpq.readers.parquet` says."""
+    """Return a column as text or int64; times become numbers in their unit and dates seconds, as in `rpq.readers.parquet`."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if name == "timestamp" and pa.types.is_date(column.type):
