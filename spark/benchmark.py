@@ -1,7 +1,7 @@
-"""A program that measures in one session of Spark: replays, micro-batches, and what a share does whole.
+"""A program that measures replays, micro-batches and the work of single shares in one session of Spark.
 
-What is to be measured is its argument, as JSON; a line of JSON goes out for each figure.  `rpq bench spark` runs it as a
-process of its own, so that the processor time of all that Spark starts can be told.
+Its argument is the task as JSON; it prints a line of JSON for each figure.  `rpq bench spark` runs it as a separate process,
+so that the processor time of everything that Spark starts can be determined.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 PUSHED_ROWS = 1 << 14
 _UTIME, _SESSION = 11, 3
-"""Where the processor times and the session of a process stand in its line of /proc, behind its name."""
+"""The positions of the processor times and of the session of a process in its line of /proc, after its name."""
 
 Figures = Iterator[dict[str, Any]]
 
 
 def measure(task: Mapping[str, Any]) -> Figures:
-    """The figures that are task for: "replay", "stream" or "shares"."""
+    """Yield the figures of a task, "replay", "stream" or "shares"."""
     if task["what"] == "shares":
         yield from shares(task)
         return
@@ -49,7 +49,7 @@ def measure(task: Mapping[str, Any]) -> Figures:
 
 
 def replays(session: SparkSession, task: Mapping[str, Any]) -> Figures:
-    """Replays of each query, all of them `repeat` times in turn; the first of each starts workers and loads kernels."""
+    """Replay the queries in turn, `repeat` times each; the first replay of each starts workers and loads kernels."""
     from rpq.spark.batch.prepare import prepare
     from rpq.spark.batch.replay import replay_to
     from rpq.spark.workers import check_workers
@@ -75,7 +75,7 @@ def replays(session: SparkSession, task: Mapping[str, Any]) -> Figures:
 
 
 def micro_batches(session: SparkSession, task: Mapping[str, Any]) -> Figures:
-    """The micro-batches of a stream of files, one each."""
+    """Yield the figures of the micro-batches of a stream of files, one file each."""
     from rpq.spark.stream.plan import stream_to
     from rpq.spark.workers import check_workers
 
@@ -101,10 +101,10 @@ def micro_batches(session: SparkSession, task: Mapping[str, Any]) -> Figures:
 
 
 def shares(task: Mapping[str, Any]) -> Figures:
-    """What each query costs a share, with as many shares as `counts` says, in seconds of the processor; no Spark.
+    """Yield the processor seconds of one share of each query, for the numbers of shares in `counts`, without Spark.
 
-    What every share repeats is what is left with so many shares that none has roots.  Beside it what carrying tuples to a
-    share costs: to pack and unpack them, and to keep their log.
+    With so many shares that none has roots, the figure is the work that every share repeats.  A further figure per query is
+    the cost of bringing tuples to a share: packing and unpacking them, and keeping their log.
     """
     tuples = _without_dictionaries(pq.read_table(task["raw"]))
     for one in task["queries"]:
@@ -126,7 +126,7 @@ def shares(task: Mapping[str, Any]) -> Figures:
 
 
 def _without_dictionaries(tuples: pa.Table) -> pa.Table:
-    """The same without dictionaries, as tuples come from Spark."""
+    """Return tuples without dictionary encoding, as they arrive from Spark."""
     fields = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in tuples.schema
     ]
@@ -134,7 +134,7 @@ def _without_dictionaries(tuples: pa.Table) -> pa.Table:
 
 
 def _run_share(query: rpq.Query, tuples: pa.Table, count: int) -> tuple[float, rpq.Engine]:
-    """The first of so many shares, over all tuples."""
+    """Run the first of `count` shares over all tuples, and return its seconds and its engine."""
     engine, own = rpq.Engine(query, share=(0, count)), OwnEdges([query], share=(0, count))
     started = time.process_time()
     for begin in range(0, len(tuples), PUSHED_ROWS):
@@ -147,7 +147,7 @@ def _run_share(query: rpq.Query, tuples: pa.Table, count: int) -> tuple[float, r
 
 
 def _transport_figures(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
-    """Seconds of the processor to pack tuples once, and for each share to unpack them and to keep their log; its bytes."""
+    """Return the processor seconds to pack tuples once, and to unpack and log them per share, and the size of the log."""
     if "op" not in tuples.column_names:
         tuples = tuples.append_column("op", pa.array(["+"] * len(tuples)))
     begun = time.process_time()
@@ -173,7 +173,7 @@ def _transport_figures(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
 
 
 def processor_seconds() -> float | None:
-    """Those that all processes of this session have had, ended children included; None where there is no /proc."""
+    """Return the processor seconds of all processes of this session, including ended children; None without /proc."""
     own, ticks = os.getsid(0) if hasattr(os, "getsid") else None, 0
     if own is None or not os.path.exists("/proc/self/stat"):
         return None

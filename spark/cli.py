@@ -1,4 +1,7 @@
-"""The queries of a command on Spark: expressions, for which options say the rest, or those of a file."""
+"""`rpq spark`: preparing data sets, replaying them and running streams on Spark.
+
+Importing this module imports click alone; PySpark is imported when a command runs.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ queries_file = click.option(
 
 
 def check_query_options(options: dict[str, Any]) -> None:
-    """Refuse, before Spark starts, no query, two that are one, and what is not understood."""
+    """Raise a usage error, before Spark starts, for missing, repeated or invalid queries."""
     expressions: tuple[str, ...] = options["expressions"]
     if options["queries_file"] is not None:
         if expressions:
@@ -53,7 +56,7 @@ def check_query_options(options: dict[str, Any]) -> None:
 
 
 def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:
-    """The queries, over a stream with this time unit, and with integers or texts as vertices."""
+    """Return the queries over a stream with a time unit, and with integers or text as vertices."""
     from rpq.errors import QueryError
 
     if options["queries_file"] is None:
@@ -113,7 +116,7 @@ _OF_FILES = {
 
 
 def check_topic_options(options: dict[str, Any]) -> None:
-    """Raise a usage error where options of topics are given without them, or those of files with them."""
+    """Raise a usage error for options of topics without topics, and for options of files with topics."""
     if is_topic(options["folder"]):
         for name, (default, instead) in _OF_FILES.items():
             if options[name] != default:
@@ -125,7 +128,7 @@ def check_topic_options(options: dict[str, Any]) -> None:
 
 
 def topic_settings(options: dict[str, Any]) -> dict[str, str]:
-    """The settings of a session that reads topics."""
+    """Return the settings of a session that reads topics; none if the options name no topics."""
     if not options.get("packages") and not is_topic(options.get("folder")):
         return {}
     from rpq.spark.stream.topics import REDACTED
@@ -135,7 +138,7 @@ def topic_settings(options: dict[str, Any]) -> dict[str, str]:
 
 
 def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
-    """The topics that are the input; raises `RpqError` where something is wrong with them."""
+    """Return the edges of the topics that are the input.  Raises `RpqError` for unsuitable topics or options."""
     from rpq.kafka.client_settings import read_settings
     from rpq.kafka.message_columns import MessageColumns
     from rpq.kafka.topic_names import topics_in
@@ -154,7 +157,7 @@ def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
 
 
 _NOTICE_SECONDS = 8.0
-"""So long workers may take to start before it is said what takes so long."""
+"""The time after which a notice says why workers take long to start."""
 
 
 @click.group("spark", short_help="Prepare, replay and stream on Spark.")
@@ -318,8 +321,8 @@ def replay_command(**options: Any) -> None:
         for number, (name, found) in enumerate(figures["queries"].items(), 1)
     }
     by = f"{partitions} {'share' if partitions == 1 else 'shares'}"
-    told = f"{seconds:.1f} s by {by}, {figures['total_seconds']:.1f} s with Spark's start"
-    _finish(options, figures, summary_text({**lines, "time": told}))
+    times = f"{seconds:.1f} s by {by}, {figures['total_seconds']:.1f} s with Spark's start"
+    _finish(options, figures, summary_text({**lines, "time": times}))
 
 
 @spark.command("stream", cls=SeveralValuesCommand, short_help="Run queries over files or topics as they arrive.")
@@ -355,8 +358,10 @@ def replay_command(**options: Any) -> None:
 @_query_options
 @_session_options
 def stream_command(**options: Any) -> None:
-    """Run the queries EXPRESSION over files of edges, or messages of topics, as they arrive; Ctrl-C ends it, and it can be
-    gone on with."""
+    """Run the queries EXPRESSION over files of edges, or messages of topics, as they arrive.
+
+    Ctrl-C ends the stream; the same command continues it from its checkpoint.
+    """
     check_query_options(options)
     check_topic_options(options)
     _check_files(options, read=[] if is_topic(options["folder"]) else [options["folder"]])
@@ -366,7 +371,7 @@ def stream_command(**options: Any) -> None:
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.run import Stream
 
-        # A stream that was begun goes on with as many shares, whatever the cluster has now.
+        # A stream that has begun goes on with the same number of shares, whatever the cluster has now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
         partitions = share_count(session, options["partitions"] or begun.get("shares"))
         session.conf.set(SHUFFLE_PARTITIONS, partitions)
@@ -374,8 +379,8 @@ def stream_command(**options: Any) -> None:
         # The columns of messages are named where they are read.
         named = {name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")}
         if is_topic(options["folder"]):
-            edges, sequence, told = read_topics(session, options)
-            unit = unit or told
+            edges, sequence, topic_unit = read_topics(session, options)
+            unit = unit or topic_unit
         else:
             stamps = "timestamp" if (names := parse_column_names(**named)) is None else names["timestamp"]
             edges = Stream.edges(session, options["folder"], options["files"], options["max_files"], timestamps=stamps)
@@ -402,11 +407,11 @@ def stream_command(**options: Any) -> None:
         sys.exit(figures["status"])
 
 
-@spark.command("explain", cls=SeveralValuesCommand, short_help="Tell by what shares divide queries.")
+@spark.command("explain", cls=SeveralValuesCommand, short_help="Show how shares divide queries.")
 @click.argument("expressions", metavar="EXPRESSION...", nargs=-1)
 @_query_options
 def explain_command(**options: Any) -> None:
-    """Tell by what shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.
+    """Show how shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.
 
     What else they mean, rpq explain tells.  Windows may be left out.
     """
@@ -424,8 +429,8 @@ def explain_command(**options: Any) -> None:
         queries = queries_in_unit(read_queries(options, unit=unit, integers=False), unit)
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
-    told = [summary_text({"query": printable(query.name), "shares": describe_division(query)}) for query in queries]
-    click.echo("\n\n".join(told))
+    texts = [summary_text({"query": printable(query.name), "shares": describe_division(query)}) for query in queries]
+    click.echo("\n\n".join(texts))
 
 
 @spark.command("rescale", short_help="Let a stream go on with other shares or queries.")
@@ -475,7 +480,7 @@ def rescale_command(**options: Any) -> None:
 
 
 def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
-    """See to it that workers have this package and compiled kernels, once a machine, before it is their turn."""
+    """Check that workers have this package, compile its kernels once per machine, and warn of undivided queries."""
     from rpq.cli.progress import compiling_notice, notice_after
     from rpq.spark.division import division_warning
     from rpq.spark.workers import check_workers
@@ -486,22 +491,22 @@ def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, opti
         click.echo(str(workers), err=True)
     if not options["quiet"]:
         for query in queries:
-            if (told := division_warning(query)) is not None:
-                click.echo(told, err=True)
+            if (warning := division_warning(query)) is not None:
+                click.echo(warning, err=True)
 
 
 def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
-    """Refuse files that cannot be written, and folders and files that are, or lie in, one another."""
+    """Raise a usage error for files that cannot be written, and for files and folders that are, or lie in, one another."""
     from rpq.cli.named_files import check_files
     from rpq.files.destinations import WriteError, check_folder_writable
     from rpq.files.distinct import is_read_with
 
     inputs = [("--input", path) for path in read]
     check_files(written=[("--log", options["log"]), ("--stats", options["stats"])], read=inputs)
-    made = [(f"--{name}", options[name]) for name in ("output", "checkpoint") if options.get(name)]
-    local = [(option, path) for option, path in made if "://" not in path]
+    folders = [(f"--{name}", options[name]) for name in ("output", "checkpoint") if options.get(name)]
+    local = [(option, path) for option, path in folders if "://" not in path]
     for option, folder in local:
-        for other, path in [*inputs, *made]:
+        for other, path in [*inputs, *folders]:
             if option != other and is_read_with(folder, path):
                 raise click.UsageError(f"{option} {folder} is {other} {path}, or lies in it; each needs a place of its own")
         try:

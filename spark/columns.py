@@ -61,8 +61,8 @@ def edge_columns(
     from pyspark.sql import functions as sql
     from pyspark.sql import types
 
-    called = _called(edges, names, sequence)
-    found: dict[str, DataType] = {column: edges.schema[name].dataType for column, name in called.items()}
+    names_in_data = _column_names(edges, names, sequence)
+    found: dict[str, DataType] = {column: edges.schema[name].dataType for column, name in names_in_data.items()}
     kinds = {"bigint" if _is_integer(found[name]) else found[name].simpleString() for name in ("source", "target")}
     if kinds not in ({"bigint"}, {"string"}):
         raise PipelineError(
@@ -71,23 +71,23 @@ def edge_columns(
     (kind,) = kinds
     for name in ("label", "op"):
         if name in found and not isinstance(found[name], types.StringType):
-            raise PipelineError(f"column {called[name]!r} is of type {found[name].simpleString()}; expected text")
+            raise PipelineError(f"column {names_in_data[name]!r} is of type {found[name].simpleString()}; expected text")
     if DELETE in found and not isinstance(found[DELETE], (types.BooleanType, types.StringType)):
         kind_of_delete = found[DELETE].simpleString()
-        raise PipelineError(f"column {called[DELETE]!r} is of type {kind_of_delete}; expected true or false")
+        raise PipelineError(f"column {names_in_data[DELETE]!r} is of type {kind_of_delete}; expected true or false")
     if sequence and not _is_integer(found[sequence]):
         raise PipelineError(f"column {sequence!r} is of type {found[sequence].simpleString()}; a sequence is an integer")
     is_time = isinstance(found["timestamp"], (types.TimestampType, types.TimestampNTZType, types.DateType))
     if not is_time and not _is_integer(found["timestamp"]):
         raise PipelineError(
-            f"column {called['timestamp']!r} is of type {found['timestamp'].simpleString()}; expected an integer, a "
+            f"column {names_in_data['timestamp']!r} is of type {found['timestamp'].simpleString()}; expected an integer, a "
             "timestamp or a date"
         )
     if is_time and time_unit not in UNITS:
         raise PipelineError(f"time_unit is {time_unit!r}; expected one of {', '.join(UNITS)}")
 
     def column(name: str) -> Column:
-        return sql.col(f"`{called[name]}`")
+        return sql.col(f"`{names_in_data[name]}`")
 
     stamp: Column = _time_as_number(column("timestamp"), time_unit) if is_time else column("timestamp").cast("bigint")
     op = column("op") if "op" in found else sql.lit("+")
@@ -108,7 +108,7 @@ def edge_columns(
     return EdgeColumns(edges.select(*columns), kind, is_time)
 
 
-def _called(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
+def _column_names(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
     """Return the names in the data of the columns of tuples and of the sequence; of op and delete only if present."""
     if names is not None:
         try:
@@ -198,8 +198,8 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str) -> str:
     """
     different = {query.columns: query.name for query in queries}
     if len(different) > 1:
-        columns_by_query = "; ".join(f"{name!r} has {', '.join(columns)}" for columns, name in different.items())
-        raise PipelineError(f"the queries have different columns: {columns_by_query}; run those with the same columns together")
+        found = "; ".join(f"{name!r} has {', '.join(columns)}" for columns, name in different.items())
+        raise PipelineError(f"the queries have different columns: {found}; run those with the same columns together")
     (columns,) = different
     types = {"vertex": vertex, "count": "bigint", "text": "string"}
     typed = [(name, types[kind]) for name, kind in zip(columns, kinds_of(columns), strict=True)]

@@ -1,4 +1,7 @@
-"""What a person sees while Spark works: a line of progress, a plain sentence where something fails, no Java chatter."""
+"""The terminal of a command on Spark: a line of progress, plain error messages, signals, and a folder for temporary files.
+
+Messages of Java go to a log, in a folder with everything that Spark leaves among temporary files while a command runs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ _LONGEST = 600
 
 
 class Failure(click.ClickException):
-    """Ends with exit status 1."""
+    """An error that ends the command with exit status 1."""
 
     exit_code = 1
 
@@ -45,11 +48,11 @@ def command_session(
     log: str | None,
     py_files: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
-    """A session whose JVM and workers write their messages to the file `log`; it ends with the block, JVM and all.
+    """Open a session, and its JVM, for a block; messages of the JVM and the workers go to the file `log`.
 
-    What is missing (Java, PySpark) is a usage error; what the block raises of ours or of Spark's becomes a `Failure`.
-    Without a `log` there is one of its own, which stays if the block fails.  SIGINT and SIGTERM end the block, and the
-    process with the status that says so.
+    Missing Java or PySpark is a usage error; an error of this package or of Spark inside the block becomes a `Failure`.
+    Without `log`, messages go to a temporary file, which stays if the block fails.  SIGINT and SIGTERM end the block, and
+    the process with the status of the signal.
     """
     temporary = TemporaryFolder(log)
     failed = True
@@ -106,7 +109,7 @@ def _session(
 
 
 def _stop(session: SparkSession) -> None:
-    """End a session, and wait until its JVM has put away what it had in temporary folders."""
+    """End a session, and wait until its JVM has removed its temporary folders."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -117,7 +120,7 @@ def _stop(session: SparkSession) -> None:
     if gateway is None or process is None:
         return
     gateway.shutdown()
-    process.stdin.close()  # on which it ends
+    process.stdin.close()  # the JVM ends with its input
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
     SparkContext._gateway = SparkContext._jvm = None
@@ -125,7 +128,7 @@ def _stop(session: SparkSession) -> None:
 
 @contextmanager
 def _messages_to(log: str) -> Iterator[None]:
-    """A block whose child processes have a file for standard error."""
+    """Redirect the standard error of child processes that start inside a block to a file."""
     sys.stderr.flush()
     own = os.dup(2)
     try:
@@ -138,7 +141,7 @@ def _messages_to(log: str) -> Iterator[None]:
 
 
 def plain_message(error: BaseException) -> str:
-    """What an exception of Spark's says, and where one of ours is its cause, what that says.
+    """Return the message of an exception of Spark's, or that of the error of this package that caused it.
 
     >>> plain_message(Exception("Job aborted\\nrpq.errors.InputError: column 'op': '?' is no operation\\n at java.x"))
     "column 'op': '?' is no operation"
@@ -161,17 +164,17 @@ class Progress:
 
     @property
     def is_shown(self) -> bool:
-        """Whether anyone sees it."""
+        """Whether the line is visible."""
         return self._shown
 
     def show(self, text: str) -> None:
-        """Put a text in place of the one before."""
+        """Replace the text of the line."""
         if self._shown:
             click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
             self._width = len(text)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
             self._width = 0
@@ -179,7 +182,7 @@ class Progress:
 
 @contextmanager
 def show_tasks(session: SparkSession, progress: Progress, doing: str) -> Iterator[None]:
-    """A block during which the progress line counts the tasks that are done."""
+    """Show the number of finished tasks on the progress line during a block."""
     if not progress.is_shown:
         yield
         return
@@ -209,28 +212,28 @@ def show_tasks(session: SparkSession, progress: Progress, doing: str) -> Iterato
 
 
 def summary_text(lines: Mapping[str, Any]) -> str:
-    """The figures at the end, a line each; empty ones are left out."""
+    """Return a summary of figures, one per line, without empty ones."""
     return "\n".join(f"{name:<12}{text}" for name, text in lines.items() if text)
 
 
 _LOG = "spark.log"
 _JAVA = "spark.driver.extraJavaOptions"
 _PY4J_LOGGERS = ("root", "py4j.clientserver")
-"""The loggers with which Py4J says, with a traceback, what comes of an interrupt."""
+"""The loggers to which Py4J writes tracebacks after an interrupt."""
 _OF_INTERRUPTS = ("KeyboardInterrupt while sending command", "Exception occurred while shutting down connection")
 
 
 class Terminated(KeyboardInterrupt):
-    """`kill` has come: a wish to end like Ctrl-C."""
+    """The interrupt by SIGTERM, which ends a command like Ctrl-C."""
 
 
 def exit_status(interrupt: KeyboardInterrupt) -> int:
-    """What a command ends with that was interrupted so."""
+    """Return the exit status of a command that ended with an interrupt."""
     return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
 
 
 def find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
-    """The interrupt in whose handling an error came: a connection of Py4J that was interrupted answers no more."""
+    """Return the interrupt during whose handling an error was raised, or None: interrupted connections of Py4J fail."""
     context = error.__context__
     while context is not None and not isinstance(context, KeyboardInterrupt):
         context = context.__context__
@@ -239,13 +242,13 @@ def find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
 
 @contextmanager
 def end_on_signals() -> Iterator[None]:
-    """A block in which SIGTERM raises `Terminated`, as SIGINT raises `KeyboardInterrupt`."""
+    """Raise `Terminated` on SIGTERM during a block, as SIGINT raises `KeyboardInterrupt`."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def end(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)  # a second one does what it always does
+        signal.signal(number, signal.SIG_DFL)  # a second signal has its default effect
         raise Terminated
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end), signal.SIGINT: signal.getsignal(signal.SIGINT)}
@@ -261,21 +264,21 @@ def end_on_signals() -> Iterator[None]:
 
 
 def restore_interrupts() -> None:
-    """Let SIGINT raise `KeyboardInterrupt` and nothing else, in a session that has begun.
+    """Restore the handler of SIGINT that only raises `KeyboardInterrupt`, after a session has begun.
 
-    PySpark's own handler asks the JVM to cancel jobs first, on a connection that may be waiting for an answer.
+    PySpark's own handler first asks the JVM to cancel jobs, on a connection that may be waiting for an answer.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Not where Py4J, which waits for the JVM, tells with a traceback that it was interrupted."""
+    """Return False for the tracebacks that Py4J logs when an interrupt ends its wait for the JVM."""
     return not record.getMessage().startswith(_OF_INTERRUPTS)
 
 
 class TemporaryFolder:
-    """A folder that is there for the time of a command; of one that fails the log stays."""
+    """A temporary folder that exists while a command runs; the log stays if the command fails."""
 
     def __init__(self, log: str | None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rpq-spark-"))
@@ -283,12 +286,12 @@ class TemporaryFolder:
         self.log = str(self.folder / _LOG) if log is None else log
 
     def settings(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Settings with which a JVM has its files here; those that were given stay."""
+        """Return settings with which a JVM has its temporary files in the folder, unless `given` says otherwise."""
         java = f"-Djava.io.tmpdir={self.folder} -XX:-UsePerfData {given.get(_JAVA, '')}".strip()
         return {"spark.local.dir": str(self.folder), **given, _JAVA: java}
 
     def close(self, *, keeps_log: bool) -> None:
-        """Remove the folder, or all in it but the log."""
+        """Remove the folder, or everything in it except the log."""
         if not (keeps_log and self._has_own_log and os.path.exists(self.log)):
             shutil.rmtree(self.folder, ignore_errors=True)
             return

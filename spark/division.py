@@ -1,9 +1,15 @@
-"""Keys of the root partitions, chosen so that Spark's shuffle puts each into a task of its own.
+"""The division of work over shares: keys of partitions, edges of a share, and the memory of its engine.
 
-Spark sends a key to the task hash(key) mod tasks.  With the numbers 0, 1, 2, … some tasks would get two partitions and
-others none.  So a partition's key is a number whose hash leads to the task that is wanted, if there are as many
-tasks (`rpq.spark.sql.shuffle.partitions`) as partitions; with another number of tasks everything works, less evenly.  The
-keys depend on the number of partitions alone: a restart finds its state again.
+**Keys.**  The keys of the root partitions are chosen so that Spark's shuffle puts each partition into a task of its own.
+Spark sends a key to the task hash(key) mod tasks.  With the keys 0, 1, 2, … some tasks would get two partitions and others
+none, so the key of the n-th partition is a number whose hash leads to the n-th task, if there are as many tasks
+(`spark.sql.shuffle.partitions`) as partitions.  With another number of tasks the result is the same, but the load less even.
+The keys depend on the number of partitions alone, so a restart finds its state again.
+
+**Edges.**  A share has to see all edges of paths.  If a column is the centre of a pattern or of a query in SPARQL
+(`Query.centre`), a row consists of edges at the vertex in this column, and the share that owns the vertex answers for it;
+the other shares need not see these edges.  Every share evaluates all other queries as a whole, and only their rows are
+divided.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ _WORD = 0xFFFFFFFF
 
 
 def spark_hash(value: int) -> int:
-    """Spark's hash of an int column: Murmur3 with 32 bits and the seed 42, signed.
+    """Return Spark's hash of an int: Murmur3 with 32 bits and the seed 42, signed.
 
     >>> spark_hash(0), spark_hash(1)
     (933211791, -559580957)
@@ -42,7 +48,7 @@ def spark_hash(value: int) -> int:
 
 
 def partition_keys(count: int) -> list[int]:
-    """A key for each of `count` partitions, the n-th of which goes to the n-th of as many tasks.
+    """Return a key for each of `count` partitions, the n-th of which goes to the n-th of as many tasks.
 
     >>> [spark_hash(key) % 3 for key in partition_keys(3)]
     [0, 1, 2]
@@ -63,7 +69,7 @@ _ENDS = ("source", "target")
 
 
 class OwnEdges:
-    """Picks the edges that a share has to see for some queries.
+    """A filter of the edges that a share has to see for some queries.
 
     >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))
     >>> edges = pa.table({"source": ["u", "w"], "target": ["v", "v"], "label": ["a", "a"]})
@@ -84,7 +90,7 @@ class OwnEdges:
         self.sees_all_edges = share[1] == 1 or len(self._whole) == len(queries)
 
     def select(self, tuples: pa.Table) -> pa.Table:
-        """The tuples that matter to the share. O(tuples)."""
+        """Return the tuples that matter to the share. O(tuples)."""
         if self.sees_all_edges or not len(tuples):
             return tuples
         labels = tuples["label"].combine_chunks().dictionary_encode()
@@ -97,9 +103,10 @@ class OwnEdges:
         return tuples if needed.all() else tuples.filter(pa.array(needed))
 
     def select_in_order(self, tuples: pa.Table, time: int | None) -> tuple[pa.Table, int | None]:
-        """The same of tuples that come at stream time `time`, and the time after all of them where some are left out.
+        """Return the tuples that matter, of those that arrive at stream time `time`, and the time after all of them.
 
-        Where they are out of order all are given: one that matters to nobody here moves the time for the next.
+        The time is None if no tuple is left out.  Tuples out of order are all returned, as even a tuple that no query of the
+        share reads moves the time for the next.
         """
         if self.sees_all_edges or not len(tuples):
             return tuples, None
@@ -110,7 +117,7 @@ class OwnEdges:
         return own, None if len(own) == len(tuples) else int(stamps[-1])
 
     def _own(self, names: pa.Array) -> np.ndarray:
-        """Which names are those of the share's vertices."""
+        """Return a mask of the names that are vertices of the share."""
         encoded = names.dictionary_encode()
         vertices = VertexDictionary()
         distinct = encoded.dictionary
@@ -122,25 +129,25 @@ class OwnEdges:
 
 
 def describe_division(query: rpq.Query) -> str:
-    """By what the work of a query is divided over shares, or what is to be said where it is not.
+    """Return a description of how the work of a query is divided over shares, or of why it is not.
 
-    Paths are divided by the roots of their trees, patterns and questions in SPARQL by the first of their columns around
-    which all lies that they read (`Query.centre`).  Of others only rows are divided, by their first column.
+    Paths are divided by the roots of their trees, patterns and queries in SPARQL by the first column that all edges they
+    read are incident to (`Query.centre`).  Of other queries only the rows are divided, by their first column.
 
     >>> import rpq
     >>> window = rpq.Window(size=10, slide=1)
     >>> print(describe_division(rpq.Query("?x a ?y . ?y b ?z", window=window)))
     divided by ?y: a share sees the edges at its own vertices alone
     """
-    if (told := division_warning(query)) is not None:
-        return told.removeprefix(f"query {query.name!r} is ")
+    if (warning := division_warning(query)) is not None:
+        return warning.removeprefix(f"query {query.name!r} is ")
     if query.centre is None:
         return "divided by the roots of the trees of its paths: a share sees all edges that are read"
     return f"divided by ?{query.centre.variable}: a share sees the edges at its own vertices alone"
 
 
 def division_warning(query: rpq.Query) -> str | None:
-    """What is to be said of a query the work of which every share does as a whole; None of one that is divided.
+    """Return a warning about a query whose work every share does as a whole, or None if the work is divided.
 
     >>> import rpq
     >>> division_warning(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) is None
@@ -166,10 +173,10 @@ def _undivided_reason(query: PatternQuery | SparqlQuery) -> str:
 
 
 def share_limit(given: int | None, *, threads: int, shares: int = 1) -> int:
-    """The memory limit of a share in bytes: that which was `given`, or what falls to it where all cores have shares.
+    """Return the memory limit of a share in bytes: `given`, or the share's part of the memory if all cores have shares.
 
-    Workers do not know of one another, and with as many shares as cores each must take its part of the 70 % of the machine's
-    memory that engines take; with more than that (`shares` on this machine) still less.
+    Workers do not know of one another, so with as many shares as cores each takes its part of the 70 % of the machine's
+    memory that engines may take, and with more `shares` on this machine a smaller part.
     """
     if given is not None:
         return given
@@ -177,12 +184,12 @@ def share_limit(given: int | None, *, threads: int, shares: int = 1) -> int:
 
 
 def engine_bytes(engine: Engine) -> int:
-    """What an engine holds. O(queries)."""
+    """Return the number of bytes that an engine holds. O(queries)."""
     return engine._evaluation.guard.held
 
 
 def set_memory_limit(engine: Engine, limit: int) -> None:
-    """Let an engine grow until it holds so many bytes."""
+    """Set the number of bytes up to which an engine may grow."""
     engine._evaluation.guard.limit = limit
 
 

@@ -1,4 +1,14 @@
-"""A table of tuples as bytes: a compressed Arrow stream under a seal, in the state as well as on the way to it."""
+"""Packed tuples: tables as bytes, and envelopes, in which tuples travel to the shares.
+
+A packed table is a compressed Arrow stream under a seal, in the state as well as on the way to it.  An envelope is a packed
+table in a binary column.  Between Spark and a stateful processor, rows pass through pandas, with text as Python objects,
+once per share.  Packed, a micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source and
+target (string or int64), label (string), timestamp (int64), delete (bool) and, if the stream has one, sequence (int64).
+
+A tuple whose label no query reads only moves the time, so it is left out before replication: an envelope records how many
+tuples it lacks and the latest time among them, its *tick*.  Tuples are applied in the order of time, and the tick after
+them, which gives the same rows: a tuple after a left-out one moves the time at least as far.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +43,7 @@ _TYPES = {
 
 
 def pack_table(tuples: pa.Table) -> bytes:
-    """The bytes of a table. O(bytes)."""
+    """Return a table as bytes. O(bytes)."""
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, tuples.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(tuples.combine_chunks())
@@ -42,9 +52,9 @@ def pack_table(tuples: pa.Table) -> bytes:
 
 
 def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Table:
-    """The table, every value of which was looked at; it has these columns, and perhaps others of those that tuples have.
+    """Return the table, all of whose values are validated; it has these columns, and perhaps other columns of tuples.
 
-    Raises `StateFormatError`, which calls the bytes by that name, if they are not what was packed. O(bytes).
+    Raises `StateFormatError`, with `name` for the bytes, if they are not what was packed. O(bytes).
     """
     content = unseal(TUPLES, data, name=name)
     try:
@@ -65,29 +75,29 @@ def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Tabl
 
 
 ROWS = 1 << 16
-"""At most so many tuples in an envelope: some megabytes."""
+"""The number of tuples of a full envelope, some megabytes."""
 
 SCHEMA = "edges binary"
 PLACED_SCHEMA = "file string, row bigint, edges binary"
 _SEQUENCE = "sequence"
 _COLUMNS = ("source", "target", "label", "timestamp", "delete")
 _PLACES = ("file", "row")
-"""Where a tuple comes from, if that is known: these columns do not travel."""
+"""The place of a tuple in the input, if known.  These columns are not packed."""
 _KNOWN_LABELS = 1 << 16
 
 
 class LabelReader(Protocol):
-    """What may read labels: a query."""
+    """A query, as far as it reads labels."""
 
     def reads(self, label: str) -> bool:
-        """Whether edges of a label can matter to it."""
+        """Return whether edges with a label can matter to the query."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuples:
-    """Tuples in the order in which they are applied, and what was left out of them: how many, and the latest time.
+    """Tuples in the order in which they are applied, and the number and the latest time of those that were left out.
 
-    The table has the columns of an envelope.  `tick` is None where nothing was left out.
+    The table has the columns of an envelope.  `tick` is None if no tuple was left out.
     """
 
     table: pa.Table
@@ -95,14 +105,15 @@ class Tuples:
     tick: int | None
 
     def __len__(self) -> int:
-        """Tuples that came, those that were left out too."""
+        """Return the number of tuples that arrived, including those that were left out."""
         return len(self.table) + self.dropped
 
 
 def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | None = None) -> Iterator[pa.RecordBatch]:
-    """Turn batches with the columns of an edge (op as text) into envelopes; raises `InputError` at what is none.
+    """Turn batches with the columns of an edge (op as text) into envelopes.
 
-    Tuples that none of the `queries` reads are left out; None: nothing is.
+    Tuples that none of the `queries` reads are left out; with None, all tuples stay.  Raises `InputError` for an invalid
+    tuple.
     """
     labels = _Labels(queries)
     for batch in _pieces(batches):
@@ -111,7 +122,7 @@ def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | Non
 
 
 class Packer(Shipped):
-    """What a task runs: tuples become envelopes, without those that none of the queries reads.  For `mapInArrow`."""
+    """A function for `mapInArrow` that turns tuples into envelopes, without those that none of the queries reads."""
 
     def __init__(self, queries: Sequence[LabelReader] | None) -> None:
         self._queries = None if queries is None else tuple(queries)
@@ -121,9 +132,9 @@ class Packer(Shipped):
 
 
 class PlacedPacker(Shipped):
-    """What a task runs: tuples in an order that is to be kept become envelopes with their places in it.  For `mapInArrow`.
+    """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
 
-    That is the order of files, by their names, and of the rows in them; or, where the tuples have no file, of tasks.
+    The order is that of files, by name, and of the rows in them, or, if the tuples have no file, that of tasks.
     """
 
     def __init__(self, queries: Sequence[LabelReader]) -> None:
@@ -146,7 +157,7 @@ class PlacedPacker(Shipped):
 
 
 def pack_file(tables: Iterable[pa.Table], file: str, queries: Sequence[LabelReader]) -> Iterator[pa.RecordBatch]:
-    """The tuples of one file, in pieces of an envelope each, with their places. Raises `InputError` at what is none."""
+    """Yield the tuples of one file as envelopes with their places.  Raises `InputError` for an invalid tuple."""
     labels = _Labels(queries)
     row = 0
     for table in tables:
@@ -161,10 +172,10 @@ def _placed_row(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
 
 
 def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
-    """The tuples of a micro-batch in the order in which they are applied.
+    """Return the tuples of a micro-batch in the order in which they are applied.
 
-    By timestamp; ties by sequence where there is one, else, and among equal sequences, deletes before inserts; or, with
-    `keeps_order`, as they are.  Raises `StateFormatError` for an envelope that is not as it was packed.
+    The order is by timestamp; ties by sequence if there is one; further ties have deletes before inserts.  With
+    `keeps_order`, tuples stay in their order.  Raises `StateFormatError` for an envelope that is not as it was packed.
     """
     tables = [unpack_table(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
     dropped, ticks = 0, []
@@ -181,12 +192,12 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
 
 
 def engine_columns(table: pa.Table) -> pa.Table:
-    """The columns that an engine takes, of those of an envelope."""
+    """Return the columns of an envelope that an engine takes, all but the sequence."""
     return table.select(list(_COLUMNS))
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of batches, about as many at a time as go into an envelope; never of two files."""
+    """Yield the rows of batches in tables of about `ROWS` rows, each of a single file."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -203,7 +214,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches that have rows of one file each."""
+    """Yield the rows of batches in batches of a single file each."""
     for batch in batches:
         if "row" not in batch.schema.names or not batch.num_rows:
             yield batch
@@ -215,7 +226,7 @@ def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _Labels:
-    """Which labels are read."""
+    """The labels that some query reads; answers for the latest `_KNOWN_LABELS` labels are cached."""
 
     def __init__(self, queries: Sequence[LabelReader] | None) -> None:
         self.are_all_read = queries is None
@@ -225,7 +236,7 @@ class _Labels:
 def _envelope(
     table: pa.Table, labels: _Labels, *, keeps_order: bool, place: tuple[str, int] | None = None
 ) -> tuple[bytes, int]:
-    """The tuples packed, and how many they are; `place` is the file and the row of the first, where no column tells that."""
+    """Return the packed tuples and their number; `place` is the file and the row of the first, if no column has them."""
     _check(table, place)
     table = table.drop_columns([name for name in _PLACES if name in table.column_names]).combine_chunks()
     table = table.append_column("delete", pc.equal(table["op"], "-")).drop_columns(["op"])
@@ -238,7 +249,7 @@ def _envelope(
         table = table if order is None else table.take(pa.array(order))
         stamps = table["timestamp"].to_numpy()
     if labels.are_all_read or not is_sorted:
-        # Out of order one that nothing reads may be what makes the next one late.
+        # Out of order, a tuple that no query reads may make the next one late.
         return pack_table(table), len(table)
     texts = table["label"].combine_chunks().dictionary_encode()
     read = np.array([labels.read(label) for label in texts.dictionary.to_pylist()], bool)[texts.indices.to_numpy()]
@@ -250,7 +261,7 @@ def _envelope(
 
 
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
-    """Raise `InputError` at the first tuple without a value, or with an op that there is not."""
+    """Raise `InputError` for the first tuple that lacks a value or has an unknown op."""
     for name in table.column_names:
         if name not in _PLACES and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
@@ -267,7 +278,7 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
 
 
 def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tuple[str, int] | None) -> InputError:
-    """What is wrong with a tuple, where it is, as far as that is known, and what it says."""
+    """Return an error with the problem of a tuple, its place, as far as it is known, and its values."""
     said = ", ".join(
         f"{name} {value!r}" for name, value in table.slice(row, 1).to_pylist()[0].items() if name not in _PLACES
     )
@@ -280,7 +291,7 @@ def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tu
 
 
 def _order(table: pa.Table) -> np.ndarray | None:
-    """The rows in the order in which they are applied; None if that is how they are."""
+    """Return the order in which the rows are applied, as indices, or None if the rows are in this order."""
     stamps = table["timestamp"].to_numpy()
     keys = [~table["delete"].to_numpy(zero_copy_only=False)]
     if _SEQUENCE in table.column_names:
@@ -293,7 +304,7 @@ def _order(table: pa.Table) -> np.ndarray | None:
 
 
 def _dropped_and_tick(table: pa.Table) -> tuple[int, int]:
-    """How many tuples an envelope lacks, and the time of the latest."""
+    """Return the number of tuples that an envelope lacks, and the time of the latest of them."""
     about = table.schema.metadata or {}
     if b"dropped" not in about:
         return 0, 0

@@ -1,4 +1,10 @@
-"""What travels to Spark's workers: it knows which version of this package packed it."""
+"""Objects and values that travel to Spark's workers.
+
+Objects of this package record the version that pickled them (`Shipped`).  Small values travel with the function that uses
+them, others are broadcast (`ship_value`).  A broadcast of Spark's cannot be unpickled in a process that has not received it,
+and the driver inspects a stateful processor in a worker to which nothing is broadcast.  A `ShippedValue` stands for the
+broadcast there, and fetches it only when it is used.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Shipped:
-    """Something of this package that tasks are given.  Where another version unpacks it, that is an error that says so."""
+    """An object of this package for tasks.  Unpickling it with another version of the package raises `PipelineError`."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_packed_by": rpq.__version__}
@@ -29,7 +35,7 @@ class Shipped:
 
 
 def version_mismatch(what: str, here: str, driver: str) -> str:
-    """What to say where an executor has something else than the driver."""
+    """Return the message for an executor whose version of a package is not the driver's."""
     return (
         f"the executor on {socket.gethostname()} (Python {platform.python_version()}) has {what} {here}, the driver has "
         f"{driver}: give both the same, by --py-files of one wheel, an archive of one environment, or one image"
@@ -37,11 +43,11 @@ def version_mismatch(what: str, here: str, driver: str) -> str:
 
 
 MAX_INLINE_BYTES = 1 << 19
-"""Bytes that go along with a function: Spark broadcasts one that has more than twice as many."""
+"""The largest number of bytes that travel with a function.  Spark broadcasts a function of more than twice as many."""
 
 
 class ShippedValue(Protocol):
-    """A value that has come, or comes when it is asked for."""
+    """A value in a worker, fetched when it is first used."""
 
     @property
     def value(self) -> Any:
@@ -49,7 +55,7 @@ class ShippedValue(Protocol):
 
 
 def ship_value(session: SparkSession, value: Any) -> ShippedValue:
-    """A value as tasks of a session may have it."""
+    """Return a value in a form that tasks of a session can unpickle and use."""
     if len(pickle.dumps(value)) <= MAX_INLINE_BYTES:
         return _Inline(value)
     return _Broadcast(session.sparkContext.broadcast(value))
@@ -74,7 +80,7 @@ class _Broadcast:
 
 
 class _ReceivedBroadcast:
-    """A broadcast in a worker."""
+    """A broadcast in a worker, by its number."""
 
     def __init__(self, number: int) -> None:
         self._number = number

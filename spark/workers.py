@@ -1,6 +1,7 @@
-"""Whether executors can do what they will be asked: they have this package, this version of it, and its kernels.
+"""The check that executors have this package in the driver's version, and its compiled kernels.
 
-Kernels are compiled once a machine: one worker does it while the others of the machine wait, and these find them.
+Kernels are compiled once per machine: one worker compiles them while the others of the machine wait, and then load them.
+Afterwards a mark beside the kernels records this, so that workers that only load them do not wait for one another.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """What `check_workers` found: the machines, how many workers answered, and the seconds of those that compiled."""
+    """The result of `check_workers`: the machines, the number of workers, and seconds of compilation by machine."""
 
     machines: tuple[str, ...]
     workers: int
@@ -48,10 +49,10 @@ class Workers:
 
 
 def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = False) -> Workers:
-    """Raise `PipelineError` unless the executors have what the driver has; let them compile what `queries` need.
+    """Check that the executors have the packages of the driver, and compile the kernels of `queries` on their machines.
 
-    `integers` tells that vertices are numbers.  Takes a second or two where kernels are compiled already, else up to a
-    minute on each machine.
+    `integers` says that vertices are integers.  The call takes one or two seconds if the kernels are compiled already,
+    otherwise up to a minute on each machine.  Raises `PipelineError` if a package is missing or of another version.
 
     >>> import rpq
     >>> from rpq.spark import check_workers, open_session
@@ -76,8 +77,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     if queries:
         slots = task_slots(session)
         task = WarmUp(one_of_each_kind(queries), vertices="int64" if integers else "string", threads=task_threads(session))
-        warmed = session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect()
-        for host, seconds, why in warmed:
+        for host, seconds, why in session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect():
             if why is not None:
                 compiled[host] = max(seconds, compiled.get(host, 0.0))
                 _log.info("kernels compiled on %s in %.1f s: %s", host, seconds, why)
@@ -86,7 +86,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
 
 
 class WarmUp(Shipped):
-    """What a task runs: compile, or load, the kernels of queries.  For `mapPartitions`."""
+    """A function for `mapPartitions` that compiles, or loads, the kernels of queries."""
 
     def __init__(self, queries: Sequence[rpq.Query], *, vertices: str, threads: int) -> None:
         self._queries = tuple(queries)
@@ -100,7 +100,7 @@ class WarmUp(Shipped):
 
 
 def _probe_workers(session: SparkSession) -> list[dict[str, Any]]:
-    """What the workers of all task slots say."""
+    """Return the reports of the workers of all task slots (`rpq.spark.worker_probe`)."""
     from pyspark import cloudpickle
     from pyspark.errors import PySparkException
 
@@ -122,7 +122,7 @@ _LOCK = "compiling.lock"
 
 
 def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
-    """Compile or load the kernels of queries: the seconds it took, and why something was compiled, if it was."""
+    """Compile or load the kernels of queries; return the seconds, and the reason for compiling, None if nothing was."""
     before = kernel_cache.why_compiled()
     needed = (digest("rpq.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
     with _one_at_a_time(f"ready-{sha256(repr(needed).encode()).hexdigest()[:20]}"):
@@ -133,7 +133,7 @@ def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> t
 
 @contextmanager
 def _one_at_a_time(mark: str) -> Iterator[None]:
-    """A block that one process of this machine is in until one has left it, where kernels can be kept; else all may be."""
+    """Let one process of this machine at a time run a block, until one has finished it; all where kernels are not stored."""
     place = kernel_cache.writable_place(kernel_cache.__file__)
     try:
         import fcntl

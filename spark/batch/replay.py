@@ -60,8 +60,9 @@ def replay(
 
     `data` is any URI that Spark reads, or a data frame with the columns of edges, as for `rpq_changes`.  The tuples of a
     data frame are first sorted by time, ties by the integers of the column `sequence`.  Rows within a partition of the
-    result are in time order.  `partitions` is the number of shares into which the roots are divided, by default one per task slot; each
-    share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids become names again.
+    result are in time order.  `partitions` is the number of shares into which the roots are divided, by default one per task
+    slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids become names
+    again.
     `columns` and `label` are the names that the data has for the columns, as in `rpq_changes`.  `memory_limit` (bytes)
     applies to each share.  Windows may be durations if timestamps are times, if the data set records the unit of its
     timestamps, or if `time_unit` (s, ms, us, ns) gives it.  Raises `PipelineError` for unsuitable data or options.

@@ -78,7 +78,7 @@ class Split:
 
 
 def splits_of(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
-    """Return the splits of all inputs, in order.  Only the footers of Parquet files and the first bytes of others are read."""
+    """Return the splits of all inputs, in order.  Only footers of Parquet files and the first bytes of others are read."""
     found: list[Split] = []
     for path in paths:
         if os.path.isdir(path):
@@ -429,7 +429,7 @@ def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
 
 
 def _plain_column(column: pa.Array, name: str) -> pa.Array:
-    """Return a column as text or int64; times become numbers in their unit and dates seconds, as in `rpq.readers.parquet`."""
+    """Return a column as text or int64; times become numbers in their unit, dates seconds, as in `rpq.readers.parquet`."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if name == "timestamp" and pa.types.is_date(column.type):

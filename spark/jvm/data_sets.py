@@ -1,4 +1,4 @@
-"""What a prepared data set says of itself: its statistics, the columns of its files, where its names are."""
+"""Prepared data sets: the names of their parts, their statistics and their tuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERTICES = "_vertices"
 
 
 def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
-    """The statistics of a prepared data set, whatever URI it has; empty if it has none."""
+    """Return the statistics of the prepared data set at a URI, or an empty dictionary if it has none."""
     text = hadoop_files.read_text(session, hadoop_files.join(data, STATISTICS))
     if text is None:
         return {}
@@ -28,9 +28,9 @@ def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
 
 
 def edges_in(session: SparkSession, data: str) -> DataFrame:
-    """The tuples of a data set, prepared or any folder of Parquet files with their columns.
+    """Return the tuples of a data set, prepared or any folder of Parquet files with their columns.
 
-    Folders in it are looked into, and where they are called `column=value` they tell a column.
+    Files in subfolders are included; subfolders named `column=value` add a column.
     """
     reader = session.read
     if hadoop_files.is_folder(session, data) and not any("=" in name for name in hadoop_files.list_names(session, data)):

@@ -1,7 +1,7 @@
 """Prepared data sets as a data source of Spark's: `spark.read.format("rpq").load(folder)`.
 
-What it brings over `spark.read.parquet`: the files in the order of the stream, a partition each, and timestamps as times, by
-the unit that the statistics tell.  Files are read in Python, by the file systems that Arrow knows (local ones, s3, gs, …).
+Unlike `spark.read.parquet`, it returns the files in the order of the stream, one partition each, and timestamps as times, by
+the unit in the statistics.  Files are read in Python, through the file systems that Arrow supports (local, s3, gs, …).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _UNITS = ("s", "ms", "us")
 
 
 class RpqDataSource(DataSource):
-    """The tuples of a prepared data set: source, target, label, timestamp, op, a partition for each of its files, in order.
+    """The tuples of a prepared data set (source, target, label, timestamp, op), one partition for each file, in order.
 
-    With `option("times", "true")` timestamps are times, where the data set knows their unit; else the numbers that they are.
+    With `option("times", "true")` timestamps are times, provided that the data set records their unit; otherwise they are
+    numbers.
 
     >>> from rpq.spark import RpqDataSource, open_session
     >>> session = open_session()  # doctest: +SKIP
@@ -37,7 +38,7 @@ class RpqDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What it is called: rpq.
+        """Return the name of the format, rpq.
 
         >>> from rpq.spark import RpqDataSource
         >>> RpqDataSource.name()  # doctest: +SKIP
@@ -46,7 +47,7 @@ class RpqDataSource(DataSource):
         return "rpq"
 
     def schema(self) -> str:
-        """The columns, in Spark's words.
+        """Return the schema of the tuples, as Spark writes it.
 
         >>> from rpq.spark import RpqDataSource
         >>> RpqDataSource({"path": "data"}).schema()  # doctest: +SKIP
@@ -58,7 +59,7 @@ class RpqDataSource(DataSource):
         return f"source {vertex}, target {vertex}, label string, timestamp {time}, op string"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads them, for Spark.
+        """Return the reader of the tuples.
 
         >>> from rpq.spark import RpqDataSource
         >>> RpqDataSource({"path": "data"}).reader(None).partitions()  # doctest: +SKIP
@@ -68,7 +69,7 @@ class RpqDataSource(DataSource):
 
 
 class _Reader(DataSourceReader):
-    """Reads the files."""
+    """A reader of the files of a prepared data set."""
 
     def __init__(self, options: Any) -> None:
         self._options = dict(options)
@@ -84,7 +85,7 @@ class _Reader(DataSourceReader):
 
 
 class _Folder:
-    """A prepared data set, and what options want of it."""
+    """A prepared data set, and the options with which it is read."""
 
     def __init__(self, options: Any) -> None:
         uri = options.get("path")
@@ -114,7 +115,7 @@ class _Folder:
 
     @property
     def has_integers(self) -> bool:
-        """Whether vertices are integers though they are no ids."""
+        """Whether vertices are integers, even though the data set was not prepared with ids."""
         files = self.files
         if not files:
             return False
@@ -122,7 +123,7 @@ class _Folder:
             return bool(pa.types.is_integer(pq.read_schema(file).field("source").type))
 
     def typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch with plain columns, and times where they are wanted."""
+        """Return a batch without dictionaries, and with times if the options ask for them."""
         vertex = pa.int64() if pa.types.is_integer(batch.schema.field("source").type) else pa.string()
         types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "op": pa.string()}
         arrays = {name: _plain(batch.column(name)).cast(kind) for name, kind in types.items()}

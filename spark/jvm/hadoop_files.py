@@ -1,7 +1,7 @@
-"""Files and folders by whatever URI Spark reads, through Hadoop's file systems in the JVM: never local file calls.
+"""Files and folders by any URI that Spark reads, through Hadoop's file systems in the JVM, never by local file calls.
 
-A name without a scheme is one of the cluster's default file system, as everywhere in Spark: of the machine itself where
-nobody says otherwise.
+As everywhere in Spark, a name without a scheme belongs to the default file system of the cluster, which is that of the
+machine itself unless configured otherwise.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BEFORE_PATH = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-"""The scheme of a URI, and the machine."""
+"""The scheme and the authority of a URI."""
 
 
 def exists(session: SparkSession, uri: str) -> bool:
-    """Whether there is a file or folder."""
+    """Return whether there is a file or folder."""
     files, path = _resolve(session, uri)
     return bool(files.exists(path))
 
 
 def is_folder(session: SparkSession, uri: str) -> bool:
-    """Whether there is a folder."""
+    """Return whether there is a folder."""
     files, path = _resolve(session, uri)
     return bool(files.exists(path)) and bool(files.getFileStatus(path).isDirectory())
 
 
 def list_names(session: SparkSession, uri: str) -> list[str]:
-    """The names of what is in a folder, sorted."""
+    """Return the names of the files and folders in a folder, sorted."""
     files, path = _resolve(session, uri)
     return sorted(status.getPath().getName() for status in files.listStatus(path))
 
 
 def list_files(session: SparkSession, uri: str) -> list[str]:
-    """The files that a URI with or without wildcards leads to, in folders all but hidden ones, sorted: as full URIs.
+    """Return the full URIs of the files at a URI, with or without wildcards, and in folders all but hidden ones, sorted.
 
     Raises `PipelineError` if there are none.
     """
@@ -48,7 +48,7 @@ def list_files(session: SparkSession, uri: str) -> list[str]:
 
 
 def file_sizes(session: SparkSession, uri: str) -> dict[str, int]:
-    """The bytes of each of the files that are `matching`."""
+    """Return the sizes in bytes of the files of `list_files`, by URI."""
     files, path = _resolve(session, uri)
     found = files.globStatus(path) if not files.exists(path) else [files.getFileStatus(path)]
     statuses = [one for status in found or [] for one in _files_in(files, status)]
@@ -65,7 +65,7 @@ def _files_in(files: Any, status: Any) -> list[Any]:
 
 
 def path_of(uri: str, *, is_encoded: bool = False) -> str:
-    """The path of a full URI, as Hadoop writes it or, encoded, as the column `_metadata` does.
+    """Return the path of a full URI, as Hadoop writes it or, with `is_encoded`, as the column `_metadata` does.
 
     >>> path_of("file:/a/b c"), path_of("viewfs://there/a/b%20c", is_encoded=True)
     ('/a/b c', '/a/b c')
@@ -75,7 +75,10 @@ def path_of(uri: str, *, is_encoded: bool = False) -> str:
 
 
 def first_bytes(session: SparkSession, uri: str, count: int) -> bytes:
-    """At most so many bytes of the beginning of a file, inflated as Spark does it."""
+    """Return at most `count` bytes of the beginning of a file, inflated as by Spark.
+
+    Raises `PipelineError` if it cannot be read.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     files, path = _resolve(session, uri)
@@ -93,7 +96,7 @@ def first_bytes(session: SparkSession, uri: str, count: int) -> bytes:
 
 
 def set_ages(session: SparkSession, uris: Sequence[str]) -> None:
-    """Make the first file the oldest, a second older than the next, where the file system keeps what it is told of times."""
+    """Set the times of files one second apart, the first the oldest, on file systems that can set times."""
     now = int(time.time())
     for age, uri in enumerate(reversed(uris)):
         files, path = _resolve(session, uri)
@@ -101,7 +104,7 @@ def set_ages(session: SparkSession, uris: Sequence[str]) -> None:
 
 
 def read_text(session: SparkSession, uri: str) -> str | None:
-    """The content of a small file of text; None if there is none.  Raises `PipelineError` if it cannot be read."""
+    """Return the content of a small text file, or None if there is none.  Raises `PipelineError` if it cannot be read."""
     from py4j.protocol import Py4JJavaError
 
     files, path = _resolve(session, uri)
@@ -118,13 +121,13 @@ def read_text(session: SparkSession, uri: str) -> str | None:
 
 
 PARTIAL = ".partial"
-"""So ends the name of a file that is being written.  Where it takes the place of another that is gone, it is whole."""
+"""The ending of the name of a file that is being written.  If the file that it replaces is gone, it is complete."""
 
 
 def write_text(session: SparkSession, uri: str, text: str) -> None:
-    """Write a small file of text, which is there as a whole or not at all; one that is there is replaced.
+    """Write a small text file atomically, in place of an existing one.
 
-    File systems that cannot replace a file have neither for a moment: the new one is then called `PARTIAL`.
+    On file systems that cannot replace a file, there is neither for a moment, and the new one has the ending `PARTIAL`.
     """
     files, path = _resolve(session, uri)
     partial = path.suffix(PARTIAL)
@@ -144,9 +147,9 @@ def remove(session: SparkSession, uri: str) -> None:
 
 
 def rename_endings(session: SparkSession, folder: str, old: str, new: str) -> int:
-    """Give the files in a folder whose names end in one way another ending; how many they were.
+    """Replace the ending `old` of the names of files in a folder by `new`, and return the number of renamed files.
 
-    Empty ones, which tasks leave that had nothing to write, are removed.
+    Empty files with this ending, which tasks without rows leave, are removed.
     """
     files, path = _resolve(session, folder)
     count = 0
@@ -161,9 +164,10 @@ def rename_endings(session: SparkSession, folder: str, old: str, new: str) -> in
 
 
 def move_files(session: SparkSession, folder: str, to: str, ending: str, *, name: Callable[[int], str]) -> list[Any]:
-    """Move the files in a folder whose names end so to another one, each under the name of its place in the order of theirs.
+    """Move the files with an ending from a folder to another, and return their Hadoop statuses.
 
-    Empty ones stay.  The statuses of the others, as Hadoop has them.  Raises `PipelineError` if one cannot be moved.
+    The files are numbered in the order of their names, and `name` returns the new name for a number.  Empty files stay.
+    Raises `PipelineError` if a file cannot be moved.
     """
     files, path = _resolve(session, folder)
     statuses = [one for one in files.listStatus(path) if one.getPath().getName().endswith(ending) and one.getLen()]
@@ -177,7 +181,7 @@ def move_files(session: SparkSession, folder: str, to: str, ending: str, *, name
 
 
 def remove_matching(session: SparkSession, folder: str, chosen: Callable[[str], bool]) -> None:
-    """Remove the files and folders in a folder whose names are chosen."""
+    """Remove the files and folders in a folder for whose names `chosen` returns True."""
     files, path = _resolve(session, folder)
     for status in files.listStatus(path):
         if chosen(str(status.getPath().getName())):
@@ -185,18 +189,18 @@ def remove_matching(session: SparkSession, folder: str, chosen: Callable[[str], 
 
 
 def qualify(session: SparkSession, uri: str) -> str:
-    """The same place with scheme and folders, so that two names of it are one."""
+    """Return a URI with scheme and absolute path, so that different names of one place become equal."""
     files, path = _resolve(session, uri)
     return str(files.makeQualified(path).toString())
 
 
 def join(folder: str, name: str) -> str:
-    """The URI of something in a folder."""
+    """Return the URI of a name in a folder."""
     return f"{folder.rstrip('/')}/{name}"
 
 
 def _resolve(session: SparkSession, uri: str) -> tuple[Any, Any]:
-    """The file system of a URI and its path there."""
+    """Return the file system of a URI and its path there."""
     path = _path(session, uri)
     return path.getFileSystem(session._jsc.hadoopConfiguration()), path
 

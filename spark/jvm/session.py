@@ -1,4 +1,9 @@
-"""A Spark session with the settings that the pipeline needs."""
+"""A Spark session with the settings that the pipeline needs: the Java it runs on, its JVM, executors and task slots.
+
+The JVM of a session on this machine gets a collector and memory, unless the user has chosen them.  It runs the tasks too,
+and short-lived rows pass through it.  Spark's own defaults, a gigabyte and a collector with short pauses, cost a fourth of
+its processor time where a micro-batch has 800,000 rows (`COSTS.md`).
+"""
 
 from __future__ import annotations
 
@@ -23,14 +28,14 @@ if TYPE_CHECKING:
 
 STATE_STORE_KEY = "spark.sql.streaming.stateStore.providerClass"
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-"""The only state store that can hold what `transformWithState` keeps."""
+"""The only state store that supports `transformWithState`."""
 
 _DEFAULT_SHUFFLE_PARTITIONS = "200"
 """Spark's own number of shuffle partitions."""
 
 SETTINGS = {
     STATE_STORE_KEY: STATE_STORE,
-    # A micro-batch commits what it changed, not all that there is: the window stays, but for its ends.
+    # A micro-batch commits only its changes, not the whole state: most of the window stays as it is.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -47,12 +52,12 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     py_files: Sequence[str] = (),
 ) -> SparkSession:
-    """A session, the running one if there is one; `settings` go over those of this module.
+    """Return a session, the running one if there is one; `settings` override those of this module.
 
-    `partitions` is the number of shuffle partitions, which is best that of the shares into which roots are divided: one a
-    task slot of the cluster, unless it or a setting says otherwise.  The workers run the Python that runs this, or that
-    which PYSPARK_PYTHON names.  `py_files` are shipped to them: wheels (of this package, where their Python lacks it) or
-    what else `--py-files` takes.  Raises `PipelineError` where Java, PySpark or one of these files is missing.
+    `partitions` is the number of shuffle partitions, which is best the number of shares into which roots are divided; by
+    default, and unless a setting gives it, one per task slot of the cluster.  Workers run the Python of this process, or
+    that of PYSPARK_PYTHON.  `py_files` are shipped to them: wheels (of this package, if their Python lacks it) or anything
+    else that `--py-files` takes.  Raises `PipelineError` if Java, PySpark or one of these files is missing.
 
     >>> from rpq.spark import open_session
     >>> session = open_session(master="local[2]", partitions=2)  # doctest: +SKIP
@@ -70,7 +75,7 @@ def open_session(
     if master is not None:
         builder = builder.master(master)
         if master.startswith("local"):
-            # A name that cannot be looked up, or that leads to an interface that is down, must not matter here.
+            # The session must not depend on a host name that cannot be resolved, or whose interface is down.
             builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     chosen = dict(SETTINGS)
     if partitions is not None:
@@ -86,7 +91,7 @@ def open_session(
     session = builder.getOrCreate()
     if py_files:
         context = session.sparkContext
-        # Spark ships any file, and workers look for modules in those with known endings, of which that of wheels is none.
+        # Spark ships any file, but workers import only from files with known endings, which do not include that of wheels.
         type(context).PACKAGE_EXTENSIONS = tuple({*context.PACKAGE_EXTENSIONS, ".whl"})
         for path in py_files:
             context.addPyFile(path)
@@ -101,13 +106,13 @@ def open_session(
 
 
 OLDEST = 17
-"""Spark 4 needs this Java or a newer one."""
+"""The oldest Java on which Spark 4 runs."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def java_version(program: str) -> int | None:
-    """The major version of a Java, None if it does not run or says nothing that is understood."""
+    """Return the major version of a Java, or None if it does not run or its output is not understood."""
     try:
         done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError):
@@ -138,21 +143,21 @@ def check_java() -> None:
 _OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
 _COLLECTOR = "-XX:+UseParallelGC"
 _LEAST, _MOST = 1 << 10, 3 << 10
-"""Megabytes of memory: Spark's default, and what more than does not make it faster."""
+"""Megabytes of memory: Spark's default, and the amount beyond which more does not make it faster."""
 _PART = 4
-"""Of the machine's memory a fourth, as a JVM takes that is told nothing."""
+"""The divisor of the machine's memory: a fourth, the default of a JVM."""
 _VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
 
 
 def is_local(master: str | None) -> bool:
-    """Whether the tasks of a master run in the JVM of the driver."""
+    """Return whether the tasks of a master run in the JVM of the driver."""
     return master is not None and (master == "local" or master.startswith("local["))
 
 
 def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """What to set beside these, the environment and the file of Spark's defaults.
+    """Return the settings to add to `settings`, to the environment and to the file of Spark's defaults.
 
-    A JVM that is told of two collectors does not start; default options of others are left alone as a whole.
+    A JVM with options for two collectors does not start, so nothing is added to default options that exist already.
 
     >>> local_settings({"spark.driver.memory": "8g", "spark.driver.extraJavaOptions": "-XX:+UseZGC"})
     {}
@@ -179,25 +184,25 @@ _warned: set[tuple[str, int]] = set()
 
 
 def task_threads(session: SparkSession) -> int:
-    """The cores of a task (`spark.task.cpus`): so many threads an engine has there."""
+    """Return the number of cores of a task (`spark.task.cpus`), which is that of the threads of its engine."""
     return max(1, int(session.conf.get("spark.task.cpus", "1") or 1))
 
 
 def task_slots(session: SparkSession) -> int:
-    """How many tasks run at once, as far as executors have come up by now."""
+    """Return the number of tasks that run at once on the executors that have started so far."""
     return max(1, int(session.sparkContext.defaultParallelism) // task_threads(session))
 
 
 def wait_for_executors(session: SparkSession, *, seconds: float = 30.0) -> int:
-    """Wait until the executors that were asked for have come up, or no more come for some seconds; how many there are.
+    """Wait until all requested executors have started, or no more start for some seconds; return how many there are.
 
-    Spark counts slots only as executors register, and shares are divided by them.
+    Spark counts slots only as executors register, and the number of shares depends on the slots.
     """
     wanted = int(session.sparkContext.getConf().get("spark.executor.instances", "0") or 0)
     end = time.monotonic() + seconds
     found, since = 0, time.monotonic()
     while time.monotonic() < end and not (found and (found == wanted or time.monotonic() - since > _QUIET_SECONDS)):
-        # One more than there are: the driver counts as one.
+        # The status includes the driver.
         now = session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
         if now != found:
             found, since = now, time.monotonic()
@@ -206,7 +211,7 @@ def wait_for_executors(session: SparkSession, *, seconds: float = 30.0) -> int:
 
 
 def share_count(session: SparkSession, partitions: int | None) -> int:
-    """How many shares there are: as many as were asked for, or one a task slot.  Raises `PipelineError` for none."""
+    """Return the number of shares, `partitions` or one per task slot.  Raises `PipelineError` for an invalid number."""
     if partitions is None:
         return task_slots(session)
     if isinstance(partitions, bool) or not hasattr(partitions, "__index__") or partitions < 1:
@@ -215,10 +220,10 @@ def share_count(session: SparkSession, partitions: int | None) -> int:
 
 
 def warn_of_shuffle_partitions(session: SparkSession, shares: int) -> None:
-    """Say once what to write where Spark would make many more tasks, or fewer, for the state than there are shares.
+    """Warn once, with the setting to write, if Spark would make more or fewer tasks for the state than there are shares.
 
-    A stateful operator has as many tasks as shuffle partitions at its first start, each with a state store that is
-    committed with every micro-batch: 200, where nobody says anything.
+    A stateful operator has as many tasks as shuffle partitions at its first start, by default 200, each with a state store
+    that is committed with every micro-batch.
     """
     found = str(session.conf.get(SHUFFLE_PARTITIONS, "200"))
     if found == str(shares) or (found, shares) in _warned:
@@ -232,7 +237,7 @@ def warn_of_shuffle_partitions(session: SparkSession, shares: int) -> None:
 
 
 def check_classic(session: SparkSession) -> None:
-    """Raise `PipelineError` for a session of Spark Connect."""
+    """Raise `PipelineError` for a session of Spark Connect, which has no access to the JVM of the driver."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise PipelineError(
             "this session is one of Spark Connect, where neither task slots nor checkpoints can be looked at: "
