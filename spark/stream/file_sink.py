@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _WRITING = "_writing-"
-"""So begins the name of a folder for files that an attempt is writing."""
+"""The beginning of the name of the folder with the files that an attempt is writing."""
 
 
 def refuse_other_rows(session: SparkSession, output: str, checkpoint: str) -> None:
-    """Raise `PipelineError` for a folder with rows of a stream that is not that of a checkpoint.
+    """Raise `PipelineError` if a folder has the rows of another stream than that of a checkpoint.
 
-    Its log would say that they are there, of each micro-batch that the other stream has had.
+    The log of the folder would show the micro-batches of the other stream as written.
     """
     if hadoop_files.exists(session, hadoop_files.join(checkpoint, "offsets")):
         return
@@ -40,10 +40,10 @@ def refuse_other_rows(session: SparkSession, output: str, checkpoint: str) -> No
 
 
 class FileSink:
-    """What is called with each micro-batch and its number: for `foreachBatch`.
+    """A function for `foreachBatch`, called with each micro-batch and its number.
 
-    `empty` is the schema of the rows, in the integers of times where these are times (`is_time`): a folder that gets no row
-    at first has a file that says it.
+    `empty` is the schema of the rows, with integers in place of times if these are times (`is_time`).  If the first
+    micro-batch has no rows, the sink writes a file without rows that has this schema.
     """
 
     def __init__(self, output: str, *, empty: str, is_time: bool) -> None:
@@ -51,7 +51,7 @@ class FileSink:
         self._empty = empty
         self._is_time = is_time
         self._log: SinkLog | None = None
-        self._is_clean = False  # whether there is nothing of attempts that were not brought to their end
+        self._is_clean = False  # whether no files of unfinished attempts are left
 
     def __call__(self, contents: DataFrame, number: int) -> None:
         session = contents.sparkSession
@@ -65,7 +65,7 @@ class FileSink:
             )
         if number == latest:
             self._tidy(session, number, self._log.names(number))
-            # It was written, and the end of it was not told to the stream, of which the state is still to go on.
+            # The files are written, but the stream has not committed the micro-batch, so its state must still advance.
             contents.write.format("noop").mode("append").save()
             return
         is_clean, self._is_clean = self._is_clean, False
@@ -91,7 +91,7 @@ class FileSink:
         self._is_clean = True
 
     def _tidy(self, session: SparkSession, number: int, names: Collection[str]) -> None:
-        """Remove what other attempts at a micro-batch have left, which has these files."""
+        """Remove the files of other attempts at a micro-batch, whose valid files are `names`."""
         hadoop_files.remove_matching(
             session,
             self._output,
@@ -106,7 +106,7 @@ class FileSink:
 
 
 def _beginning(batch: int) -> str:
-    """How the names of the files of a micro-batch begin, which have a shape of their own."""
+    """Return the beginning of the names of the files of a micro-batch, which no other files have."""
     return f"part-{batch:010d}-"
 
 
@@ -114,7 +114,10 @@ FOLDER = "_spark_metadata"
 
 
 class SinkLog:
-    """The log of a folder; made where there is none when the first micro-batch is told."""
+    """The log of a file sink of Spark's: the files of each micro-batch in a folder, by which readers know the valid ones.
+
+    The log is created with its first micro-batch.
+    """
 
     def __init__(self, session: SparkSession, output: str) -> None:
         java: Any = session._jvm
@@ -125,18 +128,18 @@ class SinkLog:
 
     @property
     def latest(self) -> int:
-        """The last micro-batch that it knows; -1 where it knows none."""
-        told = self._log.getLatestBatchId()
-        return int(told.get()) if told.isDefined() else -1
+        """The number of the last micro-batch in the log; -1 if it has none."""
+        latest = self._log.getLatestBatchId()
+        return int(latest.get()) if latest.isDefined() else -1
 
     def names(self, number: int) -> set[str]:
-        """The names of the files of a micro-batch, or of all up to it; of one that it does not know, none."""
-        told = self._log.get(number)
-        return {str(file.path()).rsplit("/", 1)[-1] for file in told.get()} if told.isDefined() else set()
+        """Return the names of the files of a micro-batch, or of all up to it; of one that is not in the log, none."""
+        files = self._log.get(number)
+        return {str(file.path()).rsplit("/", 1)[-1] for file in files.get()} if files.isDefined() else set()
 
     def add(self, number: int, files: Sequence[Any] = ()) -> bool:
-        """Tell which files (Hadoop's statuses) a micro-batch has; whether nobody had told of it."""
-        told = self._gateway.new_array(self._sinks.SinkFileStatus, len(files))
+        """Add a micro-batch with its files (Hadoop statuses); return False if the log has the micro-batch already."""
+        statuses = self._gateway.new_array(self._sinks.SinkFileStatus, len(files))
         for place, file in enumerate(files):
-            told[place] = self._sinks.SinkFileStatus.apply(file)
-        return bool(self._log.add(number, told))
+            statuses[place] = self._sinks.SinkFileStatus.apply(file)
+        return bool(self._log.add(number, statuses))

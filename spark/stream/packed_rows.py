@@ -1,7 +1,9 @@
-"""Counters of a stream: from the shares, beside their rows, into Spark's progress of the micro-batch.
+"""The output of the stateful processor: answer changes packed in a binary column, and the figures of the share.
 
-`observe` sums them up, for `StreamingQueryProgress.observedMetrics` and the event log, over packed rows
-(`rpq.spark.stream.packed_rows`), of which there are few.
+Spark takes pandas frames from a stateful processor, in which text is Python objects, four of the five values of a row.
+Packed, tens of thousands of rows are one value: an Arrow stream, which the next step turns into columns without looking at
+single rows, or the content of a file, which is written unchanged.  Beside the packed rows are their number and, once per
+micro-batch, the figures of the share.  `observe_figures` sums these up for Spark's progress, over the few packed rows.
 """
 
 from __future__ import annotations
@@ -19,18 +21,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SUMMED = ("hits", "catch_ups", "rebuilds", "memory")
-"""Figures of which each share has its own: how it came by its engine, and the bytes of its worker's engines."""
+"""Figures that differ between shares: how each obtained its engine, and the bytes of its worker's engines."""
 
 SAME = ("tuples", "unread", "late", "window")
-"""Figures that are the same in all shares: tuples, those whose label no query reads, those that came too late, and the
-tuples in the log of the window.
-"""
+"""Figures that are equal in all shares: tuples, those whose label no query reads, late ones, and those in the log."""
 
 FIGURES = (*SAME, *SUMMED)
 
 
 def observe_figures(packed: DataFrame, name: str) -> DataFrame:
-    """The same, of which the number of rows and the figures are observed under a name."""
+    """Return the data frame with the number of rows and the figures observed under a name.
+
+    They become `StreamingQueryProgress.observedMetrics` and part of the event log.
+    """
     from pyspark.sql import functions as sql
 
     same = [sql.coalesce(sql.max(one), sql.lit(0)).alias(one) for one in SAME]
@@ -42,35 +45,35 @@ def observe_figures(packed: DataFrame, name: str) -> DataFrame:
 SCHEMA = ", ".join(["rows binary", "count bigint", *(f"{name} bigint" for name in FIGURES)])
 
 MOST_ROWS = 1 << 16
-"""Answer changes in an Arrow stream: a few megabytes."""
+"""The largest number of answer changes in an Arrow stream, a few megabytes."""
 
 
 class PackedRows(NamedTuple):
-    """Packed rows, and how many they are."""
+    """Packed rows and their number."""
 
     rows: bytes
     row_count: int
 
 
 class RowPacker(Protocol):
-    """Packs the answer changes of a share in a micro-batch."""
+    """A packer of the answer changes of a share in a micro-batch."""
 
     def add(self, changes: pa.Table) -> Iterator[PackedRows]:
-        """These answer changes, or earlier ones, or nothing yet. O(bytes)."""
+        """Add answer changes, and yield packed rows as far as they are complete. O(bytes)."""
 
     def finish(self) -> Iterator[PackedRows]:
-        """What is left, at the end."""
+        """Yield the remaining packed rows at the end."""
 
 
 class StreamPacking(Shipped):
-    """Begins to pack answer changes as Arrow streams."""
+    """A factory of packers that pack answer changes as Arrow streams."""
 
     def __call__(self) -> RowPacker:
         return _StreamPacker()
 
 
 class FilePacking(Shipped):
-    """Begins to pack answer changes as the contents of Parquet files (`rpq.spark.parquet_content`)."""
+    """A factory of packers that pack answer changes as the contents of Parquet files (`rpq.spark.parquet_content`)."""
 
     def __init__(self, *, microseconds: int | None) -> None:
         self._microseconds = microseconds
@@ -110,18 +113,18 @@ class _FilePacker:
 
 
 def row_frames(all_packed: Iterable[PackedRows]) -> Iterator[pd.DataFrame]:
-    """Packed rows as frames of one row each."""
+    """Yield packed rows as data frames of one row each."""
     for rows, count in all_packed:
         yield _frame(rows, count, {})
 
 
 def figures_frame(figures: Mapping[str, int]) -> pd.DataFrame:
-    """The figures of a share as a frame without rows."""
+    """Return the figures of a share as a data frame of one row, without packed rows."""
     return _frame(None, 0, figures)
 
 
 class RowUnpacker(Shipped):
-    """What a task runs: takes Arrow streams, gives rows.  For `mapInArrow`."""
+    """A function for `mapInArrow` that turns Arrow streams into rows."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -132,5 +135,5 @@ class RowUnpacker(Shipped):
 
 
 def _frame(rows: bytes | None, count: int, figures: Mapping[str, int]) -> pd.DataFrame:
-    told = {name: [figures.get(name, 0)] for name in FIGURES}
-    return pd.DataFrame({"rows": pd.Series([rows], dtype=object), "count": [count], **told})
+    columns = {name: [figures.get(name, 0)] for name in FIGURES}
+    return pd.DataFrame({"rows": pd.Series([rows], dtype=object), "count": [count], **columns})

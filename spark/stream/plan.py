@@ -79,30 +79,30 @@ def rpq_changes(
     columns: str | None = None,
     label: str | None = None,
 ) -> DataFrame:
-    """The answer changes of `queries` over `edges`: columns query, those of the queries (source, target), timestamp, op.
+    """Return the answer changes of `queries` over `edges`: query, columns of the queries (source, target), timestamp, op.
 
     `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
-    timestamp or a date) and optionally op ("+" or "-") or delete (boolean), without which all are inserts; others are not
-    read.  Of a timestamp or date, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows carry
+    timestamp or a date) and optionally op ("+" or "-") or delete (boolean), without which all are inserts; other columns are
+    ignored.  With a timestamp or date, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows have
     timestamps again.  `sequence` names an integer column that orders tuples of one timestamp.
 
-    `columns` are the names that `edges` has for these, as in `rpq run`: "source=user,target=item,timestamp=ts", and `label`
-    that of all edges where there is no column for it.
+    `columns` gives the names that `edges` has for these columns, as in `rpq run`: "source=user,target=item,timestamp=ts".
+    `label` is the label of all edges if there is no column for it.
 
-    `partitions` divides the work by root vertices: one share a task slot of the cluster unless given, with as many threads
-    as a task has cores (`spark.task.cpus`).  The first start of a stream takes `spark.sql.shuffle.partitions` as the number
-    of its tasks for good: a warning says what to write where that is another number.  `on_error="skip"` leaves out tuples
-    with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes) is for all engines of a process:
-    that of a share on an executor (on Linux), or a worker.
+    `partitions` is the number of shares into which the work is divided by root vertices, by default one per task slot of the
+    cluster; each share has as many threads as a task has cores (`spark.task.cpus`).  The first start of a stream fixes
+    `spark.sql.shuffle.partitions` as the number of its tasks; a warning gives the setting to write if it is another number.
+    `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes)
+    applies to all engines of a process together: that of a share on an executor (on Linux), or a worker.
 
-    With a `max_delay` (a duration, or a number in the unit of timestamps) tuples wait until one has come that is so much
-    later, and are applied in the order of time whichever micro-batch brought them; what comes later than that is out of
-    order, or late.  The last of a stream wait for more.
+    With a `max_delay` (a duration, or a number in the unit of timestamps), tuples wait until one has arrived that is later
+    by this delay, and are applied in the order of time, whichever micro-batch brought them; a tuple that arrives after that
+    is out of order, or late.  The last tuples of a stream wait for later ones.
 
-    `checkpoint` is where the stream will keep its state, and `output` what it will write to, if you say so: what rows depend
-    on is then kept there, and compared before Spark starts anything.  `counts` is the name of the figures in
-    `StreamingQueryProgress.observedMetrics` (tuples, late ones, rows, …; None: no figures).  Raises `PipelineError` where
-    columns, settings or the checkpoint do not fit.
+    `checkpoint` is the folder in which the stream will keep its state, and `output` that of its rows.  If they are given,
+    everything that rows depend on is recorded in the checkpoint, and compared before Spark starts.  `counts` is the name of
+    the figures in `StreamingQueryProgress.observedMetrics` (tuples, late ones, rows, …; None: no figures).  Raises
+    `PipelineError` for unsuitable columns, settings or checkpoints.
 
     >>> import rpq
     >>> from rpq.spark import open_session, rpq_changes
@@ -147,12 +147,12 @@ def stream_to(
     columns: str | None = None,
     label: str | None = None,
 ) -> DataStreamWriter:
-    """A writer of the rows of `rpq_changes` to the folder `output` as Parquet: its `start()` begins the stream, or goes on.
+    """Return a writer of the rows of `rpq_changes` to the folder `output` as Parquet; its `start()` begins or continues it.
 
-    Much faster than to write the data frame, for the files are made by the tasks in Python: through the JVM goes their
-    content.  `output` and `checkpoint` are whatever URIs Spark writes to.  The folder is that of a file sink of Spark's: its
-    log (`_spark_metadata`) tells readers which files are whole, each micro-batch once; a stream that Spark's own sink has
-    written so far goes on in it.  A trigger and a name may be given to the writer, other options are those of `rpq_changes`.
+    This is much faster than writing the data frame: the tasks make the files in Python, and the JVM only copies their
+    content.  `output` and `checkpoint` are any URIs that Spark writes to.  The folder has the format of Spark's file sink:
+    its log (`_spark_metadata`) lists the valid files, with each micro-batch once, and a stream that Spark's own sink has
+    written so far continues in it.  The writer accepts a trigger and a name; other options are those of `rpq_changes`.
 
     >>> import rpq
     >>> from rpq.spark import open_session, stream_to
@@ -186,13 +186,13 @@ def stream_to(
 
 
 class PackedChanges(NamedTuple):
-    """Answer changes as `rpq.spark.stream.packed_rows` packs them."""
+    """Answer changes in packed rows (`rpq.spark.stream.packed_rows`)."""
 
     rows: DataFrame
     vertex: str
     """The type of vertices."""
     is_time: bool
-    """Whether timestamps, which are numbers here unless they are in files, were times."""
+    """Whether timestamps were times; here they are numbers, except in files."""
 
 
 def pack_changes(
@@ -212,7 +212,7 @@ def pack_changes(
     label: str | None,
     as_files: bool,
 ) -> PackedChanges:
-    """The plan; options are those of `rpq.spark.rpq_changes`, and `as_files` packs rows as the contents of files."""
+    """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files."""
     from rpq.spark.stream.processor import AnswerChanges
 
     session = edges.sparkSession
@@ -261,7 +261,7 @@ def pack_changes(
         packing=FilePacking(microseconds=microseconds) if as_files else StreamPacking(),
     )
     every = keys if moved is None else [*keys, *moved.retired]
-    # What nobody reads tells the time at which it is applied, which is not known yet where it is to wait.
+    # A tuple that no query reads moves the time when it is applied, which is not known yet if it has to wait.
     packer = Packer(None if delay else known)
     packed = (
         _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
@@ -277,7 +277,7 @@ def pack_changes(
 
 
 def _replicate(packed: DataFrame, keys: list[int]) -> DataFrame:
-    """Every envelope once for each partition."""
+    """Return every envelope once for each partition key."""
     from pyspark.sql import functions as sql
 
     every = sql.array(*[sql.lit(key).cast("int") for key in keys])
@@ -285,7 +285,7 @@ def _replicate(packed: DataFrame, keys: list[int]) -> DataFrame:
 
 
 def _parse_delay(given: int | str, unit: str | None) -> int:
-    """A delay in the integers of timestamps, which have a unit or are plain numbers."""
+    """Return a delay in the unit of timestamps, which are plain numbers if `unit` is None."""
     try:
         delay = parse_duration(given, unit=unit) if isinstance(given, str) else operator.index(given)
     except (DurationError, TypeError) as error:

@@ -47,22 +47,22 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
 FORMAT = 2
-"""Version of what is in the state; a checkpoint of another one is refused.  Before 2 nothing had a checksum."""
+"""The version of the state; a checkpoint of another version is refused.  Before version 2 there were no checksums."""
 
 REMEMBERED = 64
-"""Earlier versions from which an engine can catch up."""
+"""The number of earlier versions from which an engine can catch up."""
 
 _TOKEN_BYTES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The figures of a partition beside the window.
+    """The figures of a partition, which the state holds beside the window.
 
-    `stream` tells this state from any other, `token` its versions from one another; the second half of a token is a
-    checksum of all that the record says.  `history` (JSON) has the tokens of the versions before and the `order` at which
-    the log stood, `parts` (JSON) is that of `WindowLog`.  `hits` counts how often the cache held the engine, `catch_ups`
-    how often one of an earlier version, `rebuilds` how often none.
+    `stream` distinguishes this state from any other, and `token` its versions from one another; the second half of a token
+    is a checksum of the whole record.  `history` (JSON) has the tokens of earlier versions with the `order` of the log at
+    each, and `parts` (JSON) those of `WindowLog`.  `hits` counts how often the cache had the engine of this version,
+    `catch_ups` how often that of an earlier version, and `rebuilds` how often none.
     """
 
     format: int = FORMAT
@@ -84,12 +84,12 @@ class Record:
     parts: str = "{}"
 
     def with_token(self) -> Record:
-        """The record with a token of its own: that which goes into the state."""
+        """Return the record with a new token, as it is written to the state."""
         return self._with_token(secrets.token_hex(_TOKEN_BYTES))
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing has changed since it got its token."""
+        """Whether the record is unchanged since it got its token."""
         return self.token == self._with_token(self.token[: 2 * _TOKEN_BYTES]).token
 
     def _with_token(self, chosen: str) -> Record:
@@ -97,7 +97,7 @@ class Record:
         return replace(self, token=chosen + hashlib.blake2b(said.encode(), digest_size=_TOKEN_BYTES).hexdigest())
 
     def log_parts(self) -> dict[int, list[tuple[int, int]]]:
-        """`parts`, read.  Raises `Damage`."""
+        """Return `parts`, parsed.  Raises `Damage`."""
         found = {}
         for bucket, parts in Described.parsed(self.parts, "parts").items():
             pairs = [part.tuple_of(2) for part in parts]
@@ -109,7 +109,7 @@ class Record:
         return found
 
     def orders(self) -> dict[str, int]:
-        """`history`, read: the order of the log by token.  Raises `Damage`."""
+        """Return `history`, parsed: the order of the log by token.  Raises `Damage`."""
         pairs = [pair.tuple_of(2) for pair in Described.parsed(self.history, "history")]
         return {token.text(): order.whole(0, self.order) for token, order in pairs}
 
@@ -122,11 +122,11 @@ RECORD_SCHEMA = ", ".join(f"{field.name} {_SQL_TYPES[str(field.type)]}" for fiel
 
 
 cache = EngineCache()
-"""Engines in this process, where no other keeps them (`rpq.spark.stream.engine_host`)."""
+"""The engines of this process, used if no other process keeps them (`rpq.spark.stream.engine_host`)."""
 
 
 class AnswerChanges(Shipped, StatefulProcessor):
-    """Takes envelopes of edges, gives packed answer changes; the key is that of a root partition.
+    """A stateful processor that turns envelopes of edges into packed answer changes; its key is that of a root partition.
 
     `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
     `memory_limit` (bytes) applies to all engines of a process together.  With `counts`, a frame of figures follows the rows
@@ -178,7 +178,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         if self._max_delay:
             came, arrived = split_at_watermark(envelopes, _WaitingTuples(self._waiting), max_delay=self._max_delay)
             if not len(came) and not self._record.exists():
-                return  # the stream has no time yet
+                return  # the stream time is not defined yet
         else:
             came = unpack(envelopes)
             arrived = len(came)
@@ -205,10 +205,10 @@ class AnswerChanges(Shipped, StatefulProcessor):
             yield figures_frame(counted)
 
     def close(self) -> None:
-        """Nothing to close: what is cached stays."""
+        """Do nothing: cached engines stay."""
 
     def _clear_state(self) -> None:
-        """Let the state go."""
+        """Remove the state."""
         if self._record.exists():
             self._record.clear()
             self._window.clear()
@@ -216,7 +216,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
                 self._waiting.clear()
 
     def _adopt_moved_state(self, number: int) -> Iterator[PackedRows]:
-        """Begin with the state that moved here, if there is none or it is of before; the first rows of new queries."""
+        """Adopt the moved state if there is no state, or that of the former queries; yield the first rows of new queries."""
         if self._moved is None:
             return
         record = self._stored_record()
@@ -224,7 +224,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             return
         moved: MovedState = self._moved.value
         if record is not None and record.identity != moved.identity:
-            return  # which is refused
+            return  # `_read_record` refuses it
         self._clear_state()
         parts = MemoryChunks()
         log = moved.log(parts, self._queries)
@@ -252,9 +252,9 @@ class AnswerChanges(Shipped, StatefulProcessor):
             yield from packer.finish()
 
     def _stored_record(self) -> Record | None:
-        """The record in the state, if there is one.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""
-        found = self._record.get() if self._record.exists() else None
-        return None if found is None else validate_record(tuple(found))
+        """Return the record in the state, or None.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""
+        values = self._record.get() if self._record.exists() else None
+        return None if values is None else validate_record(tuple(values))
 
     def _read_record(self) -> Record:
         record = self._stored_record()
@@ -271,7 +271,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         return record
 
     def _next_record(self, record: Record, log: WindowLog, outcome: Outcome, arrived: int) -> Record:
-        """The record after a micro-batch, with a new token."""
+        """Return the record after a micro-batch, with a new token."""
         history = record.orders() | ({record.token: record.order} if record.version else {})
         return replace(
             record,
@@ -295,25 +295,25 @@ class AnswerChanges(Shipped, StatefulProcessor):
         )
 
     def _synchronize(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
-        """Let an engine stand where the state does; the record with how that was come by."""
+        """Bring an engine to the version of the state; return the record with the way it was done counted."""
         started = clock.perf_counter()
         orders = record.orders()
-        there = engine.take(record.stream, [record.token, *orders])
-        if there is None:
+        token = engine.take(record.stream, [record.token, *orders])
+        if token is None:
             is_new = not record.version
             engine.build(None if is_new else log.edges(time=record.time), None if is_new else record.time)
             if is_new:
                 return record
             seconds = record.rebuild_seconds + clock.perf_counter() - started
             return replace(record, rebuilds=record.rebuilds + 1, rebuild_seconds=seconds)
-        if there == record.token:
+        if token == record.token:
             return replace(record, hits=record.hits + 1)
-        engine.catch_up(log.since(orders[there]), record.time)
+        engine.catch_up(log.since(orders[token]), record.time)
         seconds = record.catch_up_seconds + clock.perf_counter() - started
         return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
 
     def _relevant_tuples(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
-        """The tuples without those that no query knows the label of and those that came too late."""
+        """Return the tuples without late ones and those with a label that no query reads."""
         labels = tuples["label"].combine_chunks().dictionary_encode()
         relevant = np.array(
             [any(query.reads(label) for query in self._queries) for label in labels.dictionary.to_pylist()], bool
@@ -324,9 +324,9 @@ class AnswerChanges(Shipped, StatefulProcessor):
 
 
 def validate_record(values: tuple[Any, ...]) -> Record:
-    """The record that consists of these values.
+    """Return the record with these values.
 
-    Raises `PipelineError` if another release wrote them, and `StateFormatError` if they are not as they were written.
+    Raises `PipelineError` if another release wrote them, and `StateFormatError` if they are damaged.
     """
     if values[0] != FORMAT:
         raise PipelineError(f"the checkpoint has state of format {values[0]}; this release reads format {FORMAT}")
@@ -350,12 +350,12 @@ def validate_record(values: tuple[Any, ...]) -> Record:
 
 
 def state_identity(queries: Sequence[rpq.Query], partitions: int) -> str:
-    """What must be the same for a checkpoint to be gone on with, as text."""
+    """Return the queries and the number of partitions as text, which must be that of a checkpoint to continue from it."""
     return json.dumps({"queries": [_identity_of(kinds.described(query)) for query in queries], "partitions": partitions})
 
 
 def _identity_of(query: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a query, as it is written down, decides its rows; of path queries in the words of the first checkpoints."""
+    """Return the properties of a described query that determine its rows; for path queries as in the first checkpoints."""
     if "kind" in query:
         return dict(query)
     ends = {name: sorted(map(repr, query[name])) for name in ("sources", "targets") if query[name] is not None}
@@ -367,7 +367,7 @@ def _damaged_record(problem: ValueError) -> rpq.StateFormatError:
 
 
 class _Chunks:
-    """The parts of a window log in a map state."""
+    """The parts of a window log, in a map state."""
 
     def __init__(self, state: MapState) -> None:
         self._state = state
@@ -386,7 +386,7 @@ class _Chunks:
 
 
 class _WaitingTuples:
-    """Envelopes that wait, in a map state."""
+    """Waiting envelopes, in a map state."""
 
     def __init__(self, state: MapState) -> None:
         self._state = state
@@ -405,7 +405,7 @@ class _WaitingTuples:
 
 
 class WaitingEnvelopes(Protocol):
-    """Where envelopes wait, by their numbers."""
+    """A store of waiting envelopes by number."""
 
     def read_all(self) -> list[bytes]: ...
 
@@ -413,7 +413,7 @@ class WaitingEnvelopes(Protocol):
 
 
 def split_at_watermark(envelopes: Sequence[bytes], waiting: WaitingEnvelopes, *, max_delay: int) -> tuple[Tuples, int]:
-    """The tuples that are to be applied now, and how many have come; the others wait from now on. O(tuples that wait)."""
+    """Return the tuples up to the watermark, and the number of new tuples; store the others. O(waiting tuples)."""
     before = waiting.read_all()
     tuples = unpack([*envelopes, *before])
     come = len(tuples) - sum(len(unpack([one])) for one in before)

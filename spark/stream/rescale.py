@@ -1,13 +1,13 @@
-"""Other shares, or other queries, for a stream that has begun: its checkpoint goes on where it is.
+"""Other shares, or other queries, for a stream that has begun, which continues from its checkpoint.
 
-What sources have given and sinks were given stays as it is. A checkpoint moves in three steps, each of which may be the last
-before a machine dies:
+The positions of sources and sinks do not change.  A checkpoint moves in three steps, any of which may be the last before a
+machine fails:
 
-1. `rpq.json` says what is asked from now on, and of which queries the state still is.
-2. Spark makes the tasks of the state as many as there are shares (`StreamingCheckpointManager.repartition`), in a
-   micro-batch without tuples.  A file sink, which wants to know of every micro-batch, is told of that one.
-3. The stream starts again.  The driver reads the state of one share, which has the whole window, and shares begin with it in
-   the next micro-batch (`rpq.spark.stream.window_log`); that of before goes in the same one.
+1. `rpq.json` records the new queries and shares, and the queries that the state still belongs to.
+2. Spark changes the number of tasks of the state to that of the shares (`StreamingCheckpointManager.repartition`), in a
+   micro-batch without tuples.  This micro-batch is added to the log of a file sink, which must not lack any.
+3. The stream starts again.  The driver reads the state of one share, which has the whole window, and all shares begin with
+   it in the next micro-batch (`rpq.spark.stream.window_log.MovedState`), which also removes the former state.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ _ALREADY = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATC
 
 
 def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partitions: int | None = None) -> dict[str, Any]:
-    """Let a stream go on from its checkpoint with as many shares as `partitions` says, and with `queries` if there are any.
+    """Change a stream to `partitions` shares, if given, and to `queries`, if there are any, from its checkpoint on.
 
-    The stream must not run. Rows go on as if nothing had been: a query that stays gives the rows that it would have given,
-    one that goes says nothing more, and one that is new begins, in the first micro-batch that has tuples, with the answers
-    over what its window holds, at the stream time before them; one that has changed counts as gone and new. A new query is
-    refused whose window would hold edges that the stream did not keep. Whatever source and sink a stream has, their places
-    are not touched; it must have named its `checkpoint` (and a file sink its `output`) to `rpq_changes`.
+    The stream must not be running.  Rows continue as if nothing had happened: a query that stays gives the same rows as
+    without the change, and one that is left out gives no more rows.  A new query begins, in the first micro-batch that has
+    tuples, with the answers over the edges in its window at the stream time before them.  A changed query counts as left out
+    and new.  A new query is refused if its window would hold edges that the stream did not keep.  The positions of the
+    source and the sink are not touched.  The stream must have given its `checkpoint` (and, with a file sink, its `output`)
+    to `rpq_changes`.
 
-    Returns what there was and is: `shares` and `queries` (names), each (before, now), and `added`. Raises `PipelineError`
-    where something does not fit, and where a micro-batch has begun and not ended, which the stream does if it is started as
-    it was. O(window × shares).
+    Returns `shares` and `queries` (names), each as (before, now), and `added`.  Raises `PipelineError` for unsuitable
+    queries or checkpoints, and if a micro-batch has begun and not ended; starting the stream as it was ends it.
+    O(window × shares).
 
     >>> import rpq
     >>> from rpq.spark import open_session, rescale
@@ -63,7 +64,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     before = parse_queries(content, checkpoint)
     now = queries_in_unit(queries, content["time_unit"]) if queries else before
     refuse_unsupported(now)
-    row_schema([*before, *now], content["vertices"])  # one sink has one set of columns
+    row_schema([*before, *now], content["vertices"])  # refuses other columns: a sink has one set of them
     shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)
@@ -89,7 +90,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
 
 
 class Move(NamedTuple):
-    """A stream that goes on with others than its state is of: what shares begin with, and the keys whose state goes."""
+    """The move of a stream to other shares or queries: the state that shares begin with, and the keys whose state goes."""
 
     state: MovedState
     retired: tuple[int, ...]
@@ -102,9 +103,9 @@ def plan_move(
     queries: Sequence[rpq.Query],
     keys: Sequence[int],
 ) -> Move | None:
-    """What a stream with these queries, and shares with these keys, has to do to go on; None if that is done, or was never.
+    """Return the move that a stream with these queries and keys has to make, or None if there is none, or it is complete.
 
-    Raises `PipelineError` and `StateFormatError` where the state is not what it should be.
+    Raises `PipelineError` and `StateFormatError` if the state is not that of one stream, or damaged.
     """
     from rpq.spark.stream.processor import state_identity
 
@@ -134,7 +135,7 @@ def plan_move(
 
 
 def parse_queries(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, ...]:
-    """The queries that `rpq.json`, or its part on what was before, has. Raises `PipelineError`."""
+    """Return the queries in `rpq.json`, or in its part "before".  Raises `PipelineError` if they are damaged."""
     try:
         return tuple(kinds.read(Described(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
     except (Damage, rpq.QueryError, KeyError, AttributeError) as problem:
@@ -142,14 +143,14 @@ def parse_queries(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Quer
 
 
 class _StateQueries(NamedTuple):
-    """What the state is of."""
+    """The queries that the state belongs to, and their identity (`rpq.spark.stream.processor.state_identity`)."""
 
     identity: str
     queries: tuple[rpq.Query, ...]
 
 
 def _state_queries(records: Mapping[int, Record], content: Mapping[str, Any], checkpoint: str) -> _StateQueries:
-    """The queries that the state is of: those of before, where these have not moved yet."""
+    """Return the queries that the state belongs to: the former ones, if the stream has not moved yet."""
     found = {record.identity for record in records.values()}
     if len(found) != 1:
         raise PipelineError(f"{checkpoint}: the state is of {len(found)} streams, not of one")
@@ -170,7 +171,7 @@ def _query_json(queries: Sequence[rpq.Query]) -> dict[str, Any]:
 
 
 def _records(session: SparkSession, checkpoint: str) -> dict[int, Record]:
-    """The record of each share by its key; none before the first micro-batch has ended."""
+    """Return the record of each share by its key; none before the first micro-batch has ended."""
     from rpq.spark.stream.processor import validate_record
 
     if _latest(session, checkpoint, "commits") is None:
@@ -184,7 +185,7 @@ def _read_state(session: SparkSession, checkpoint: str, name: str) -> Any:
 
 
 def _latest(session: SparkSession, checkpoint: str, log: str) -> int | None:
-    """The number of the latest micro-batch in one of the logs of a checkpoint."""
+    """Return the number of the latest micro-batch in one of the logs of a checkpoint, or None."""
     folder = hadoop_files.join(checkpoint, log)
     if not hadoop_files.exists(session, folder):
         return None
@@ -200,7 +201,7 @@ def _refuse_unfinished(session: SparkSession, checkpoint: str) -> None:
 
 
 def _repartition(session: SparkSession, checkpoint: str, shares: int) -> None:
-    """Make the tasks of the state as many as there are shares."""
+    """Change the number of tasks of the state to that of the shares."""
     from pyspark.errors import PySparkException
 
     try:
@@ -211,7 +212,7 @@ def _repartition(session: SparkSession, checkpoint: str, shares: int) -> None:
 
 
 def complete_sink_log(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
-    """Tell a file sink of micro-batches that it was given no rows of: it takes its log for damaged where one is missing."""
+    """Add the micro-batches without rows to the log of a file sink, which would be damaged if it lacked one."""
     output, latest = content.get("output"), _latest(session, checkpoint, "commits")
     if output is None or latest is None:
         return

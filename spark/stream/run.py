@@ -24,13 +24,13 @@ COUNTS = "rpq"
 """The name of the figures in Spark's progress."""
 
 LATE_SHARE = 0.01
-"""If a larger share of a stream comes too late, that is worth a warning."""
+"""The share of late tuples above which a run ends with a warning."""
 
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
 class Stream:
-    """Queries over a streaming DataFrame of edges, into a folder of Parquet files."""
+    """A stream of queries over a streaming DataFrame of edges, into a folder of Parquet files."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Stream:
 
     @staticmethod
     def edges(session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: str = "timestamp") -> DataFrame:
-        """The files of a folder as they appear, the oldest first; its columns are those of the files that are there.
+        """Return the files of a folder as they appear, the oldest first; the columns are those of the existing files.
 
-        Of text the one that is called `timestamps` has integers or times: the first one that is there tells.
+        In text files the first value decides whether the column `timestamps` has integers or times.
         """
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
@@ -86,7 +86,7 @@ class Stream:
         return later.schema(schema).option("header", True).option("sep", separator).csv(folder)
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
-        """Run until there are no more files (`once`) or until interrupted; the figures."""
+        """Run until there are no more files (`once`) or until interrupted, and return the figures."""
         started = time.perf_counter()
         writer = self._writer.trigger(availableNow=True) if once else self._writer
         query = writer.start()
@@ -142,7 +142,7 @@ class Stream:
 
     @staticmethod
     def summary(figures: dict[str, Any]) -> str:
-        """The figures in some lines of text."""
+        """Return the figures as some lines of text."""
         late = max((one["late"] for one in figures["partitions"]), default=0)
         counts = {name: sum(one[name] for one in figures["partitions"]) for name in ("hits", "catch_ups", "rebuilds")}
         median, longest = figures["batch_seconds_median"], figures["batch_seconds_longest"]
@@ -161,9 +161,9 @@ class Stream:
 
 
 def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
-    """The type of the timestamps of text, as the first one that is there tells.  Raises `PipelineError` if it is none."""
+    """Return the type of the timestamps of text by the first of them.  Raises `PipelineError` if it is no timestamp."""
     if column not in text.columns:
-        return "bigint"  # which is told of where columns are looked for
+        return "bigint"  # a missing column is reported where columns are resolved
     first = text.select(f"`{column}`").where(f"`{column}` is not null").first()
     if first is None or INTEGER.fullmatch(first[0].strip()):
         return "bigint"
@@ -176,7 +176,7 @@ def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
 
 
 def partition_records(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
-    """The figures that the state keeps of every partition (`rpq.spark.stream.processor.Record`), without the texts."""
+    """Return the figures of every partition in the state (`rpq.spark.stream.processor.Record`), without the texts."""
     try:
         state = session.read.format("statestore").option("stateVarName", "record").load(checkpoint)
         rows = state.selectExpr("value.*").drop("history", "parts", "identity").collect()

@@ -1,4 +1,7 @@
-"""The engine of a share from micro-batch to micro-batch: a cache of what the state says (`rpq.spark.stream.processor`)."""
+"""The engine of a share from micro-batch to micro-batch, and a cache of engines by versions of the state.
+
+`rpq.spark.stream.processor` describes the versions and their tokens.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ from rpq.spark.shipping import Shipped
 from rpq.spark.stream.packed_rows import PackedRows, RowPacker
 
 PUSHED_ROWS = 1 << 14
-"""Tuples pushed at once: their answer changes are in memory together."""
+"""The number of tuples pushed at once, whose answer changes are in memory together."""
 
 CACHED_ENGINES = 8
-"""Engines that a process keeps at most; the one used longest ago goes."""
+"""The largest number of idle engines in a process; the one used longest ago is dropped."""
 
 
 class EngineCache:
-    """Engines by stream, each with the token of the state that it stands for; those in use are known, too."""
+    """Idle engines by stream, each with the token of its version of the state, and a record of the engines in use."""
 
     def __init__(self) -> None:
         self._idle: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
@@ -38,14 +41,14 @@ class EngineCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all engines hold."""
+        """The number of bytes that all engines hold."""
         with self._lock:
             return sum(map(engine_bytes, self._engines()))
 
     def make_room(self, engine: Engine, limit: int) -> None:
-        """Let an engine in use grow within the limit of this process, which others are in as well.
+        """Set the memory limit of an engine in use to what the other engines of this process leave of `limit`.
 
-        Of those that are kept go, the one used longest ago first, that leave it less than half of the limit to grow by.
+        Idle engines are dropped, the one used longest ago first, while all engines hold more than half of the limit.
         """
         with self._lock:
             while self._idle and self.nbytes > limit // 2:
@@ -53,12 +56,15 @@ class EngineCache:
             set_memory_limit(engine, limit - sum(engine_bytes(other) for other in self._engines() if other is not engine))
 
     def use(self, engine: Engine) -> None:
-        """Know of an engine as long as it is there."""
+        """Record an engine as in use, for as long as it exists."""
         with self._lock:
             self._in_use.add(engine)
 
     def take(self, stream: str) -> tuple[str, Engine] | None:
-        """What is kept of a stream, to be used; it is not kept then, so that no one sees an engine that failed half-way."""
+        """Remove and return the token and the idle engine of a stream, or None.
+
+        The engine is removed so that no later call gets an engine that failed half-way.
+        """
         with self._lock:
             kept = self._idle.pop(stream, None)
             if kept is not None:
@@ -66,7 +72,7 @@ class EngineCache:
             return kept
 
     def put(self, stream: str, token: str, engine: Engine) -> None:
-        """Keep an engine that is not in use any more."""
+        """Keep an engine that is no longer in use."""
         with self._lock:
             self._in_use.discard(engine)
             self._idle[stream] = (token, engine)
@@ -74,7 +80,7 @@ class EngineCache:
                 self._idle.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all idle engines."""
         with self._lock:
             self._idle.clear()
 
@@ -84,9 +90,9 @@ class EngineCache:
 
 @dataclass(frozen=True, kw_only=True)
 class ShareSpec(Shipped):
-    """What a share answers, and how: queries, its number and how many there are, and how its rows are packed.
+    """The specification of a share: queries, its number and the number of shares, and how its rows are packed.
 
-    `memory_limit` (bytes) is for all engines of a process.
+    `memory_limit` (bytes) applies to all engines of a process together.
     """
 
     queries: tuple[rpq.Query, ...]
@@ -97,7 +103,7 @@ class ShareSpec(Shipped):
 
 
 class Outcome(NamedTuple):
-    """What became of the tuples of a micro-batch: the stream time, those that were late, and the seconds they took."""
+    """The outcome of a micro-batch: the stream time, the indices of late tuples, and the seconds spent."""
 
     time: int
     late_rows: np.ndarray
@@ -105,27 +111,27 @@ class Outcome(NamedTuple):
 
 
 class ShareEngine(Protocol):
-    """The engine of a share, wherever it is: first `take`, then `build` or `catch_up` if need be, `apply`, `keep`."""
+    """The engine of a share, in whichever process: call `take`, then `build` or `catch_up` if needed, `apply`, `keep`."""
 
     outcome: Outcome
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
-        """The version of a stream at which there is an engine, if it is one of these."""
+        """Take the kept engine of a stream, and return the token of its version if it is one of `tokens`, otherwise None."""
 
     def build(self, edges: pa.Table | None, time: int | None) -> None:
-        """Make one from the edges of the window, the youngest first, at a stream time; None for a stream that begins.
+        """Build the engine from the edges of the window, the youngest first, at a stream time; None for a new stream.
 
-        Raises `StateFormatError`.
+        Raises `StateFormatError` if the edges are damaged.
         """
 
     def catch_up(self, missed: pa.Table | None, time: int) -> None:
-        """Let it have the tuples since. Raises `StateFormatError`."""
+        """Apply the tuples that the engine has missed.  Raises `StateFormatError` if they are damaged."""
 
     def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
-        """Its rows for the tuples of a micro-batch, behind which comes a tick; then `outcome` tells of them."""
+        """Yield the rows for the tuples of a micro-batch, followed by a tick, and set `outcome`."""
 
     def keep(self, stream: str, token: str) -> int:
-        """Keep it, as it stands for this version of a stream now; the bytes that all hold."""
+        """Keep the engine for a version of a stream, and return the bytes that all engines of the process hold."""
 
 
 class LocalEngine:
@@ -162,7 +168,7 @@ class LocalEngine:
         if time is not None:
             self._engine.advance(time)
         if edges is not None:
-            # The youngest first, so that each cell of the index gets its final value at once.
+            # The youngest edges come first, so that each cell of the index gets its final value at once.
             self._push_again(edges)
 
     def catch_up(self, missed: pa.Table | None, time: int) -> None:
@@ -184,7 +190,7 @@ class LocalEngine:
             changes = engine.push(edges) if len(edges) else None
             seconds += clock.perf_counter() - started
             if changes is not None:
-                late.append(changes.late_rows + start)  # where edges are left out none is late
+                late.append(changes.late_rows + start)  # if edges are left out, none is late
                 yield from packer.add(changes.to_arrow())
             if time is not None and (engine.time is None or time > engine.time):
                 yield from packer.add(engine.advance(time).to_arrow())
@@ -200,7 +206,7 @@ class LocalEngine:
         return self._cache.nbytes
 
     def _push_again(self, tuples: pa.Table) -> None:
-        """Push what was pushed before, so that nothing can be wrong with it."""
+        """Push tuples that were pushed before, so that an error means a damaged state."""
         assert self._engine is not None
         try:
             self._engine.push(self._own.select(tuples), collect=False)

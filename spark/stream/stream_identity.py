@@ -1,7 +1,8 @@
-"""What the rows of a stream depend on beside its tuples: written into its checkpoint, and compared before anything starts.
+"""The identity of a stream, everything that its rows depend on beside its tuples, and the queries that a stream can answer.
 
-It lies beside what Spark keeps there, as `rpq.json`.  A checkpoint that has none is one from before, or one of a program
-that did not name it: its state then knows the queries and the number of shares, and workers compare these.
+The identity is written to the checkpoint as `rpq.json`, beside the files of Spark, and compared before the stream starts.  A
+checkpoint without it is one of an earlier release, or of a program that did not name its checkpoint; workers then compare
+the queries and the number of shares in the state.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 FILE = "rpq.json"
 FORMAT = 1
 MOVING_FORMAT = 2
-"""Of one that has "before": the queries that the state is of, while those of the stream have not moved in yet."""
+"""The format with the part "before": the queries that the state belongs to until the stream has moved to new ones."""
 _NOTHING = object()
 _WORDS = {
     "shares": "the number of shares",
@@ -35,7 +36,7 @@ _WORDS = {
     "columns": "the names of columns",
     "output": "the output",
 }
-"""What users call what is compared."""
+"""The names of the compared values in messages."""
 
 
 def describe_stream(
@@ -48,7 +49,7 @@ def describe_stream(
     on_error: str,
     **more: Any,
 ) -> dict[str, Any]:
-    """All of it, as JSON values; queries with windows in the numbers of the stream, budgets and all."""
+    """Return the identity as JSON values; queries include budgets, and windows in the unit of timestamps."""
     return {
         "format": FORMAT,
         "queries": {query.name: _as_json(kinds.described(query)) for query in queries},
@@ -62,12 +63,12 @@ def describe_stream(
 
 
 def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:
-    """What a checkpoint says of its stream; None if it says nothing.  Raises `PipelineError` if it is damaged."""
+    """Return the identity in a checkpoint, or None if it has none.  Raises `PipelineError` if it is damaged."""
     path = hadoop_files.join(checkpoint, FILE)
     text = hadoop_files.read_text(session, path)
     if text is None:
         text = hadoop_files.read_text(session, path + hadoop_files.PARTIAL)
-        if text is None or not text.endswith("}\n"):  # one that took no other's place need not be whole
+        if text is None or not text.endswith("}\n"):  # a partial file that replaced none may be incomplete
             return None
     try:
         content = json.loads(text)
@@ -82,22 +83,22 @@ def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:
 
 
 def replace(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
-    """Let a checkpoint say this of its stream from now on."""
+    """Write the identity of the stream of a checkpoint, in place of an existing one."""
     said = {key: value for key, value in content.items() if key != "before" or value is not None}
     said["format"] = MOVING_FORMAT if "before" in said else FORMAT
     hadoop_files.write_text(session, hadoop_files.join(checkpoint, FILE), json.dumps(said, indent=1) + "\n")
 
 
 def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Let a stream begin, or go on, from a checkpoint: what that says of the stream, None if it says nothing.
+    """Compare a stream with the identity in its checkpoint, or write it to a new one; return the identity, or None.
 
-    Raises `PipelineError` if it is another's: what differs.
+    Raises `PipelineError`, with the differences, if the checkpoint belongs to another stream.
     """
     before = read(session, checkpoint)
     stream = _as_json(dict(stream))
     if before is None:
         if hadoop_files.exists(session, hadoop_files.join(checkpoint, "offsets")):
-            return None  # begun without this: workers compare what the state knows
+            return None  # begun without an identity: workers compare what the state has
         replace(session, checkpoint, stream)
         return stream
     differences = [*_differences(before, stream)]
@@ -131,13 +132,13 @@ def _json_text(value: Any) -> str:
 
 
 def _as_json(value: dict[str, Any]) -> dict[str, Any]:
-    """As it is when it comes back from JSON."""
+    """Return a value as it is after a round trip through JSON."""
     plain: dict[str, Any] = json.loads(json.dumps(value, default=str))
     return plain
 
 
 def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
-    """Raise `PipelineError` for no query, two of one name, and what needs more than the window to go on."""
+    """Raise `PipelineError` for no query, two of one name, and queries that need more than the window to continue."""
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
     names = [query.name for query in queries]
@@ -157,10 +158,10 @@ def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
 
 
 def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query], *, time: int) -> None:
-    """Raise `PipelineError` if a window of an added query would hold edges that the queries before it did not keep.
+    """Raise `PipelineError` if a window of an added query would hold edges that the former queries did not keep.
 
-    Of edges that nobody reads a stream on Spark keeps nothing, not even when they came; so a label must have been read, over
-    a window that reaches as far back.
+    A stream on Spark keeps nothing of edges that no query reads, so a query must have read every label of the added query,
+    over a window that reaches as far back.
     """
     kept = [reading for query in before for reading in readings_of(query)]
     for query in added:
@@ -182,13 +183,13 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
 
 
 def _lower_bound(reading: Any, time: int) -> int:
-    """Edges with later timestamps are in the window of a reading: all are, where that has no bounds."""
+    """Return the timestamp after which edges are in the window of a reading; the smallest for an unbounded window."""
     window = reading.window
     return -(2**63) if isinstance(window, rpq.UnboundedWindow) else int(window.lower_bound(time))
 
 
 def _labels(readings: Sequence[Any]) -> list[str]:
-    """All labels that are named, and one that is not."""
+    """Return all labels that readings name, and one that none of them names."""
     named = {label for reading in readings for label in reading.labels.named}
     return [*sorted(named), _other(named)]
 

@@ -1,4 +1,9 @@
-"""Settings of clients: what `--kafka-config` says in librdkafka's names, in those of Java, which Spark's connector takes."""
+"""Topics of Kafka as a streaming DataFrame of edges, by Spark's connector, which keeps the offsets in Spark's checkpoint.
+
+The first messages of a topic determine the layout of its values.  The layout is kept in the checkpoint, so that a stream
+that continues reads messages as before, whatever its topics hold by then.  Messages are read as by `rpq run`.  Inside a
+micro-batch, tuples of one timestamp are ordered by topic, partition and offset, combined into one integer, `sequence`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REDACTED = "(?i)secret|password|token|access[.]?key|jaas"
-"""Names of options whose values Spark shows nowhere."""
+"""The names of options whose values Spark never shows."""
 
 _OTHER_NAMES = {"sasl.mechanisms": "sasl.mechanism", "ssl.ca.location": "ssl.truststore.location"}
 _TAKEN = ("sasl.username", "sasl.password", "auto.offset.reset")
@@ -37,9 +42,10 @@ _FROM_END = ("latest", "largest", "end")
 
 
 def connector_options(brokers: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark's connector; names that are not known go through as they are, so that Java's are taken too.
+    """Return the options of Spark's connector for settings in librdkafka's names (`--kafka-config`).
 
-    Raises `PipelineError` for what Java's clients have no word for, and `KafkaError` for what is not the user's to say.
+    Unknown names are passed on unchanged, so that those of Java's clients work too.  Raises `PipelineError` for settings
+    that Java's clients do not have, and `KafkaError` for settings that users must not change.
 
     >>> connector_options("localhost:9092", {"ssl.ca.location": "ca.pem"})["kafka.ssl.truststore.type"]
     'PEM'
@@ -68,7 +74,7 @@ def connector_options(brokers: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _login(given: Mapping[str, str]) -> str:
-    """What signs in, in the words of Java's clients."""
+    """Return the JAAS configuration of a login for Java's clients."""
     mechanism = given.get("sasl.mechanisms") or given.get("sasl.mechanism") or "PLAIN"
     if mechanism not in _MODULES:
         raise PipelineError(
@@ -86,13 +92,13 @@ def _quoted(text: str) -> str:
 
 SEQUENCE = "sequence"
 OFFSET_BITS, PARTITION_BITS, TOPIC_BITS = 44, 13, 6
-"""Of a sequence: for how many offsets, partitions and topics there is room in it."""
+"""The bits of a sequence for the offset, the partition and the topic."""
 
 METADATA_COLUMNS = ("key", "headers", "time", "time_kind")
 
 
 class ConnectorMessage:
-    """A message with the methods of confluent-kafka's, which is what a reader of messages knows."""
+    """A message of Spark's connector with the methods of confluent-kafka's, which `MessageReader` calls."""
 
     __slots__ = ("_metadata", "_offset", "_partition", "_topic", "_value")
 
@@ -128,7 +134,7 @@ class ConnectorMessage:
 
 
 def read_messages(rows: pa.RecordBatch | pa.Table) -> list[ConnectorMessage]:
-    """Rows with the columns topic, partition, offset, value and, where they are wanted, those beside them."""
+    """Return rows with the columns topic, partition, offset, value and optionally `METADATA_COLUMNS` as messages."""
     columns = [rows.column(name).to_pylist() for name in ("topic", "partition", "offset", "value")]
     if "key" not in rows.schema.names:
         return [ConnectorMessage(*place) for place in zip(*columns, strict=True)]
@@ -137,9 +143,9 @@ def read_messages(rows: pa.RecordBatch | pa.Table) -> list[ConnectorMessage]:
 
 
 class MessageTuples:
-    """Makes batches of tuples of batches of messages, in a worker; `layouts` tell by topic how its values are laid out.
+    """A function for `mapInArrow` that turns batches of messages into batches of tuples; `layouts` has layouts by topic.
 
-    With `stops` a message that is no tuple raises `InputError`, else it is left out.
+    With `stops`, a message that is no tuple raises `InputError`; otherwise it is left out.
     """
 
     def __init__(
@@ -182,9 +188,9 @@ class MessageTuples:
 
 
 def message_sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-    """The places of some messages of a topic as integers, in the order of topic (by its rank), partition and offset.
+    """Return the sequences of some messages of a topic, which sort by topic (its rank), partition and offset.
 
-    Raises `InputError` where one is too large for that.
+    Raises `InputError` if one of these is too large.
     """
     partitions = rows.column("partition").to_numpy().astype(np.int64)[numbers]
     offsets = rows.column("offset").to_numpy().astype(np.int64)[numbers]
@@ -192,20 +198,20 @@ def message_sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | 
     for what, (largest, bits) in zip(("topics", "partitions", "offsets"), most, strict=True):
         if largest >> bits:
             raise InputError(f"too many {what}: a stream on Spark takes less than 2^{bits} of them, to order tuples by")
-    made: np.ndarray = (np.int64(rank) << (PARTITION_BITS + OFFSET_BITS)) | (partitions << OFFSET_BITS) | offsets
-    return made
+    sequences: np.ndarray = (np.int64(rank) << (PARTITION_BITS + OFFSET_BITS)) | (partitions << OFFSET_BITS) | offsets
+    return sequences
 
 
 FILE = "rpq-topics.json"
 FORMAT = 1
 FIRST_MESSAGES = 20
-"""So many messages of a topic are looked at for one that tells."""
+"""The number of messages of a topic that are searched for one that determines the layout."""
 
 
 class TopicEdges(NamedTuple):
-    """Edges of topics: columns source, target, label, timestamp and op, and the one that orders those of one timestamp.
+    """Edges of topics, with the columns source, target, label, timestamp, op and `sequence`, which orders equal timestamps.
 
-    `time_unit` is that of the timestamps, where messages tell it.
+    `time_unit` is the unit of the timestamps, if messages determine it.
     """
 
     edges: DataFrame
@@ -223,10 +229,10 @@ def topic_edges(
     max_messages: int,
     on_error: str,
 ) -> TopicEdges:
-    """The messages of topics as they come, at most so many a micro-batch.
+    """Return the messages of topics as edges as they arrive, at most `max_messages` per micro-batch.
 
-    `given` are settings of clients in librdkafka's names.  Raises `PipelineError` where the connector is missing, or a topic
-    holds nothing that tells what its messages are.
+    `given` are settings of clients in librdkafka's names.  Raises `PipelineError` if the connector is missing, or if a topic
+    has no message that determines the layout.
     """
     if len(topics.topics) > 1 << TOPIC_BITS:
         raise PipelineError(f"{len(topics.topics)} topics: a stream on Spark reads {1 << TOPIC_BITS} at most")
@@ -243,20 +249,20 @@ def topic_edges(
         )
     integers = {bool(layout.get("integers")) for layout in layouts.values()}
     if len(integers) > 1:
-        told = ", ".join(f"{topic} {'integers' if layout.get('integers') else 'text'}" for topic, layout in layouts.items())
-        raise PipelineError(f"vertices are of two kinds: {told}; all topics of a stream have to agree")
+        kinds = ", ".join(f"{topic} {'integers' if layout.get('integers') else 'text'}" for topic, layout in layouts.items())
+        raise PipelineError(f"vertices are of two kinds: {kinds}; all topics of a stream have to agree")
     vertex = "bigint" if integers == {True} else "string"
     later = session.readStream.format("kafka").options(**options).option("subscribe", ",".join(topics.topics))
     later = later.option("maxOffsetsPerTrigger", max_messages).option("includeHeaders", _needs_metadata(columns))
     read = MessageTuples(columns, layouts, integers=vertex == "bigint", stops=on_error == "stop")
     schema = f"source {vertex}, target {vertex}, label string, timestamp bigint, op string, {SEQUENCE} bigint"
     edges = _columns(_load(later), columns).mapInArrow(read, schema)
-    is_told = any(layout.get("times", "integers") != "integers" for layout in layouts.values())
-    return TopicEdges(edges, SEQUENCE, columns.unit or ("us" if is_told else None))
+    has_times = any(layout.get("times", "integers") != "integers" for layout in layouts.values())
+    return TopicEdges(edges, SEQUENCE, columns.unit or ("us" if has_times else None))
 
 
 def coordinates() -> str:
-    """What `--packages` takes for the connector of this Spark."""
+    """Return the value of `--packages` for the connector of this Spark."""
     import pyspark
 
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
@@ -282,7 +288,7 @@ def _needs_metadata(columns: MessageColumns) -> bool:
 
 
 def _columns(messages: DataFrame, columns: MessageColumns) -> DataFrame:
-    """What of messages is needed: their places and values, and what stands beside them if any of it is a column."""
+    """Return the places and values of messages, and `METADATA_COLUMNS` if columns of tuples are read from them."""
     names = ["topic", "partition", "offset", "value"]
     if not _needs_metadata(columns):
         return messages.select(*names)
@@ -292,7 +298,7 @@ def _columns(messages: DataFrame, columns: MessageColumns) -> DataFrame:
 
 
 def _topic_layout(session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns) -> dict[str, Any]:
-    """How the values of a topic are laid out, as its first messages tell it."""
+    """Return the layout of the values of a topic, as its first messages determine it."""
     reader = session.read.format("kafka").options(**{**options, "startingOffsets": "earliest"}).option("subscribe", topic)
     reader = reader.option("includeHeaders", _needs_metadata(columns))
     first = _columns(_load(reader), columns).limit(FIRST_MESSAGES).toArrow()
@@ -301,7 +307,7 @@ def _topic_layout(session: SparkSession, topic: str, options: Mapping[str, str],
 
 
 def layout_of_messages(topic: str, messages: Sequence[Any], columns: MessageColumns) -> dict[str, Any]:
-    """The layout of a topic's values, as messages tell it; raises `PipelineError` where none does."""
+    """Return the layout of a topic's values, as messages determine it.  Raises `PipelineError` if none does."""
     reader = MessageReader(columns)
     bad = reader.read(messages).bad if messages else {}
     if reader.layout is None:
@@ -315,13 +321,13 @@ def _layouts_path(checkpoint: str) -> str:
 
 
 def _columns_json(columns: MessageColumns) -> dict[str, Any]:
-    """Where columns are, as JSON values come back."""
+    """Return the places of columns as JSON values, after a round trip."""
     described: dict[str, Any] = json.loads(json.dumps(asdict(columns)))
     return described
 
 
 def _stored_layouts(session: SparkSession, checkpoint: str, columns: MessageColumns) -> dict[str, Any] | None:
-    """The layouts that a checkpoint keeps, of the same columns; None where there are none."""
+    """Return the layouts in a checkpoint, or None.  Raises `PipelineError` if they are damaged or for other columns."""
     text = hadoop_files.read_text(session, _layouts_path(checkpoint))
     if text is None:
         return None

@@ -1,20 +1,23 @@
-"""The window as a log of tuples: what Spark keeps of a partition between two micro-batches.
+"""The window as a log of tuples, which is what Spark keeps of a partition between two micro-batches.
 
-The index is not worth keeping: pickled it is large, and it can be built from the window.  Nor is the snapshot graph
-kept as such, for one micro-batch would change edges all over it.  What is kept is the log of the tuples that made it,
-cut into *buckets* of time:
+The index is not kept: pickled it is large, and it can be built from the window.  Nor is the snapshot graph kept as such,
+as one micro-batch would change edges all over it.  Instead, the state has the log of the tuples that made the graph, cut
+into *buckets* of time:
 
-* An insert lies in the bucket of its own timestamp, a delete in the bucket of the stream time at which it came.  Each
+* An insert lies in the bucket of its own timestamp, a delete in the bucket of the stream time at which it arrived.  Each
   has a number, `order`, that counts tuples as they were applied.
 * The snapshot graph is: of every edge, the largest timestamp among its inserts with a larger `order` than its last
-  delete.  An insert that refreshes an edge is just one more; which one counts falls out of the maximum.
-* An engine that stood where the log had n tuples catches up with those whose `order` is n or more, in that order.
-* A bucket all of whose timestamps have left the longest window is dropped whole.  A delete goes no sooner than any
-  insert that it undoes, as none of those can be younger than the stream time at which the delete came.
+  delete.  An insert that refreshes an edge is one more insert; the maximum determines which one counts.
+* An engine of a version whose log had n tuples catches up with those whose `order` is n or more, in this order.
+* A bucket all of whose timestamps have left the longest window is dropped as a whole.  A delete is dropped no sooner than
+  any insert that it undoes, as none of these can be younger than the stream time at which the delete arrived.
 
 A bucket is stored in *parts*, one for each micro-batch that wrote into it, as packed tables
-(`rpq.spark.envelopes`).  A new part swallows the parts before it that have at most twice its rows, so a bucket has
-O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches a bucket sees.
+(`rpq.spark.envelopes`).  A new part absorbs the parts before it that have at most twice its rows, so a bucket has
+O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches write into a bucket.
+
+Every share has the same window in its state.  When a stream moves to other shares or other queries
+(`rpq.spark.stream.rescale`), the window of one share is therefore all that the new shares need (`MovedState`).
 """
 
 from __future__ import annotations
@@ -37,14 +40,14 @@ from rpq.stream.stream_time import windows_of
 from rpq.stream.window import Window
 
 BUCKETS = 64
-"""So many buckets make a window, or fewer if its slides are longer."""
+"""The number of buckets of a window, which has fewer if its slides are longer."""
 
 _EDGE = ("source", "target", "label")
 _COLUMNS = (*_EDGE, "timestamp", "delete", "order")
 
 
 class Chunks(Protocol):
-    """Where parts lie: (bucket, part) → bytes."""
+    """A store of parts: (bucket, part) → bytes."""
 
     def read(self, bucket: int, part: int) -> bytes: ...
 
@@ -54,19 +57,19 @@ class Chunks(Protocol):
 
 
 def bucket_width(queries: Sequence[Query]) -> int:
-    """The time that a bucket spans: a slide of the longest window, or a sixty-fourth of it if that is more."""
+    """Return the time that a bucket spans: a slide of the longest window, or a sixty-fourth of it if that is more."""
     longest = max(_windows(queries), key=lambda window: window.size)
     return max(longest.slide, -(-longest.size // BUCKETS))
 
 
 def _windows(queries: Sequence[Query]) -> list[Window]:
-    """All windows over which queries read edges, which are of time (`rpq.spark.columns`)."""
+    """Return all windows over which queries read edges; all are of time (`rpq.spark.columns.queries_in_unit`)."""
     return [window for query in queries for window in windows_of(query) if isinstance(window, Window)]
 
 
 @dataclass
 class WindowLog:
-    """The log of a window, in `chunks`; `parts` has of each part of each bucket its rows and its last `order`.
+    """The log of a window, stored in `chunks`; `parts` maps buckets to the number of rows and the last `order` of each part.
 
     >>> import rpq
     >>> query = rpq.Query("a", window=rpq.Window(size=10, slide=5))
@@ -88,11 +91,11 @@ class WindowLog:
 
     @property
     def rows(self) -> int:
-        """Tuples in the log."""
+        """The number of tuples in the log."""
         return sum(rows for parts in self.parts.values() for rows, _ in parts)
 
     def append(self, tuples: pa.Table, *, time: int) -> None:
-        """Add applied tuples (source, target, label, timestamp, delete); after them the stream time is `time`."""
+        """Append applied tuples (source, target, label, timestamp, delete), after which the stream time is `time`."""
         stamps = tuples["timestamp"].to_numpy()
         is_delete = tuples["delete"].to_numpy(zero_copy_only=False)
         tuples = tuples.append_column("order", pa.array(np.arange(self.order, self.order + len(tuples))))
@@ -106,9 +109,9 @@ class WindowLog:
                 self.chunks.remove(bucket, part)
 
     def edges(self, *, time: int) -> pa.Table | None:
-        """The inserts that make the window at stream time `time`, the youngest first, None if there are none.
+        """Return the inserts that make the window at stream time `time`, the youngest first, or None if there are none.
 
-        An edge may be there more than once, its largest timestamp first.
+        An edge may occur more than once, its largest timestamp first.
         """
         log = self._read(0)
         if log is None:
@@ -123,7 +126,7 @@ class WindowLog:
         return inserts.sort_by([("timestamp", "descending")]).select([*_EDGE, "timestamp"])
 
     def since(self, order: int) -> pa.Table | None:
-        """The tuples of the log from that `order` on, in their order, None if there are none."""
+        """Return the tuples of the log from `order` on, in their order, or None if there are none."""
         log = self._read(order)
         if log is None:
             return None
@@ -131,7 +134,7 @@ class WindowLog:
         return recent.select([*_EDGE, "timestamp", "delete"])
 
     def _read(self, order: int) -> pa.Table | None:
-        """The parts that reach to that `order` or beyond."""
+        """Return the parts whose last tuple has this `order` or a larger one, or None."""
         tables = [
             self._part(bucket, part)
             for bucket, parts in self.parts.items()
@@ -141,7 +144,7 @@ class WindowLog:
         return pa.concat_tables(tables) if tables else None
 
     def _part(self, bucket: int, part: int) -> pa.Table:
-        """A part, which is the one that was written. Raises `StateFormatError`."""
+        """Return a part.  Raises `StateFormatError` if it is not the one that was written."""
         name = f"part {part} of bucket {bucket} of the window"
         table = unpack_table(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
         rows, last = self.parts[bucket][part]
@@ -173,7 +176,7 @@ class WindowLog:
 
 
 class MemoryChunks(dict[tuple[int, int], bytes]):
-    """Parts in memory."""
+    """A store of parts in memory."""
 
     def read(self, bucket: int, part: int) -> bytes:
         return self[bucket, part]
@@ -191,10 +194,10 @@ _NAME = "the window that moves to other shares"
 
 @dataclass(frozen=True, kw_only=True)
 class MovedState(Shipped):
-    """The state of one share: its window as a packed table (None: it is empty), and what waits; and figures of its record.
+    """The state of one share: its window as a packed table (None if empty), waiting envelopes, and figures of its record.
 
-    `identity` is that of the records whose place it takes. `reach` is the window that had the longest memory before, and
-    `added` are the queries that are new: they answer from what is there.
+    `identity` is that of the records that it replaces.  `reach` is the former window that reached back farthest.  `added`
+    are the new queries, which begin with answers over the window.
     """
 
     identity: str
@@ -217,7 +220,7 @@ class MovedState(Shipped):
         identity: str,
         added: Sequence[rpq.Query],
     ) -> MovedState:
-        """What is in a log at the time that the figures of its share tell. Raises `StateFormatError` if it is damaged."""
+        """Return the state in a log at the time in the figures of its share.  Raises `StateFormatError` if it is damaged."""
         time = figures["time"]
         edges = log.edges(time=time)
         windows = (window for query in log.queries for window in windows_of(query) if isinstance(window, Window))
@@ -234,11 +237,11 @@ class MovedState(Shipped):
         )
 
     def edges(self) -> pa.Table | None:
-        """The window: the edges of the snapshot graph, the oldest first; None if there are none."""
+        """Return the window: the edges of the snapshot graph, the oldest first, or None if there are none."""
         return None if self.tuples is None else unpack_table(self.tuples, columns=_EDGE_COLUMNS, name=_NAME)
 
     def log(self, chunks: MemoryChunks, queries: Sequence[rpq.Query]) -> WindowLog:
-        """The window as the log that these queries keep, written to `chunks`."""
+        """Write the window to `chunks` as the log that `queries` keep, and return the log."""
         log = WindowLog(chunks=chunks, queries=queries)
         edges = self.edges()
         if edges is not None:
@@ -250,7 +253,7 @@ class MovedState(Shipped):
         return log
 
     def first_rows(self, *, share: tuple[int, int], threads: int, memory_limit: int) -> pa.Table | None:
-        """The rows with which the new queries begin in a share, as `Engine.register` gives them; None without any."""
+        """Return the rows with which new queries begin in a share (`Engine.register`), or None without new queries."""
         if not self.added:
             return None
         engine = Engine(keep=self.reach, share=share, threads=threads, memory_limit=memory_limit)
