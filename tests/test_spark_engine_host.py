@@ -109,10 +109,10 @@ class TellsLimit(StreamPacking):
     def __call__(self):
         return self
 
-    def packed(self, changes):
+    def add(self, changes):
         yield from ()
 
-    def rest(self):
+    def finish(self):
         (engine,) = (one for one in gc.get_objects() if isinstance(one, LocalEngine))
         yield PackedRows(str(engine._limit).encode(), 0)
 
@@ -130,12 +130,12 @@ class Slow(StreamPacking):
     def __call__(self):
         return self
 
-    def packed(self, changes):
+    def add(self, changes):
         self.path.write_text(self.path.read_text() + "x")
         time.sleep(0.2)
         yield from ()
 
-    def rest(self):
+    def finish(self):
         yield from ()
 
 
