@@ -8,11 +8,16 @@
 - `rescale`: other shares, or other queries, for a stream that has begun
 - `RpqDataSource`: prepared data sets by `spark.read.format("rpq")`
 - `open_session`: a Spark session with the settings that these need
-- `check_workers`: whether the executors of a cluster have what the driver has; kernels compiled once a machine
+- `check_workers`: a check that the executors have what the driver has; kernels are compiled once per machine
 
-All three divide the roots of the trees over partitions by a fixed hash of the root's name: every partition sees all
-edges and answers for its own roots.  Needs the extra `spark` and Java 17 or newer; executors get this package as
-docs/spark-cluster.md says.
+Replays and streams divide the roots of the trees over partitions by a fixed hash of the root's name: every partition sees
+all edges and answers for its own roots.  This needs the extra `spark` and Java 17 or newer; docs/spark-cluster.md describes
+how executors get this package.
+
+Batch jobs are in `batch`, streams in `stream`, and access to Spark in `jvm`.  Of the modules here, `cli`, `console` and
+`benchmark` are commands; the others are what batch jobs and streams share: `columns`, `division`, `envelopes`,
+`parquet_content`, `shipping`, `workers` and `worker_probe`, and `errors`.  They import `jvm`, but neither `batch` nor
+`stream`.
 """
 
 from __future__ import annotations
@@ -55,7 +60,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import PySpark only when something of it is asked for: the command line loads this package for its help."""
+    """Import a public name on its first use, so that the command line can load this package without PySpark."""
     if name in _MODULES:
         return getattr(import_module(f"rpq.spark.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'rpq.spark' has no attribute {name!r}")

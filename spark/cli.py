@@ -460,11 +460,11 @@ def rescale_command(**options: Any) -> None:
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.rescale import rescale
 
-        said = stream_identity.read(session, options["checkpoint"]) or {}
+        identity = stream_identity.read(session, options["checkpoint"]) or {}
         queries = []
         if options["queries_file"] is not None:
-            unit = said.get("time_unit") or options["time_unit"]
-            queries = read_queries(options, unit=unit, integers=said.get("vertices") == "bigint")
+            unit = identity.get("time_unit") or options["time_unit"]
+            queries = read_queries(options, unit=unit, integers=identity.get("vertices") == "bigint")
         with show_tasks(session, Progress(shown=not options["quiet"]), "rescaling"):
             figures = rescale(session, options["checkpoint"], *queries, partitions=options["partitions"])
     figures["total_seconds"] = time.perf_counter() - started

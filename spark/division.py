@@ -97,9 +97,9 @@ class OwnEdges:
         names, codes = labels.dictionary.to_pylist(), labels.indices.to_numpy()
         needed = np.array([any(query.reads(name) for query in self._whole) for name in names], bool)[codes]
         for end in _ENDS:
-            asked = np.array([name in self._at[end] for name in names], bool)[codes]
-            if asked.any():
-                needed |= asked & self._own(tuples[end].combine_chunks())
+            at_end = np.array([name in self._at[end] for name in names], bool)[codes]
+            if at_end.any():
+                needed |= at_end & self._own(tuples[end].combine_chunks())
         return tuples if needed.all() else tuples.filter(pa.array(needed))
 
     def select_in_order(self, tuples: pa.Table, time: int | None) -> tuple[pa.Table, int | None]:

@@ -198,19 +198,19 @@ def engine_columns(table: pa.Table) -> pa.Table:
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield the rows of batches in tables of about `ROWS` rows, each of a single file."""
-    held: list[pa.RecordBatch] = []
+    collected: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        is_other = "row" in batch.schema.names and held and batch["file"][0] != held[0]["file"][0]
+        is_other = "row" in batch.schema.names and collected and batch["file"][0] != collected[0]["file"][0]
         if rows >= ROWS or is_other:
-            yield pa.Table.from_batches(held)
-            held, rows = [], 0
-        held.append(batch)
+            yield pa.Table.from_batches(collected)
+            collected, rows = [], 0
+        collected.append(batch)
         rows += batch.num_rows
-    if held:
-        yield pa.Table.from_batches(held)
+    if collected:
+        yield pa.Table.from_batches(collected)
 
 
 def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -279,7 +279,7 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
 
 def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tuple[str, int] | None) -> InputError:
     """Return an error with the problem of a tuple, its place, as far as it is known, and its values."""
-    said = ", ".join(
+    values = ", ".join(
         f"{name} {value!r}" for name, value in table.slice(row, 1).to_pylist()[0].items() if name not in _PLACES
     )
     file, number = (None, None) if place is None else (place[0], place[1] + row)
@@ -287,7 +287,7 @@ def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tu
         file = table["file"][row].as_py()
         number = table["row"][row].as_py() if "row" in table.column_names else None
     where = "" if file is None else f"{file}: " if number is None else f"{file}: row {number + 1}: "
-    return InputError(f"{where}column {column!r}: {problem} (the tuple: {said})", file=file, column=column)
+    return InputError(f"{where}column {column!r}: {problem} (the tuple: {values})", file=file, column=column)
 
 
 def _order(table: pa.Table) -> np.ndarray | None:

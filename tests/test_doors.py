@@ -29,7 +29,7 @@ from rpq.readers.rdf.rdf_input import RdfReading
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.playback import Playback
 from rpq.serve.posted_tuples import read_posted
-from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, split_json, splits_of
+from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, cut_splits, split_json
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.stream.topics import ConnectorMessage, MessageTuples, layout_of_messages
@@ -162,7 +162,7 @@ def spark_files(name: str, write: Callable[[list[Row]], bytes]) -> Callable[...,
         path.write_bytes(write(rows))
         if name.endswith(".parquet"):
             list(open_reader("edges", path, on_error="skip"))  # as `prepare` looks at the columns
-        splits = splits_of([str(path)])
+        splits = cut_splits([str(path)])
         table = pa.record_batch({"split": pa.array(range(len(splits))), "description": list(map(split_json, splits))})
         lines = LineOptions(format="edges", names=ColumnNames.parse(columns) if columns else None)
         staged = pa.Table.from_batches(SplitReader(lines, "string")(iter([table])))

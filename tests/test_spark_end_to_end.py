@@ -29,7 +29,6 @@ import pyarrow as pa
 import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
-from rpq.spark.batch.prepare import files_of, read_statistics
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_java
 from rpq.spark.stream.run import partition_records
@@ -50,6 +49,16 @@ LDBC = [
     rpq.Query("likes/hasCreator", window=rpq.Window(size=10 * DAY * 1000, slide=DAY * 1000)),
 ]
 QUERIES = {"mathoverflow": MATHOVERFLOW, "ldbc": LDBC}
+
+
+def files_of(folder: str) -> list[str]:
+    """The Parquet files of a prepared data set, in the order of the stream."""
+    return [str(path) for path in sorted(Path(folder).glob("*.parquet"))]
+
+
+def read_statistics(folder: str) -> dict:
+    """The statistics of a prepared data set."""
+    return json.loads(Path(folder, "_statistics.json").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ from rpq.spark.division import engine_bytes, partition_keys, share_limit
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
 from rpq.spark.stream import engine_host
-from rpq.spark.stream.engine_host import engine_of, error_parts, restore_error
+from rpq.spark.stream.engine_host import connect_engine, error_parts, restore_error
 from rpq.spark.stream.packed_rows import PackedRows, StreamPacking, row_frames
 from rpq.spark.stream.processor import AnswerChanges, Record, fields
 from rpq.spark.stream.share_engine import PUSHED_ROWS, EngineCache, LocalEngine, ShareSpec
@@ -189,23 +189,23 @@ def test_rows_are_those_of_the_engine_whatever_becomes_of_the_process(folder, pa
 
 
 def test_another_worker_finds_the_engine(folder):
-    with engine_of(asked(), EngineCache()) as first:
+    with connect_engine(asked(), EngineCache()) as first:
         assert first.take("stream", ["x"]) is None
         first.build(None, None)
         rows = rows_of(first, 0)
         assert first.outcome.time == 29 and first.keep("stream", "one") > 0
     whole = rpq.Engine(QUERY, share=(0, 2))
     assert rows == Counter(tuple(row) for row in whole.push(tuples(0)).rows())
-    with engine_of(asked(), EngineCache()) as second:
+    with connect_engine(asked(), EngineCache()) as second:
         assert second.take("another", ["one"]) is None
         assert second.take("stream", ["two", "one"]) == "one"
         whole.push(tuples(1))
         second.catch_up(tuples(1), whole.time)
         assert rows_of(second, 2) == Counter(tuple(row) for row in whole.push(tuples(2)).rows())
         second.keep("stream", "three")
-    with engine_of(asked(), EngineCache()) as third:
+    with connect_engine(asked(), EngineCache()) as third:
         assert third.take("stream", ["one"]) is None, "it is at another version"
-    with engine_of(asked(rpq.Query("b", window=QUERY.window)), EngineCache()) as other:
+    with connect_engine(asked(rpq.Query("b", window=QUERY.window)), EngineCache()) as other:
         other.build(None, None)
         assert {row[0] for row in rows_of(other, 0)} == {"b"}, "what is asked is told anew"
 
@@ -217,14 +217,14 @@ def test_an_engine_of_other_options_is_not_taken(folder):
     def query(budget: int) -> rpq.Query:
         return rpq.Query("a/b*", window=QUERY.window, paths="simple", simple_budget=budget, name="q")
 
-    with engine_of(asked(query(3)), EngineCache()) as first:
+    with connect_engine(asked(query(3)), EngineCache()) as first:
         first.build(None, None)
         first.keep("stream", "one")
-    with engine_of(asked(query(4)), EngineCache()) as second:
+    with connect_engine(asked(query(4)), EngineCache()) as second:
         assert second.take("stream", ["one"]) is None
         second.build(None, None)
         second.keep("stream", "two")
-    with engine_of(asked(query(4)), EngineCache()) as third:
+    with connect_engine(asked(query(4)), EngineCache()) as third:
         assert third.take("stream", ["two"]) == "two"
 
 
@@ -255,28 +255,28 @@ def test_shares_beyond_the_cores_have_less_each(folder, monkeypatch):
     assert share_limit(99, threads=1, shares=4 * cores) == 99
     for number in range(1, 4 * cores):
         (folder / f"rpq-engines-{number}.json").write_text("")
-    with engine_of(asked(packing=TellsLimit), EngineCache()) as engine:
+    with connect_engine(asked(packing=TellsLimit), EngineCache()) as engine:
         engine.build(None, None)
         (told,) = engine.apply(tuples(0), None)
     assert told.rows == str(whole // (4 * cores)).encode()
 
 
 def test_one_that_was_not_kept_is_gone(folder):
-    with engine_of(asked(), EngineCache()) as first:
+    with connect_engine(asked(), EngineCache()) as first:
         first.build(None, None)
         rows_of(first, 0)
         first.keep("stream", "one")
-    with pytest.raises(KeyError), engine_of(asked(), EngineCache()) as failed:
+    with pytest.raises(KeyError), connect_engine(asked(), EngineCache()) as failed:
         assert failed.take("stream", ["one"]) == "one"
         raise KeyError("the task fails")
-    with engine_of(asked(), EngineCache()) as next_one:
+    with connect_engine(asked(), EngineCache()) as next_one:
         assert next_one.take("stream", ["one"]) is None
 
 
 @pytest.mark.ci
 def test_errors_are_what_they_are(folder):
     small = asked(rpq.Query("a*", window=rpq.Window(size=9999, slide=1)), memory_limit=20_000)
-    with engine_of(small, EngineCache()) as engine:
+    with connect_engine(small, EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(rpq.MemoryLimitError) as caught:
             for batch in range(200):
@@ -284,7 +284,7 @@ def test_errors_are_what_they_are(folder):
         assert caught.value.query == "a*" and caught.value.limit <= 20_000 < caught.value.size
         with pytest.raises(RuntimeError, match="AttributeError: .*'nonsense'"):
             engine._call("nonsense")
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(rpq.InputError, match="column 'target'"):
             list(engine.apply(tuples(0).drop_columns(["target"]), None))
@@ -310,13 +310,13 @@ def test_errors_come_through_whole():
 
 @pytest.mark.ci
 def test_one_that_ends_in_a_call_is_told_of(folder, parent):
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         (host,) = hosts(parent.pid)
         os.kill(host, signal.SIGKILL)
         with pytest.raises(PipelineError, match="has ended; its next task builds the engine again"):
             rows_of(engine, 0)
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         assert rows_of(engine, 0)
 
@@ -324,7 +324,7 @@ def test_one_that_ends_in_a_call_is_told_of(folder, parent):
 @pytest.mark.ci
 def test_it_ends_with_what_started_it(folder, parent):
     for number in range(2):
-        with engine_of(asked(number=number), EngineCache()) as engine:
+        with connect_engine(asked(number=number), EngineCache()) as engine:
             engine.build(None, None)
     assert len(hosts(parent.pid)) == 2
     assert {path.name for path in folder.iterdir()} == {"rpq-engines-0.json", "rpq-engines-1.json"}
@@ -350,39 +350,39 @@ def calls_as_nobody(address: str) -> None:
 @pytest.mark.ci
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_nobody_else_is_served(folder):
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         engine.keep("stream", "one")
     stranger = multiprocessing.get_context("fork").Process(target=calls_as_nobody, args=(address_of(folder),))
     stranger.start()
     stranger.join(60)
     assert stranger.exitcode == 3
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         assert engine.take("stream", ["one"]) == "one", "it serves on"
 
 
 @pytest.mark.ci
 def test_what_others_listen_to_is_left_alone(folder, monkeypatch, parent):
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
     found = [os.getuid() + 1, os.getuid()]
     monkeypatch.setattr(engine_host, "peer_user", lambda connection: found.pop(0))
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
     assert len(hosts(parent.pid)) == 2 and not found
 
 
 def test_those_that_say_nothing_keep_nobody_waiting(folder):
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         engine.keep("stream", "one")
-    with Client(address_of(folder), family="AF_UNIX"), engine_of(asked(), EngineCache()) as engine:
+    with Client(address_of(folder), family="AF_UNIX"), connect_engine(asked(), EngineCache()) as engine:
         assert engine.take("stream", ["one"]) == "one"
 
 
 @pytest.mark.ci
 def test_an_error_of_files_is_told_like_others(folder, parent):
-    with engine_of(asked(packing=NoSpace), EngineCache()) as engine:
+    with connect_engine(asked(packing=NoSpace), EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(RuntimeError, match=r"OSError: \[Errno 28\] no space left"):
             rows_of(engine, 0)
@@ -391,10 +391,10 @@ def test_an_error_of_files_is_told_like_others(folder, parent):
 def test_what_it_cannot_read_is_told(folder):
     with (
         pytest.raises(PipelineError, match=r"streaming-rpq .* the driver has 0\.0\.1"),
-        engine_of(asked(packing=OfAnotherRelease), EngineCache()),
+        connect_engine(asked(packing=OfAnotherRelease), EngineCache()),
     ):
         pass
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         assert rows_of(engine, 0), "it serves on"
 
@@ -410,7 +410,7 @@ def test_a_call_ends_with_who_called(folder, tmp_path):
         return made
 
     packed.write_text("")
-    with engine_of(asked(packing=slow), EngineCache()) as engine:
+    with connect_engine(asked(packing=slow), EngineCache()) as engine:
         engine.build(None, None)
         engine._say(pickle.dumps(("apply", (tuples(0, count=slices * PUSHED_ROWS), None))))
         while not packed.read_text():
@@ -428,7 +428,7 @@ def test_what_a_file_says_may_be_wrong(folder, parent):
     nobody = f'{{"address": "rpq-none", "parent": {parent.pid}}}'
     for content in ("", "{", nobody, f'{{"address": "rpq-none", "parent": {ended.pid}}}', '{"address": 3}', "[]"):
         (folder / "rpq-engines-0.json").write_text(content)
-        with engine_of(asked(), EngineCache()) as engine:
+        with connect_engine(asked(), EngineCache()) as engine:
             engine.build(None, None)
             assert rows_of(engine, 0)
     assert len(hosts(parent.pid)) == 6
@@ -436,7 +436,8 @@ def test_what_a_file_says_may_be_wrong(folder, parent):
 
 def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
     monkeypatch.setattr(engine_host.sys, "executable", "/bin/false")
-    with pytest.raises(PipelineError, match="does not start: it ended with status 1"), engine_of(asked(), EngineCache()):
+    refusal = pytest.raises(PipelineError, match="does not start: it ended with status 1")
+    with refusal, connect_engine(asked(), EngineCache()):
         pass
 
 

@@ -26,9 +26,9 @@ from rpq.spark.batch.splits import (  # noqa: E402
     Split,
     SplitReader,
     blocks,
+    cut_splits,
     file_number,
     split_json,
-    splits_of,
 )
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.jvm import hadoop_files  # noqa: E402
@@ -37,7 +37,7 @@ from rpq.spark.jvm.session import check_java, java_version, local_settings  # no
 
 def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
     """Edges, bad lines and counts of all splits in order, as dicts."""
-    splits = splits_of(paths, split_bytes=split_bytes)
+    splits = cut_splits(paths, split_bytes=split_bytes)
     numbers = pa.array(range(len(splits)), pa.int32())
     table = pa.record_batch({"split": numbers, "description": list(map(split_json, splits))})
     rows = [row for batch in SplitReader(LineOptions(format=format), vertex)(iter([table])) for row in batch.to_pylist()]
@@ -182,7 +182,7 @@ def test_parquet_by_row_groups(tmp_path):
     }
     pq.write_table(pa.table(columns), tmp_path / "edges.parquet", row_group_size=2)
     paths = [str(tmp_path)]
-    assert len(splits_of(paths)) == 2
+    assert len(cut_splits(paths)) == 2
     edges, bad, counts = parsed(paths, "edges", vertex="bigint")
     assert of_edges(edges) == read(paths, "edges")
     assert [(row["line"], row["field"]) for row in bad] == [(1, "source"), (2, "label")]

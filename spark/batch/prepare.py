@@ -36,13 +36,13 @@ from rpq.spark.batch.splits import (
     LineOptions,
     Split,
     SplitReader,
+    cut_splits,
     file_number,
+    find_text_format,
     read_head,
     split_json,
     split_number,
-    splits_of,
     staged_schema,
-    text_format_named,
 )
 from rpq.spark.columns import UNITS, edge_columns, parse_column_names
 from rpq.spark.errors import PipelineError
@@ -95,7 +95,7 @@ def prepare(
     if vertices not in ("text", "ids") or on_error not in ("stop", "skip"):
         raise PipelineError(f"vertices are 'text' or 'ids', on_error is 'stop' or 'skip', not {vertices!r}, {on_error!r}")
     lines = LineOptions(format=format, names=parse_column_names(columns, label), time_unit=time_unit)
-    layout = text_format_named(format)
+    layout = find_text_format(format)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
     settings = _Settings(lines, split_bytes)
@@ -184,7 +184,7 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
     for path in paths:
         local = _local_path(spark, path)
         if local is not None and (names is None or _is_text(local)) and not _has_column_folders(local):
-            splits = splits_of([local], split_bytes=settings.split_bytes)
+            splits = cut_splits([local], split_bytes=settings.split_bytes)
             layout = settings.lines.layout
             unit = layout.time_unit
             if any(split.kind != "parquet" for split in splits):
@@ -271,16 +271,6 @@ def _local_path(spark: SparkSession, path: str) -> str | None:
 def _has_column_folders(path: str) -> bool:
     """Return whether a folder contains folders named `column=value`."""
     return any("=" in name for _, folders, _ in os.walk(path) for name in folders)
-
-
-def read_statistics(folder: str) -> dict[str, Any]:
-    """Return the statistics of a local prepared data set, or an empty dictionary if it has none."""
-    path = os.path.join(folder, STATISTICS)
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        content: dict[str, Any] = json.load(file)
-    return content
 
 
 def _file_types(splits: Sequence[Split], time_unit: str | None) -> tuple[str, str | None]:
@@ -408,11 +398,6 @@ def _write(edges: DataFrame, output: str, *, partitions: int | None, rows_per_fi
     # A stream over the folder reads files by age, which must therefore be the order of time.
     session = edges.sparkSession
     hadoop_files.set_ages(session, [uri for uri in hadoop_files.list_files(session, output) if uri.endswith(".parquet")])
-
-
-def files_of(folder: str) -> list[str]:
-    """Return the Parquet files of a local prepared data set, in the order of the stream."""
-    return [split.path for split in splits_of([folder]) if split.start == 0]
 
 
 def compute_statistics(edges: DataFrame) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def replay_to(
     microseconds = NANOSECONDS[plan.unit] // NANOSECONDS["us"] if plan.is_time else None
     contents = plan.envelopes.mapInArrow(RowFiles(plan.share, counted=counted, microseconds=microseconds), "value string")
     try:
-        contents_writer(contents).text(output)  # files appear when all of them are whole
+        contents_writer(contents).text(output)  # files appear when all of them are complete
         if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
             none = spark.createDataFrame([], row_schema(queries, plan.vertex))
             if plan.is_time:
@@ -201,17 +201,17 @@ def _pack_stream(
         columns = edge_columns(data, sequence=sequence, time_unit=unit, with_place=False, names=named)
         order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
         tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
-        told = time_unit
+        timestamp_unit = time_unit
     else:
         edges = edges_in(spark, data)
-        told = time_unit or statistics_in(spark, data).get("time_unit")
+        timestamp_unit = time_unit or statistics_in(spark, data).get("time_unit")
         vertex = plain_vertex_type(edges) if named is None and sequence is None else None
         if vertex is not None and can_read_whole(spark, data):
-            known = queries_in_unit(queries, told)
+            known = queries_in_unit(queries, timestamp_unit)
             return _PackedStream(read_whole_files(spark, data, vertex, known), known, vertex, False)
         columns = edge_columns(edges, sequence=sequence, time_unit=unit, names=named)
         tuples = columns.tuples
-    known = queries_in_unit(queries, unit if columns.is_time else told)
+    known = queries_in_unit(queries, unit if columns.is_time else timestamp_unit)
     return _PackedStream(tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA), known, columns.vertex, columns.is_time)
 
 

@@ -77,7 +77,7 @@ class Split:
     end: int = 0
 
 
-def splits_of(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
+def cut_splits(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
     """Return the splits of all inputs, in order.  Only footers of Parquet files and the first bytes of others are read."""
     found: list[Split] = []
     for path in paths:
@@ -146,7 +146,7 @@ def _parquet(path: str) -> list[Split]:
     return [Split(path=path, kind="parquet", start=group, end=group + 1) for group in range(groups)]
 
 
-def text_format_named(name: str) -> TextFormat:
+def find_text_format(name: str) -> TextFormat:
     """Return the layout of the lines of a format; raise `PipelineError` if the format is unknown or has no such layout."""
     text = format_named(name).text if name in formats() else None
     if text is not None:
@@ -178,7 +178,7 @@ class LineOptions:
     @property
     def layout(self) -> TextFormat:
         """The layout of the lines.  Raises `PipelineError` for a format that is unknown, or cannot have these names."""
-        layout = text_format_named(self.format)
+        layout = find_text_format(self.format)
         if not self.names:
             return layout
         if self.format != EDGES.name:

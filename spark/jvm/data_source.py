@@ -81,7 +81,7 @@ class _Reader(DataSourceReader):
         folder = _Folder(self._options)
         with folder.system.open_input_file(partition.value) as file:
             for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS):
-                yield folder.typed(batch)
+                yield folder.with_types(batch)
 
 
 class _Folder:
@@ -122,7 +122,7 @@ class _Folder:
         with self.system.open_input_file(files[0]) as file:
             return bool(pa.types.is_integer(pq.read_schema(file).field("source").type))
 
-    def typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def with_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch without dictionaries, and with times if the options ask for them."""
         vertex = pa.int64() if pa.types.is_integer(batch.schema.field("source").type) else pa.string()
         types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "op": pa.string()}

@@ -167,11 +167,12 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf"), "spark-defaults.conf")
     of_spark = defaults.read_text(errors="replace") if defaults.is_file() else ""
     of_environment = [os.environ.get(name, "") for name in _VARIABLES]
-    said = "\n".join([*(f"{key} {value}" for key, value in settings.items()), *of_environment, of_spark])
+    existing = "\n".join([*(f"{key} {value}" for key, value in settings.items()), *of_environment, of_spark])
     chosen = {}
-    if _OPTIONS not in said and not re.search(r"-XX:\S*GC\b", said):
+    if _OPTIONS not in existing and not re.search(r"-XX:\S*GC\b", existing):
         chosen[_OPTIONS] = _COLLECTOR
-    if "SPARK_DRIVER_MEMORY" not in os.environ and not re.search(r"spark\.driver\.memory\b|--driver-memory|-Xmx", said):
+    memory_options = r"spark\.driver\.memory\b|--driver-memory|-Xmx"
+    if "SPARK_DRIVER_MEMORY" not in os.environ and not re.search(memory_options, existing):
         megabytes = machine_memory() // _PART >> 20
         chosen[_MEMORY] = f"{min(max(megabytes, _LEAST), _MOST)}m"
     return chosen

@@ -4,7 +4,7 @@ Spark runs a task in whichever of its workers has been idle for longest, so the 
 time, and Spark ends workers that were idle for a minute.  An engine inside a worker would have to catch up, or be built
 again, about every second micro-batch.  On Linux, therefore, each share of an executor has a process for its engines
 (`python -m rpq.spark.stream.engine_host`), which the first worker that needs it starts.  Workers send tuples to the process
-and receive packed rows (`engine_of`).
+and receive packed rows (`connect_engine`).
 
 The process serves only its own user: the kernel reports the user at the other end of a connection to both sides.
 
@@ -209,7 +209,7 @@ _GONE = (ConnectionError, EOFError)
 
 
 @contextmanager
-def engine_of(spec: ShareSpec, cache: EngineCache) -> Iterator[ShareEngine]:
+def connect_engine(spec: ShareSpec, cache: EngineCache) -> Iterator[ShareEngine]:
     """Yield the engine of a share: in the process that keeps it if there may be one, otherwise in this process and cache."""
     folder = _folder()
     if folder is None:

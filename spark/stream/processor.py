@@ -35,7 +35,7 @@ from rpq.spark.division import share_limit
 from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import Shipped, ShippedValue
-from rpq.spark.stream.engine_host import engine_of
+from rpq.spark.stream.engine_host import connect_engine
 from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, figures_frame, row_frames
 from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareSpec
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
@@ -186,7 +186,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         record = self._read_record()
         log = WindowLog(chunks=_Chunks(self._window), queries=self._queries, parts=record.log_parts(), order=record.order)
         before = record
-        with engine_of(self._spec(self._numbers[int(key[0])]), cache) as engine:
+        with connect_engine(self._spec(self._numbers[int(key[0])]), cache) as engine:
             record = self._synchronize(engine, log, record)
             yield from row_frames(engine.apply(tuples, came.tick))
             outcome = engine.outcome
@@ -351,10 +351,10 @@ def validate_record(values: tuple[Any, ...]) -> Record:
 
 def state_identity(queries: Sequence[rpq.Query], partitions: int) -> str:
     """Return the queries and the number of partitions as text, which must be that of a checkpoint to continue from it."""
-    return json.dumps({"queries": [_identity_of(kinds.described(query)) for query in queries], "partitions": partitions})
+    return json.dumps({"queries": [_query_identity(kinds.described(query)) for query in queries], "partitions": partitions})
 
 
-def _identity_of(query: Mapping[str, Any]) -> dict[str, Any]:
+def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties of a described query that determine its rows; for path queries as in the first checkpoints."""
     if "kind" in query:
         return dict(query)
@@ -420,9 +420,5 @@ def split_at_watermark(envelopes: Sequence[bytes], waiting: WaitingEnvelopes, *,
     stamps = tuples.table["timestamp"].to_numpy()
     cut = int(stamps.searchsorted(stamps[-1] - max_delay, "right"))
     rest = tuples.table.slice(cut)
-    waiting.replace_all([_packed(rest.slice(start, ROWS)) for start in range(0, len(rest), ROWS)])
+    waiting.replace_all([pack_table(rest.slice(start, ROWS)) for start in range(0, len(rest), ROWS)])
     return Tuples(table=tuples.table.slice(0, cut), dropped=tuples.dropped, tick=tuples.tick), come
-
-
-def _packed(table: pa.Table) -> bytes:
-    return pack_table(table.combine_chunks())

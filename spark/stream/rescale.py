@@ -70,10 +70,10 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     records = _records(session, checkpoint)
     following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
     if records:
-        held = _state_queries(records, content, checkpoint)
-        added = _new_queries(now, held.queries)
-        refuse_missing_edges(added, held.queries, time=next(iter(records.values())).time)
-        following["before"] = {"identity": held.identity, "queries": _query_json(held.queries)}
+        former = _state_queries(records, content, checkpoint)
+        added = _new_queries(now, former.queries)
+        refuse_missing_edges(added, former.queries, time=next(iter(records.values())).time)
+        following["before"] = {"identity": former.identity, "queries": _query_json(former.queries)}
     else:
         if content.get("max_delay") and _latest(session, checkpoint, "commits") is not None:
             raise PipelineError(f"{checkpoint}: all tuples wait for max_delay to pass; let the stream go on until some have")
@@ -117,8 +117,8 @@ def plan_move(
     if all(key in records and records[key].identity == identity for key in keys) and len(records) == len(keys):
         stream_identity.replace(session, checkpoint, {**content, "before": None})
         return None
-    held = _state_queries(records, content, checkpoint)
-    key, record = next((key, one) for key, one in records.items() if one.identity == held.identity)
+    former = _state_queries(records, content, checkpoint)
+    key, record = next((key, one) for key, one in records.items() if one.identity == former.identity)
     chunks = MemoryChunks()
     for row in _read_state(session, checkpoint, "window").where(f"key.partition = {key}").toLocalIterator():
         chunks[row.user_map_key.bucket, row.user_map_key.part] = bytes(row.user_map_value.tuples)
@@ -126,10 +126,10 @@ def plan_move(
     if content.get("max_delay"):
         rows = _read_state(session, checkpoint, "waiting").where(f"key.partition = {key}").collect()
         waiting = [bytes(row.user_map_value.tuples) for row in sorted(rows, key=lambda row: row.user_map_key.part)]
-    log = WindowLog(chunks=chunks, queries=held.queries, parts=record.log_parts(), order=record.order)
+    log = WindowLog(chunks=chunks, queries=former.queries, parts=record.log_parts(), order=record.order)
     figures = {"version": record.version, "time": record.time, "tuples": record.tuples, "late": record.late}
     state = MovedState.from_log(
-        log, waiting=waiting, figures=figures, identity=held.identity, added=_new_queries(queries, held.queries)
+        log, waiting=waiting, figures=figures, identity=former.identity, added=_new_queries(queries, former.queries)
     )
     return Move(state, tuple(key for key in records if key not in keys))
 

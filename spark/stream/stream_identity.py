@@ -84,9 +84,9 @@ def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:
 
 def replace(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
     """Write the identity of the stream of a checkpoint, in place of an existing one."""
-    said = {key: value for key, value in content.items() if key != "before" or value is not None}
-    said["format"] = MOVING_FORMAT if "before" in said else FORMAT
-    hadoop_files.write_text(session, hadoop_files.join(checkpoint, FILE), json.dumps(said, indent=1) + "\n")
+    written = {key: value for key, value in content.items() if key != "before" or value is not None}
+    written["format"] = MOVING_FORMAT if "before" in written else FORMAT
+    hadoop_files.write_text(session, hadoop_files.join(checkpoint, FILE), json.dumps(written, indent=1) + "\n")
 
 
 def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> dict[str, Any] | None:

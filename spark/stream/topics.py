@@ -31,7 +31,7 @@ REDACTED = "(?i)secret|password|token|access[.]?key|jaas"
 """The names of options whose values Spark never shows."""
 
 _OTHER_NAMES = {"sasl.mechanisms": "sasl.mechanism", "ssl.ca.location": "ssl.truststore.location"}
-_TAKEN = ("sasl.username", "sasl.password", "auto.offset.reset")
+_TRANSLATED = ("sasl.username", "sasl.password", "auto.offset.reset")
 _IN_ONE_FILE = ("ssl.certificate.location", "ssl.key.location", "ssl.certificate.pem", "ssl.key.pem")
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -62,7 +62,7 @@ def connector_options(brokers: str, given: Mapping[str, str]) -> dict[str, str]:
                 f"--kafka-config: {name}: Java's clients have certificate and key in one file; name it with "
                 "ssl.keystore.type=PEM and ssl.keystore.location"
             )
-        if name not in _TAKEN and not is_of_producers(name):
+        if name not in _TRANSLATED and not is_of_producers(name):
             options[f"kafka.{_OTHER_NAMES.get(name, name)}"] = value
     if "ssl.ca.location" in given:
         options["kafka.ssl.truststore.type"] = "PEM"
@@ -81,11 +81,11 @@ def _login(given: Mapping[str, str]) -> str:
             f"--kafka-config: sasl.username with the mechanism {mechanism}: expected one of {', '.join(_MODULES)}, or "
             "sasl.jaas.config in the words of Java's clients"
         )
-    name, password = (_quoted(given.get(key, "")) for key in ("sasl.username", "sasl.password"))
+    name, password = (_quote(given.get(key, "")) for key in ("sasl.username", "sasl.password"))
     return f"{_MODULES[mechanism]} required username={name} password={password};"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
