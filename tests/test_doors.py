@@ -49,19 +49,19 @@ class Door:
     null_is_no_delete: bool = False  # as a missing key of JSON
 
 
-def list_names(rows: list[Row]) -> list[str]:
+def names_in(rows: list[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def typed(rows: list[Row]) -> pa.Table:
     types = {name: pa.int64() for name in _NUMBERS}
-    columns = {name: [row.get(name) for row in rows] for name in list_names(rows)}
+    columns = {name: [row.get(name) for row in rows] for name in names_in(rows)}
     return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
 
 
 def as_csv(rows: list[Row]) -> bytes:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list_names(rows), lineterminator="\n")
+    writer = csv.DictWriter(text, names_in(rows), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
@@ -103,17 +103,18 @@ def pushed(rows: list[Row], folder: Path, **_: Any) -> Iterable[Any]:
 
 
 def pushed_lists(rows: list[Row], folder: Path, **_: Any) -> Iterable[Any]:
-    return [{name: [row.get(name) for row in rows] for name in list_names(rows)}]
+    return [{name: [row.get(name) for row in rows] for name in names_in(rows)}]
 
 
 def file_door(name: str, write: Callable[[list[Row]], bytes], **options: Any) -> Callable[..., Iterable[Any]]:
-    def read(rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None) -> Iterable[Any]:
+    def read(
+        rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None
+    ) -> Iterable[Any]:
         path = folder / name
         path.write_bytes(write(rows))
         names = {"columns": ColumnNames.parse(columns)} if columns else {}
-        reader = open_reader(
-            "edges" if not options else "rdf", path, where=parse_where(where) if where else None, **names, **options
-        )
+        reader = open_reader("edges" if not options else "rdf", path, where=parse_where(where) if where else None,
+                             **names, **options)
         for batch in reader:
             yield batch.columns
 
@@ -144,7 +145,9 @@ def first_bad(bad: dict[int, Any]) -> InputError:
 
 
 def kafka_door(write: Callable[[list[Row]], bytes], by_place: bool = False) -> Callable[..., Iterable[Any]]:
-    def read(rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None) -> Iterable[Any]:
+    def read(
+        rows: list[Row], folder: Path, *, where: str | None = None, columns: str | None = None
+    ) -> Iterable[Any]:
         if by_place:
             columns = ",".join(f"{name}={place}" for place, name in enumerate(rows[0], 1))
         names = MessageColumns.of(ColumnNames.parse(columns))

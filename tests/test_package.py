@@ -54,7 +54,7 @@ def python(wheel, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def unpack_table(checkout, tmp_path_factory) -> Path:
+def unpacked(checkout, tmp_path_factory) -> Path:
     """The source distribution, unpacked."""
     folder = tmp_path_factory.mktemp("sdist")
     script = f"from setuptools.build_meta import build_sdist; build_sdist({str(folder)!r})"
