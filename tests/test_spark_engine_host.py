@@ -454,7 +454,7 @@ def test_on_spark_workers_come_and_go(tmp_path):
     session = pipeline.open_session(master="local[2]", partitions=2)
     engine, wanted, found = rpq.Engine(QUERY), Counter(), []
 
-    def check_caller(*batches: int) -> None:
+    def go_on(*batches: int) -> None:
         for batch in batches:
             table = tuples(batch)
             op = np.where(table["delete"].to_numpy(zero_copy_only=False), "-", "+")
@@ -473,13 +473,13 @@ def test_on_spark_workers_come_and_go(tmp_path):
     incoming = tmp_path / "in"
     try:
         java = session.sparkContext._gateway.proc.pid
-        check_caller(0, 1, 2, 3)
-        check_caller(4)
+        go_on(0, 1, 2, 3)
+        go_on(4)
         mine = [host for daemon in children(java) for host in hosts(daemon)]
         assert len(mine) == 2
         for host in mine:
             os.kill(host, signal.SIGKILL)
-        check_caller(5, 6)
+        go_on(5, 6)
         assert found == [(0, 0), (2, 0), (2, 0), (2, 0), (2, 0), (0, 2), (2, 0)]
         rows = session.read.parquet(str(tmp_path / "rows")).collect()
         assert Counter(map(tuple, rows)) == wanted
