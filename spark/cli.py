@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rpq.queries.query_file import AskedQuery
     from rpq.spark.stream.topics import TopicEdges
 
-_NAMES = ("language", "window", "slide", "paths", "semantics", *OF_PATHS, *OF_PATTERNS)
+_QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *OF_PATHS, *OF_PATTERNS)
 
 queries_file = click.option(
     "--queries",
@@ -86,7 +86,7 @@ def _entries(options: dict[str, Any]) -> list[AskedQuery]:
 
 
 def _shared_options(options: dict[str, Any]) -> QueryOptions:
-    return QueryOptions(**{name: options[name] for name in _NAMES if name in options})
+    return QueryOptions(**{name: options[name] for name in _QUERY_OPTION_NAMES if name in options})
 
 
 MAX_MESSAGES = 200_000
@@ -107,8 +107,8 @@ topic_options = shared.together(
     ),
 )
 
-_DEFAULTS = {"kafka_config": None, "max_messages": MAX_MESSAGES}
-_OF_FILES = {
+_TOPIC_DEFAULTS = {"kafka_config": None, "max_messages": MAX_MESSAGES}
+_FILE_DEFAULTS = {
     "files": ("parquet", "messages are objects of JSON or fields, as the first one tells"),
     "max_files": (1, "--max-messages bounds a micro-batch"),
     "sequence": (None, "tuples of one timestamp are ordered by topic, partition and offset"),
@@ -118,11 +118,11 @@ _OF_FILES = {
 def check_topic_options(options: dict[str, Any]) -> None:
     """Raise a usage error for options of topics without topics, and for options of files with topics."""
     if is_topic(options["folder"]):
-        for name, (default, instead) in _OF_FILES.items():
+        for name, (default, instead) in _FILE_DEFAULTS.items():
             if options[name] != default:
                 raise click.UsageError(f"--{name.replace('_', '-')} goes with files, not with topics: {instead}")
         return
-    for name, default in _DEFAULTS.items():
+    for name, default in _TOPIC_DEFAULTS.items():
         if options[name] != default:
             raise click.UsageError(f"--{name.replace('_', '-')} is of topics; expected --input kafka://BROKER/TOPIC")
 
@@ -228,7 +228,7 @@ def prepare_command(**options: Any) -> None:
     with _session(options, None) as session:
         from rpq.spark.batch.prepare import prepare
 
-        _ready(session, [], False, options)
+        _prepare_workers(session, [], False, options)
         with show_tasks(session, Progress(shown=not options["quiet"]), "preparing"):
             figures = prepare(
                 session,
@@ -244,7 +244,7 @@ def prepare_command(**options: Any) -> None:
             )
     figures["total_seconds"] = time.perf_counter() - started
     span = figures["span"] or ("none", "none")
-    _finish(
+    _report(
         options,
         figures,
         summary_text(
@@ -295,7 +295,7 @@ def replay_command(**options: Any) -> None:
             unit = "us"
         integers = columns.vertex == "bigint"
         queries = read_queries(options, unit=unit or options["time_unit"], integers=integers)
-        _ready(session, queries, integers, options)
+        _prepare_workers(session, queries, integers, options)
         replaying = time.perf_counter()
         settings = {"partitions": partitions, "time_unit": unit, **named}
         with show_tasks(session, Progress(shown=not options["quiet"]), "replaying"):
@@ -322,7 +322,7 @@ def replay_command(**options: Any) -> None:
     }
     by = f"{partitions} {'share' if partitions == 1 else 'shares'}"
     times = f"{seconds:.1f} s by {by}, {figures['total_seconds']:.1f} s with Spark's start"
-    _finish(options, figures, summary_text({**lines, "time": times}))
+    _report(options, figures, summary_text({**lines, "time": times}))
 
 
 @spark.command("stream", cls=SeveralValuesCommand, short_help="Run queries over files or topics as they arrive.")
@@ -400,9 +400,9 @@ def stream_command(**options: Any) -> None:
             max_delay=options["max_delay"],
             **named,
         )
-        _ready(session, queries, integers, options)
+        _prepare_workers(session, queries, integers, options)
         figures = stream.run(once=options["once"], shown=not options["quiet"])
-    _finish(options, figures, Stream.summary(figures))
+    _report(options, figures, Stream.summary(figures))
     if figures["ended"] == "interrupted":
         sys.exit(figures["status"])
 
@@ -476,10 +476,10 @@ def rescale_command(**options: Any) -> None:
         "gone": ", ".join(name for name in before if name not in now),
         "time": f"{figures['total_seconds']:.1f} s",
     }
-    _finish(options, figures, summary_text(lines))
+    _report(options, figures, summary_text(lines))
 
 
-def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
+def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """Check that workers have this package, compile its kernels once per machine, and warn of undivided queries."""
     from rpq.cli.progress import compiling_notice, notice_after
     from rpq.spark.division import division_warning
@@ -536,7 +536,7 @@ def _settings(options: dict[str, Any]) -> dict[str, str]:
     return settings
 
 
-def _finish(options: dict[str, Any], figures: dict[str, Any], text: str) -> None:
+def _report(options: dict[str, Any], figures: dict[str, Any], text: str) -> None:
     from rpq.cli.summary import write_stats
 
     if not options["quiet"]:

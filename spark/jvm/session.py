@@ -105,7 +105,7 @@ def open_session(
     return session
 
 
-OLDEST = 17
+OLDEST_JAVA = 17
 """The oldest Java on which Spark 4 runs."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -129,24 +129,24 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     program = os.path.join(home, "bin", "java") if home else shutil.which("java")
     version = java_version(program) if program else None
-    if version is not None and version >= OLDEST:
+    if version is not None and version >= OLDEST_JAVA:
         return
     place = f"JAVA_HOME is {home}, where" if home else "on the PATH"
     found = f"{place} there is Java {version}" if version else f"{place} there is no Java that runs"
     raise PipelineError(
-        f"Spark needs Java {OLDEST} or newer; {found}. Install one, e.g. `apt install openjdk-17-jre-headless`, "
+        f"Spark needs Java {OLDEST_JAVA} or newer; {found}. Install one, e.g. `apt install openjdk-17-jre-headless`, "
         "`brew install openjdk@17`, `conda install openjdk=17` or from https://adoptium.net, and let JAVA_HOME name "
         "its folder"
     )
 
 
-_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
+_JAVA_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
 _COLLECTOR = "-XX:+UseParallelGC"
-_LEAST, _MOST = 1 << 10, 3 << 10
+_MIN_MEMORY, _MAX_MEMORY = 1 << 10, 3 << 10
 """Megabytes of memory: Spark's default, and the amount beyond which more does not make it faster."""
-_PART = 4
+_MEMORY_DIVISOR = 4
 """The divisor of the machine's memory: a fourth, the default of a JVM."""
-_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
+_OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
 
 
 def is_local(master: str | None) -> bool:
@@ -166,15 +166,15 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     home = os.environ.get("SPARK_HOME") or (found is not None and found.origin and os.path.dirname(found.origin)) or ""
     defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf"), "spark-defaults.conf")
     of_spark = defaults.read_text(errors="replace") if defaults.is_file() else ""
-    of_environment = [os.environ.get(name, "") for name in _VARIABLES]
+    of_environment = [os.environ.get(name, "") for name in _OPTION_VARIABLES]
     existing = "\n".join([*(f"{key} {value}" for key, value in settings.items()), *of_environment, of_spark])
     chosen = {}
-    if _OPTIONS not in existing and not re.search(r"-XX:\S*GC\b", existing):
-        chosen[_OPTIONS] = _COLLECTOR
+    if _JAVA_OPTIONS not in existing and not re.search(r"-XX:\S*GC\b", existing):
+        chosen[_JAVA_OPTIONS] = _COLLECTOR
     memory_options = r"spark\.driver\.memory\b|--driver-memory|-Xmx"
     if "SPARK_DRIVER_MEMORY" not in os.environ and not re.search(memory_options, existing):
-        megabytes = machine_memory() // _PART >> 20
-        chosen[_MEMORY] = f"{min(max(megabytes, _LEAST), _MOST)}m"
+        megabytes = machine_memory() // _MEMORY_DIVISOR >> 20
+        chosen[_MEMORY] = f"{min(max(megabytes, _MIN_MEMORY), _MAX_MEMORY)}m"
     return chosen
 
 

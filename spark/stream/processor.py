@@ -21,7 +21,7 @@ import secrets
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -404,15 +404,7 @@ class _WaitingTuples:
             self._state.removeKey((number,))
 
 
-class WaitingEnvelopes(Protocol):
-    """A store of waiting envelopes by number."""
-
-    def read_all(self) -> list[bytes]: ...
-
-    def replace_all(self, envelopes: Sequence[bytes]) -> None: ...
-
-
-def split_at_watermark(envelopes: Sequence[bytes], waiting: WaitingEnvelopes, *, max_delay: int) -> tuple[Tuples, int]:
+def split_at_watermark(envelopes: Sequence[bytes], waiting: _WaitingTuples, *, max_delay: int) -> tuple[Tuples, int]:
     """Return the tuples up to the watermark, and the number of new tuples; store the others. O(waiting tuples)."""
     before = waiting.read_all()
     tuples = unpack([*envelopes, *before])

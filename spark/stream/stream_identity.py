@@ -25,8 +25,8 @@ FILE = "rpq.json"
 FORMAT = 1
 MOVING_FORMAT = 2
 """The format with the part "before": the queries that the state belongs to until the stream has moved to new ones."""
-_NOTHING = object()
-_WORDS = {
+_MISSING = object()
+_DISPLAY_NAMES = {
     "shares": "the number of shares",
     "vertices": "the type of vertices",
     "time_unit": "the time unit",
@@ -121,9 +121,9 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
         for key in sorted(there.keys() | here.keys()):
             if there.get(key) != here.get(key):
                 yield f"{key} of query {name!r} was {_json_text(there.get(key))}, is {_json_text(here.get(key))}"
-    for key, words in _WORDS.items():
-        was, is_now = before.get(key, _NOTHING), now.get(key, _NOTHING)
-        if was is not _NOTHING and is_now is not _NOTHING and was != is_now:
+    for key, words in _DISPLAY_NAMES.items():
+        was, is_now = before.get(key, _MISSING), now.get(key, _MISSING)
+        if was is not _MISSING and is_now is not _MISSING and was != is_now:
             yield f"{words} was {_json_text(was)}, is {_json_text(is_now)}"
 
 
@@ -191,10 +191,10 @@ def _lower_bound(reading: Any, time: int) -> int:
 def _labels(readings: Sequence[Any]) -> list[str]:
     """Return all labels that readings name, and one that none of them names."""
     named = {label for reading in readings for label in reading.labels.named}
-    return [*sorted(named), _other(named)]
+    return [*sorted(named), _unnamed_label(named)]
 
 
-def _other(named: set[str]) -> str:
+def _unnamed_label(named: set[str]) -> str:
     return max(named, default="") + "?"
 
 
