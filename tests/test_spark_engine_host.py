@@ -412,7 +412,7 @@ def test_a_call_ends_with_who_called(folder, tmp_path):
     packed.write_text("")
     with connect_engine(asked(packing=slow), EngineCache()) as engine:
         engine.build(None, None)
-        engine._say(pickle.dumps(("apply", (tuples(0, count=slices * PUSHED_ROWS), None))))
+        engine._send(pickle.dumps(("apply", (tuples(0, count=slices * PUSHED_ROWS), None))))
         while not packed.read_text():
             time.sleep(0.01)
     time.sleep(1)

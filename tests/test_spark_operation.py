@@ -163,10 +163,10 @@ def test_memory_is_that_of_all_engines_of_a_worker(monkeypatch):
             (envelope,) = (one["edges"][0].as_py() for one in pack([pa.record_batch(columns)], [asked]))
             for key, tester in testers.items():
                 tester.testInPandas(key, pd.DataFrame({"edges": [envelope]}))
-                engine = cache._kept[tester.peekValueState("record", key)[2]][1]
+                engine = cache._idle[tester.peekValueState("record", key)[2]][1]
                 if limit is not None:
                     assert engine._evaluation.guard.limit + cache.nbytes - engine_bytes(engine) == limit
-        return [engine_bytes(engine) for _, engine in cache._kept.values()], sum(
+        return [engine_bytes(engine) for _, engine in cache._idle.values()], sum(
             tester.peekValueState("record", key)[fields.index("rebuilds")] for key, tester in testers.items()
         )
 
