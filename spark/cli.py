@@ -376,7 +376,7 @@ def stream_command(**options: Any) -> None:
         partitions = share_count(session, options["partitions"] or begun.get("shares"))
         session.conf.set(SHUFFLE_PARTITIONS, partitions)
         sequence, unit = options["sequence"], options["time_unit"]
-        # The columns of messages are named where they are read.
+        # Names of columns apply to messages when they are read, and their edges have the usual names.
         named = {name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")}
         if is_topic(options["folder"]):
             edges, sequence, topic_unit = read_topics(session, options)

@@ -165,7 +165,7 @@ def _places(edges: DataFrame) -> list[Column]:
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sql
 
-    if "_metadata" in edges.columns:  # a column of the data that happens to be called so
+    if "_metadata" in edges.columns:  # a column of the data with this name
         return []
     try:
         known = edges.select("_metadata.*").columns

@@ -75,7 +75,7 @@ class _Broadcast:
         return self._broadcast.value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _, number = self._broadcast.__reduce__()  # with this Spark knows that tasks need it
+        _, number = self._broadcast.__reduce__()  # this also registers the broadcast for the tasks
         return _ReceivedBroadcast, number
 
 

@@ -177,7 +177,7 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
         raise PipelineError("no input: expected at least one file")
     names = settings.names
     kinds: dict[tuple[str, str | None], str] = {}
-    times: dict[str, str] = {}  # of texts with times, whether these have a zone
+    times: dict[str, str] = {}  # a path for each kind of times in text files (`Head.times`)
     files: list[str] = []
     parts: list[DataFrame] = []
     has_lines = False

@@ -135,11 +135,11 @@ def replay_to(
 class _Replay(NamedTuple):
     """The plan of a replay."""
 
-    envelopes: DataFrame  # partition, file, row, edges: those of a partition in order
+    envelopes: DataFrame  # partition, file, row, edges; in order within a partition
     share: Share
     vertex: str
     is_time: bool
-    unit: str  # of the integers that times become
+    unit: str  # the unit of the integers that times become
 
 
 def _plan_replay(

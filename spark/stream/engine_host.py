@@ -83,7 +83,7 @@ class _Call:
 
 
 class _Host:
-    """Serves workers, each in a thread of its own."""
+    """A server of workers, each in a thread of its own."""
 
     def __init__(self, files: str) -> None:
         self._files = files
@@ -182,7 +182,7 @@ def main(parent: int, files: str) -> None:
 
     `files` is a pattern of the address files of all shares of the executor.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers do not end by it either
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as workers do
     host = _Host(files)
     address = f"rpq-{os.urandom(8).hex()}"
     with Listener(family="AF_UNIX", address=f"\0{address}", backlog=64) as listener:
@@ -198,7 +198,7 @@ def main(parent: int, files: str) -> None:
         while True:
             try:
                 connection = listener.accept()
-            except OSError:  # gone already, or more are open than may be
+            except OSError:  # the caller is gone already, or too many connections are open
                 time.sleep(0.1)
                 continue
             threading.Thread(target=host.serve, args=(connection,), daemon=True).start()

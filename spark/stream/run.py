@@ -1,4 +1,4 @@
-"""Running a stream of files to its end or until it is interrupted: what `rpq spark stream` does."""
+"""A stream that runs to the end of its input or until it is interrupted, as by `rpq spark stream`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import rpq
-import rpq.engine  # with it come the kinds of queries that there are
+import rpq.engine  # registers the kinds of queries
 from rpq.queries import kinds
 from rpq.queries.readings import readings_of
 from rpq.spark.errors import PipelineError

@@ -50,7 +50,7 @@ def connector_options(brokers: str, given: Mapping[str, str]) -> dict[str, str]:
     >>> connector_options("localhost:9092", {"ssl.ca.location": "ca.pem"})["kafka.ssl.truststore.type"]
     'PEM'
     """
-    ClientSettings(brokers, given)  # refuses what is not to be set
+    ClientSettings(brokers, given)  # raises an error for settings that users must not change
     options = {
         "kafka.bootstrap.servers": brokers,
         "kafka.isolation.level": "read_committed",
