@@ -8,11 +8,16 @@
 - `rescale`: other shares, or other queries, for a stream that has begun
 - `RpqDataSource`: prepared data sets by `spark.read.format("rpq")`
 - `open_session`: a Spark session with the settings that these need
-- `check_workers`: whether the executors of a cluster have what the driver has; kernels compiled once a machine
+- `check_workers`: a check that the executors have what the driver has; kernels are compiled once per machine
 
-All three divide the roots of the trees over partitions by a fixed hash of the root's name: every partition sees all
-edges and answers for its own roots.  Needs the extra `spark` and Java 17 or newer; executors get this package as
-docs/spark-cluster.md says.
+Replays and streams divide the roots of the trees over partitions by a fixed hash of the root's name: every partition sees
+all edges and answers for its own roots.  This needs the extra `spark` and Java 17 or newer; docs/spark-cluster.md describes
+how executors get this package.
+
+Batch jobs are in `batch`, streams in `stream`, and access to Spark in `jvm`.  Of the modules here, `cli`, `console` and
+`benchmark` are commands; the others are what batch jobs and streams share: `columns`, `division`, `envelopes`,
+`parquet_content`, `shipping`, `workers` and `worker_probe`, and `errors`.  They import `jvm`, but neither `batch` nor
+`stream`.
 """
 
 from __future__ import annotations
@@ -21,12 +26,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rpq.spark.data_source import RpqDataSource
-    from rpq.spark.preparing import prepare
-    from rpq.spark.replaying import replay, replay_to
-    from rpq.spark.rescaling import rescale
-    from rpq.spark.spark_session import open_session
-    from rpq.spark.streaming import rpq_changes, stream_to
+    from rpq.spark.batch.prepare import prepare
+    from rpq.spark.batch.replay import replay, replay_to
+    from rpq.spark.jvm.data_source import RpqDataSource
+    from rpq.spark.jvm.session import open_session
+    from rpq.spark.stream.plan import rpq_changes, stream_to
+    from rpq.spark.stream.rescale import rescale
     from rpq.spark.workers import check_workers
 
 __all__ = [
@@ -41,21 +46,21 @@ __all__ = [
     "stream_to",
 ]
 
-_HOMES = {
-    "RpqDataSource": "data_source",
+_MODULES = {
+    "RpqDataSource": "jvm.data_source",
     "check_workers": "workers",
-    "open_session": "spark_session",
-    "prepare": "preparing",
-    "replay": "replaying",
-    "replay_to": "replaying",
-    "rescale": "rescaling",
-    "rpq_changes": "streaming",
-    "stream_to": "streaming",
+    "open_session": "jvm.session",
+    "prepare": "batch.prepare",
+    "replay": "batch.replay",
+    "replay_to": "batch.replay",
+    "rescale": "stream.rescale",
+    "rpq_changes": "stream.plan",
+    "stream_to": "stream.plan",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import PySpark only when something of it is asked for: the command line loads this package for its help."""
-    if name in _HOMES:
-        return getattr(import_module(f"rpq.spark.{_HOMES[name]}"), name)
+    """Import a public name on its first use, so that the command line can load this package without PySpark."""
+    if name in _MODULES:
+        return getattr(import_module(f"rpq.spark.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'rpq.spark' has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """`rpq spark`: preparing data sets, replaying them and running streams on Spark.
 
-Importing this imports click alone: PySpark comes when a command runs.
+Importing this module imports click alone; PySpark is imported when a command runs.
 """
 
 from __future__ import annotations
@@ -15,18 +15,149 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli import options as shared
+from rpq.cli.query_options import QueryOptions, in_unit_of_stream
 from rpq.cli.several import SeveralValuesCommand
 from rpq.kafka.topic_names import is_topic
-from rpq.spark.queries_asked import queries_asked, queries_file, refuse_what_is_wrong
-from rpq.spark.topic_options import edges_of_topics, refuse_of_topics, settings_of_topics, topic_options
+from rpq.queries.language import OF_PATHS, OF_PATTERNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     import rpq
+    from rpq.queries.query_file import AskedQuery
+    from rpq.spark.stream.topics import TopicEdges
+
+_QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *OF_PATHS, *OF_PATTERNS)
+
+queries_file = click.option(
+    "--queries",
+    "queries_file",
+    metavar="FILE",
+    help="In place of EXPRESSION: queries with the same columns, .toml or .jsonl.",
+)
+
+
+def check_query_options(options: dict[str, Any]) -> None:
+    """Raise a usage error, before Spark starts, for missing, repeated or invalid queries."""
+    expressions: tuple[str, ...] = options["expressions"]
+    if options["queries_file"] is not None:
+        if expressions:
+            raise click.UsageError("--queries has all queries; leave out EXPRESSION, or put it into the file")
+        _entries(options)
+        return
+    if not expressions:
+        raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
+    shared_options = _shared_options(options)
+    shared_options.refuse_missing()
+    for expression in expressions:
+        shared_options.refuse_misspelt(expression)
+    if len(set(expressions)) < len(expressions):
+        raise click.UsageError("an expression is given twice")
+
+
+def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:
+    """Return the queries over a stream with a time unit, and with integers or text as vertices."""
+    from rpq.errors import QueryError
+
+    if options["queries_file"] is None:
+        return _shared_options(options).queries(options["expressions"], unit=unit, integers=integers)
+    try:
+        return [in_unit_of_stream(entry.query(unit=unit, integers=integers), unit) for entry in _entries(options)]
+    except QueryError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _entries(options: dict[str, Any]) -> list[AskedQuery]:
+    from rpq.queries.query_file import QueryFileError, read_query_file
+
+    shared_options = _shared_options(options)
+    names = ("window", "slide", "paths", "semantics", "language")
+    given = {
+        name: value for name in names if (value := getattr(shared_options, name)) is not None
+    } | shared_options.of_one_kind
+    try:
+        entries = read_query_file(options["queries_file"], given, default_place="the options")
+        for entry in entries:
+            if entry.output is not None:
+                raise entry.error("output", "all rows go to one place on Spark; --output says it")
+    except QueryFileError as error:
+        raise click.UsageError(str(error)) from error
+    return entries
+
+
+def _shared_options(options: dict[str, Any]) -> QueryOptions:
+    return QueryOptions(**{name: options[name] for name in _QUERY_OPTION_NAMES if name in options})
+
+
+MAX_MESSAGES = 200_000
+
+topic_options = shared.together(
+    click.option("--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL)."),
+    click.option(
+        "--max-messages",
+        type=click.IntRange(min=1),
+        default=MAX_MESSAGES,
+        show_default=True,
+        help="Of topics: messages a micro-batch.",
+    ),
+    click.option(
+        "--packages",
+        metavar="COORDINATES",
+        help="What Spark gets from Maven: for topics its connector, org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION.",
+    ),
+)
+
+_TOPIC_DEFAULTS = {"kafka_config": None, "max_messages": MAX_MESSAGES}
+_FILE_DEFAULTS = {
+    "files": ("parquet", "messages are objects of JSON or fields, as the first one tells"),
+    "max_files": (1, "--max-messages bounds a micro-batch"),
+    "sequence": (None, "tuples of one timestamp are ordered by topic, partition and offset"),
+}
+
+
+def check_topic_options(options: dict[str, Any]) -> None:
+    """Raise a usage error for options of topics without topics, and for options of files with topics."""
+    if is_topic(options["folder"]):
+        for name, (default, instead) in _FILE_DEFAULTS.items():
+            if options[name] != default:
+                raise click.UsageError(f"--{name.replace('_', '-')} goes with files, not with topics: {instead}")
+        return
+    for name, default in _TOPIC_DEFAULTS.items():
+        if options[name] != default:
+            raise click.UsageError(f"--{name.replace('_', '-')} is of topics; expected --input kafka://BROKER/TOPIC")
+
+
+def topic_settings(options: dict[str, Any]) -> dict[str, str]:
+    """Return the settings of a session that reads topics; none if the options name no topics."""
+    if not options.get("packages") and not is_topic(options.get("folder")):
+        return {}
+    from rpq.spark.stream.topics import REDACTED
+
+    packages = options.get("packages")
+    return {"spark.redaction.regex": REDACTED, **({"spark.jars.packages": packages} if packages else {})}
+
+
+def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
+    """Return the edges of the topics that are the input.  Raises `RpqError` for unsuitable topics or options."""
+    from rpq.kafka.client_settings import read_settings
+    from rpq.kafka.message_columns import MessageColumns
+    from rpq.kafka.topic_names import topics_in
+    from rpq.readers.column_names import ColumnNames
+    from rpq.spark.stream.topics import topic_edges
+
+    return topic_edges(
+        session,
+        topics_in(options["folder"]),
+        columns=MessageColumns.of(ColumnNames.parse(options["columns"], label=options["label"]), options["time_unit"]),
+        given=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
+        checkpoint=options["checkpoint"],
+        max_messages=options["max_messages"],
+        on_error=options["on_error"],
+    )
+
 
 _NOTICE_SECONDS = 8.0
-"""So long workers may take to start before it is said what takes so long."""
+"""The time after which a notice says why workers take long to start."""
 
 
 @click.group("spark", short_help="Prepare, replay and stream on Spark.")
@@ -89,16 +220,16 @@ _query_options = shared.together(
 @_session_options
 def prepare_command(**options: Any) -> None:
     """Make a prepared data set: Parquet files in time order, statistics, bad lines kept aside."""
-    from rpq.spark.console import Progress, summary_text, tasks_shown
+    from rpq.spark.console import Progress, show_tasks, summary_text
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
     _check_files(options, read=options["inputs"])
     with _session(options, None) as session:
-        from rpq.spark.preparing import prepare
+        from rpq.spark.batch.prepare import prepare
 
-        _ready(session, [], False, options)
-        with tasks_shown(session, Progress(shown=not options["quiet"]), "preparing"):
+        _prepare_workers(session, [], False, options)
+        with show_tasks(session, Progress(shown=not options["quiet"]), "preparing"):
             figures = prepare(
                 session,
                 options["inputs"],
@@ -113,7 +244,7 @@ def prepare_command(**options: Any) -> None:
             )
     figures["total_seconds"] = time.perf_counter() - started
     span = figures["span"] or ("none", "none")
-    _finish(
+    _report(
         options,
         figures,
         summary_text(
@@ -143,31 +274,31 @@ def prepare_command(**options: Any) -> None:
 @_session_options
 def replay_command(**options: Any) -> None:
     """Run the queries EXPRESSION over a prepared data set, the roots divided over tasks."""
-    from rpq.spark.console import Progress, summary_text, tasks_shown
+    from rpq.spark.console import Progress, show_tasks, summary_text
 
     started = time.perf_counter()
     _refuse_existing(options["output"])
-    refuse_what_is_wrong(options)
+    check_query_options(options)
     _check_files(options, read=[options["data"]])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark.edge_columns import UNITS, edge_columns, names_given
-        from rpq.spark.prepared import edges_in, statistics_in
-        from rpq.spark.replaying import replay, replay_to
-        from rpq.spark.slots import shares_of
+        from rpq.spark.batch.replay import replay, replay_to
+        from rpq.spark.columns import UNITS, edge_columns, parse_column_names
+        from rpq.spark.jvm.data_sets import edges_in, statistics_in
+        from rpq.spark.jvm.session import share_count
 
-        partitions = shares_of(session, options["partitions"])
+        partitions = share_count(session, options["partitions"])
         unit = statistics_in(session, options["data"]).get("time_unit") or options["time_unit"]
         named = {name: options[name] for name in ("columns", "label")}
         data = edges_in(session, options["data"])
-        columns = edge_columns(data, sequence=None, time_unit="us", names=names_given(**named))
+        columns = edge_columns(data, sequence=None, time_unit="us", names=parse_column_names(**named))
         if columns.is_time and unit not in UNITS:
             unit = "us"
         integers = columns.vertex == "bigint"
-        queries = queries_asked(options, unit=unit or options["time_unit"], integers=integers)
-        _ready(session, queries, integers, options)
+        queries = read_queries(options, unit=unit or options["time_unit"], integers=integers)
+        _prepare_workers(session, queries, integers, options)
         replaying = time.perf_counter()
         settings = {"partitions": partitions, "time_unit": unit, **named}
-        with tasks_shown(session, Progress(shown=not options["quiet"]), "replaying"):
+        with show_tasks(session, Progress(shown=not options["quiet"]), "replaying"):
             if options["names"]:
                 changes = replay(session, options["data"], *queries, names=True, **settings)
                 changes.write.parquet(options["output"])
@@ -190,8 +321,8 @@ def replay_command(**options: Any) -> None:
         for number, (name, found) in enumerate(figures["queries"].items(), 1)
     }
     by = f"{partitions} {'share' if partitions == 1 else 'shares'}"
-    told = f"{seconds:.1f} s by {by}, {figures['total_seconds']:.1f} s with Spark's start"
-    _finish(options, figures, summary_text({**lines, "time": told}))
+    times = f"{seconds:.1f} s by {by}, {figures['total_seconds']:.1f} s with Spark's start"
+    _report(options, figures, summary_text({**lines, "time": times}))
 
 
 @spark.command("stream", cls=SeveralValuesCommand, short_help="Run queries over files or topics as they arrive.")
@@ -227,34 +358,36 @@ def replay_command(**options: Any) -> None:
 @_query_options
 @_session_options
 def stream_command(**options: Any) -> None:
-    """Run the queries EXPRESSION over files of edges, or messages of topics, as they arrive; Ctrl-C ends it, and it can be
-    gone on with."""
-    refuse_what_is_wrong(options)
-    refuse_of_topics(options)
+    """Run the queries EXPRESSION over files of edges, or messages of topics, as they arrive.
+
+    Ctrl-C ends the stream; the same command continues it from its checkpoint.
+    """
+    check_query_options(options)
+    check_topic_options(options)
     _check_files(options, read=[] if is_topic(options["folder"]) else [options["folder"]])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark import stream_identity
-        from rpq.spark.edge_columns import edge_columns, names_given
-        from rpq.spark.slots import SHUFFLE_PARTITIONS, shares_of
-        from rpq.spark.stream_run import Stream
+        from rpq.spark.columns import edge_columns, parse_column_names
+        from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
+        from rpq.spark.stream import stream_identity
+        from rpq.spark.stream.run import Stream
 
-        # A stream that was begun goes on with as many shares, whatever the cluster has now.
+        # A stream that has begun goes on with the same number of shares, whatever the cluster has now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
-        partitions = shares_of(session, options["partitions"] or begun.get("shares"))
+        partitions = share_count(session, options["partitions"] or begun.get("shares"))
         session.conf.set(SHUFFLE_PARTITIONS, partitions)
         sequence, unit = options["sequence"], options["time_unit"]
-        # The columns of messages are named where they are read.
+        # Names of columns apply to messages when they are read, and their edges have the usual names.
         named = {name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")}
         if is_topic(options["folder"]):
-            edges, sequence, told = edges_of_topics(session, options)
-            unit = unit or told
+            edges, sequence, topic_unit = read_topics(session, options)
+            unit = unit or topic_unit
         else:
-            stamps = "timestamp" if (names := names_given(**named)) is None else names["timestamp"]
+            stamps = "timestamp" if (names := parse_column_names(**named)) is None else names["timestamp"]
             edges = Stream.edges(session, options["folder"], options["files"], options["max_files"], timestamps=stamps)
-        columns = edge_columns(edges, sequence=None, time_unit="us", with_place=False, names=names_given(**named))
+        columns = edge_columns(edges, sequence=None, time_unit="us", with_place=False, names=parse_column_names(**named))
         integers = columns.vertex == "bigint"
         unit = unit or ("us" if columns.is_time else None)
-        queries = queries_asked(options, unit=unit, integers=integers)
+        queries = read_queries(options, unit=unit, integers=integers)
         stream = Stream(
             edges,
             queries,
@@ -267,37 +400,37 @@ def stream_command(**options: Any) -> None:
             max_delay=options["max_delay"],
             **named,
         )
-        _ready(session, queries, integers, options)
+        _prepare_workers(session, queries, integers, options)
         figures = stream.run(once=options["once"], shown=not options["quiet"])
-    _finish(options, figures, Stream.summary(figures))
+    _report(options, figures, Stream.summary(figures))
     if figures["ended"] == "interrupted":
         sys.exit(figures["status"])
 
 
-@spark.command("explain", cls=SeveralValuesCommand, short_help="Tell by what shares divide queries.")
+@spark.command("explain", cls=SeveralValuesCommand, short_help="Show how shares divide queries.")
 @click.argument("expressions", metavar="EXPRESSION...", nargs=-1)
 @_query_options
 def explain_command(**options: Any) -> None:
-    """Tell by what shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.
+    """Show how shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.
 
     What else they mean, rpq explain tells.  Windows may be left out.
     """
     from rpq.cli.summary import printable
+    from rpq.spark.columns import queries_in_unit
     from rpq.spark.console import summary_text
-    from rpq.spark.divided import divided
+    from rpq.spark.division import describe_division
     from rpq.spark.errors import PipelineError
-    from rpq.spark.in_numbers import in_numbers
 
     if options["queries_file"] is None and options["window"] is None and options["slide"] is None:
         options |= {"window": "1", "slide": "1"}
-    refuse_what_is_wrong(options)
+    check_query_options(options)
     unit = options["time_unit"] or "s"
     try:
-        queries = in_numbers(queries_asked(options, unit=unit, integers=False), unit)
+        queries = queries_in_unit(read_queries(options, unit=unit, integers=False), unit)
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
-    told = [summary_text({"query": printable(query.name), "shares": divided(query)}) for query in queries]
-    click.echo("\n\n".join(told))
+    texts = [summary_text({"query": printable(query.name), "shares": describe_division(query)}) for query in queries]
+    click.echo("\n\n".join(texts))
 
 
 @spark.command("rescale", short_help="Let a stream go on with other shares or queries.")
@@ -320,19 +453,19 @@ def rescale_command(**options: Any) -> None:
         raise click.UsageError("expected --partitions or --queries: what is to be another")
     options["expressions"] = ()
     if options["queries_file"] is not None:
-        refuse_what_is_wrong(options)
+        check_query_options(options)
     _check_files(options, read=[])
     with _session(options, options["partitions"]) as session:
-        from rpq.spark import stream_identity
-        from rpq.spark.console import Progress, summary_text, tasks_shown
-        from rpq.spark.rescaling import rescale
+        from rpq.spark.console import Progress, show_tasks, summary_text
+        from rpq.spark.stream import stream_identity
+        from rpq.spark.stream.rescale import rescale
 
-        said = stream_identity.read(session, options["checkpoint"]) or {}
+        identity = stream_identity.read(session, options["checkpoint"]) or {}
         queries = []
         if options["queries_file"] is not None:
-            unit = said.get("time_unit") or options["time_unit"]
-            queries = queries_asked(options, unit=unit, integers=said.get("vertices") == "bigint")
-        with tasks_shown(session, Progress(shown=not options["quiet"]), "rescaling"):
+            unit = identity.get("time_unit") or options["time_unit"]
+            queries = read_queries(options, unit=unit, integers=identity.get("vertices") == "bigint")
+        with show_tasks(session, Progress(shown=not options["quiet"]), "rescaling"):
             figures = rescale(session, options["checkpoint"], *queries, partitions=options["partitions"])
     figures["total_seconds"] = time.perf_counter() - started
     before, now = figures["queries"]
@@ -343,13 +476,13 @@ def rescale_command(**options: Any) -> None:
         "gone": ", ".join(name for name in before if name not in now),
         "time": f"{figures['total_seconds']:.1f} s",
     }
-    _finish(options, figures, summary_text(lines))
+    _report(options, figures, summary_text(lines))
 
 
-def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
-    """See to it that workers have this package and compiled kernels, once a machine, before it is their turn."""
+def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
+    """Check that workers have this package, compile its kernels once per machine, and warn of undivided queries."""
     from rpq.cli.progress import compiling_notice, notice_after
-    from rpq.spark.divided import undivided
+    from rpq.spark.division import division_warning
     from rpq.spark.workers import check_workers
 
     with notice_after(_NOTICE_SECONDS, compiling_notice, shown=not options["quiet"]):
@@ -358,22 +491,22 @@ def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, opti
         click.echo(str(workers), err=True)
     if not options["quiet"]:
         for query in queries:
-            if (told := undivided(query)) is not None:
-                click.echo(told, err=True)
+            if (warning := division_warning(query)) is not None:
+                click.echo(warning, err=True)
 
 
 def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
-    """Refuse files that cannot be written, and folders and files that are, or lie in, one another."""
+    """Raise a usage error for files that cannot be written, and for files and folders that are, or lie in, one another."""
     from rpq.cli.named_files import check_files
     from rpq.files.destinations import WriteError, check_folder_writable
     from rpq.files.distinct import is_read_with
 
     inputs = [("--input", path) for path in read]
     check_files(written=[("--log", options["log"]), ("--stats", options["stats"])], read=inputs)
-    made = [(f"--{name}", options[name]) for name in ("output", "checkpoint") if options.get(name)]
-    local = [(option, path) for option, path in made if "://" not in path]
+    folders = [(f"--{name}", options[name]) for name in ("output", "checkpoint") if options.get(name)]
+    local = [(option, path) for option, path in folders if "://" not in path]
     for option, folder in local:
-        for other, path in [*inputs, *made]:
+        for other, path in [*inputs, *folders]:
             if option != other and is_read_with(folder, path):
                 raise click.UsageError(f"{option} {folder} is {other} {path}, or lies in it; each needs a place of its own")
         try:
@@ -388,13 +521,13 @@ def _refuse_existing(output: str) -> None:
 
 
 def _session(options: dict[str, Any], partitions: int | None) -> AbstractContextManager[SparkSession]:
-    from rpq.spark.console import session_for
+    from rpq.spark.console import command_session
 
-    return session_for(options["master"], partitions, _settings(options), options["log"], options["py_files"])
+    return command_session(options["master"], partitions, _settings(options), options["log"], options["py_files"])
 
 
 def _settings(options: dict[str, Any]) -> dict[str, str]:
-    settings = settings_of_topics(options)
+    settings = topic_settings(options)
     for pair in options["conf"]:
         key, equals, value = pair.partition("=")
         if not equals:
@@ -403,7 +536,7 @@ def _settings(options: dict[str, Any]) -> dict[str, str]:
     return settings
 
 
-def _finish(options: dict[str, Any], figures: dict[str, Any], text: str) -> None:
+def _report(options: dict[str, Any], figures: dict[str, Any], text: str) -> None:
     from rpq.cli.summary import write_stats
 
     if not options["quiet"]:

@@ -1,21 +1,29 @@
-"""What a person sees while Spark works: a line of progress, a plain sentence where something fails, no Java chatter."""
+"""The terminal of a command on Spark: a line of progress, plain error messages, signals, and a folder for temporary files.
+
+Messages of Java go to a log, in a folder with everything that Spark leaves among temporary files while a command runs.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rpq.errors import RpqError
 from rpq.spark.errors import PipelineError
-from rpq.spark.own_temporary import OwnTemporary, ending_on_signals, exit_status, interrupt_plainly, interrupted_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,29 +35,29 @@ _LONGEST = 600
 
 
 class Failure(click.ClickException):
-    """Ends with exit status 1."""
+    """An error that ends the command with exit status 1."""
 
     exit_code = 1
 
 
 @contextmanager
-def session_for(
+def command_session(
     master: str | None,
     partitions: int | None,
     settings: Mapping[str, str],
     log: str | None,
     py_files: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
-    """A session whose JVM and workers write their messages to the file `log`; it ends with the block, JVM and all.
+    """Open a session, and its JVM, for a block; messages of the JVM and the workers go to the file `log`.
 
-    What is missing (Java, PySpark) is a usage error; what the block raises of ours or of Spark's becomes a `Failure`.
-    Without a `log` there is one of its own, which stays if the block fails.  SIGINT and SIGTERM end the block, and the
-    process with the status that says so.
+    Missing Java or PySpark is a usage error; an error of this package or of Spark inside the block becomes a `Failure`.
+    Without `log`, messages go to a temporary file, which stays if the block fails.  SIGINT and SIGTERM end the block, and
+    the process with the status of the signal.
     """
-    temporary = OwnTemporary(log)
+    temporary = TemporaryFolder(log)
     failed = True
     try:
-        with ending_on_signals(), _session(master, partitions, settings, temporary, py_files) as session:
+        with end_on_signals(), _session(master, partitions, settings, temporary, py_files) as session:
             try:
                 yield session
             except click.ClickException:
@@ -57,7 +65,7 @@ def session_for(
             except RpqError as error:
                 raise Failure(str(error)) from error
             except Exception as error:
-                if (interrupt := interrupted_by(error)) is not None:
+                if (interrupt := find_interrupt(error)) is not None:
                     raise interrupt from None
                 if not type(error).__module__.startswith(("pyspark", "py4j")):
                     raise
@@ -71,7 +79,7 @@ def session_for(
         failed = False
         raise
     finally:
-        temporary.end(keeps_log=failed)
+        temporary.close(keeps_log=failed)
 
 
 @contextmanager
@@ -79,10 +87,10 @@ def _session(
     master: str | None,
     partitions: int | None,
     settings: Mapping[str, str],
-    temporary: OwnTemporary,
+    temporary: TemporaryFolder,
     py_files: Sequence[str],
 ) -> Iterator[SparkSession]:
-    from rpq.spark.spark_session import open_session
+    from rpq.spark.jvm.session import open_session
 
     try:
         with _messages_to(temporary.log):
@@ -93,7 +101,7 @@ def _session(
         raise click.UsageError(str(error)) from error
     except Exception as error:
         raise click.UsageError(f"Spark does not start: {_first_line(error)}; its messages are in {temporary.log}") from error
-    interrupt_plainly()
+    restore_interrupts()
     try:
         yield session
     finally:
@@ -101,7 +109,7 @@ def _session(
 
 
 def _stop(session: SparkSession) -> None:
-    """End a session, and wait until its JVM has put away what it had in temporary folders."""
+    """End a session, and wait until its JVM has removed its temporary folders."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -112,7 +120,7 @@ def _stop(session: SparkSession) -> None:
     if gateway is None or process is None:
         return
     gateway.shutdown()
-    process.stdin.close()  # on which it ends
+    process.stdin.close()  # the JVM ends with its input
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
     SparkContext._gateway = SparkContext._jvm = None
@@ -120,7 +128,7 @@ def _stop(session: SparkSession) -> None:
 
 @contextmanager
 def _messages_to(log: str) -> Iterator[None]:
-    """A block whose child processes have a file for standard error."""
+    """Redirect the standard error of child processes that start inside a block to a file."""
     sys.stderr.flush()
     own = os.dup(2)
     try:
@@ -133,7 +141,7 @@ def _messages_to(log: str) -> Iterator[None]:
 
 
 def plain_message(error: BaseException) -> str:
-    """What an exception of Spark's says, and where one of ours is its cause, what that says.
+    """Return the message of an exception of Spark's, or that of the error of this package that caused it.
 
     >>> plain_message(Exception("Job aborted\\nrpq.errors.InputError: column 'op': '?' is no operation\\n at java.x"))
     "column 'op': '?' is no operation"
@@ -156,25 +164,25 @@ class Progress:
 
     @property
     def is_shown(self) -> bool:
-        """Whether anyone sees it."""
+        """Whether the line is visible."""
         return self._shown
 
     def show(self, text: str) -> None:
-        """Put a text in place of the one before."""
+        """Replace the text of the line."""
         if self._shown:
             click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
             self._width = len(text)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
             self._width = 0
 
 
 @contextmanager
-def tasks_shown(session: SparkSession, progress: Progress, doing: str) -> Iterator[None]:
-    """A block during which the progress line counts the tasks that are done."""
+def show_tasks(session: SparkSession, progress: Progress, doing: str) -> Iterator[None]:
+    """Show the number of finished tasks on the progress line during a block."""
     if not progress.is_shown:
         yield
         return
@@ -204,5 +212,89 @@ def tasks_shown(session: SparkSession, progress: Progress, doing: str) -> Iterat
 
 
 def summary_text(lines: Mapping[str, Any]) -> str:
-    """The figures at the end, a line each; empty ones are left out."""
+    """Return a summary of figures, one per line, without empty ones."""
     return "\n".join(f"{name:<12}{text}" for name, text in lines.items() if text)
+
+
+_LOG = "spark.log"
+_JAVA = "spark.driver.extraJavaOptions"
+_PY4J_LOGGERS = ("root", "py4j.clientserver")
+"""The loggers to which Py4J writes tracebacks after an interrupt."""
+_OF_INTERRUPTS = ("KeyboardInterrupt while sending command", "Exception occurred while shutting down connection")
+
+
+class Terminated(KeyboardInterrupt):
+    """The interrupt by SIGTERM, which ends a command like Ctrl-C."""
+
+
+def exit_status(interrupt: KeyboardInterrupt) -> int:
+    """Return the exit status of a command that ended with an interrupt."""
+    return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
+
+
+def find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interrupt during whose handling an error was raised, or None: interrupted connections of Py4J fail."""
+    context = error.__context__
+    while context is not None and not isinstance(context, KeyboardInterrupt):
+        context = context.__context__
+    return context
+
+
+@contextmanager
+def end_on_signals() -> Iterator[None]:
+    """Raise `Terminated` on SIGTERM during a block, as SIGINT raises `KeyboardInterrupt`."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second signal has its default effect
+        raise Terminated
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end), signal.SIGINT: signal.getsignal(signal.SIGINT)}
+    for name in _PY4J_LOGGERS:
+        logging.getLogger(name).addFilter(_is_no_interrupt)
+    try:
+        yield
+    finally:
+        for name in _PY4J_LOGGERS:
+            logging.getLogger(name).removeFilter(_is_no_interrupt)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def restore_interrupts() -> None:
+    """Restore the handler of SIGINT that only raises `KeyboardInterrupt`, after a session has begun.
+
+    PySpark's own handler first asks the JVM to cancel jobs, on a connection that may be waiting for an answer.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Return False for the tracebacks that Py4J logs when an interrupt ends its wait for the JVM."""
+    return not record.getMessage().startswith(_OF_INTERRUPTS)
+
+
+class TemporaryFolder:
+    """A temporary folder that exists while a command runs; the log stays if the command fails."""
+
+    def __init__(self, log: str | None) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="rpq-spark-"))
+        self._has_own_log = log is None
+        self.log = str(self.folder / _LOG) if log is None else log
+
+    def settings(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return settings with which a JVM has its temporary files in the folder, unless `given` says otherwise."""
+        java = f"-Djava.io.tmpdir={self.folder} -XX:-UsePerfData {given.get(_JAVA, '')}".strip()
+        return {"spark.local.dir": str(self.folder), **given, _JAVA: java}
+
+    def close(self, *, keeps_log: bool) -> None:
+        """Remove the folder, or everything in it except the log."""
+        if not (keeps_log and self._has_own_log and os.path.exists(self.log)):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        for entry in self.folder.iterdir():
+            if entry.name != _LOG:
+                shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)

@@ -1,13 +1,13 @@
-"""Edges as packed tables (`rpq.spark.packed`) in a binary column: how tuples travel to the shares.
+"""Packed tuples: tables as bytes, and envelopes, in which tuples travel to the shares.
 
-Between Spark and a stateful processor rows go through pandas, text as Python objects, once a share.  Packed, a
-micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source
-and target (string or int64), label (string), timestamp (int64), delete (bool) and, where the stream has one, sequence
-(int64).
+A packed table is a compressed Arrow stream under a seal, in the state as well as on the way to it.  An envelope is a packed
+table in a binary column.  Between Spark and a stateful processor, rows pass through pandas, with text as Python objects,
+once per share.  Packed, a micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source and
+target (string or int64), label (string), timestamp (int64), delete (bool) and, if the stream has one, sequence (int64).
 
-A tuple whose label no query reads does nothing but move the time, so it is left out before it is replicated: an envelope
-says how many it lacks and what the latest of them was, a *tick*.  Tuples are applied in the order of time, and the tick
-after them, which is the same: one that comes after it moves the time at least as far.
+A tuple whose label no query reads only moves the time, so it is left out before replication: an envelope records how many
+tuples it lacks and the latest time among them, its *tick*.  Tuples are applied in the order of time, and the tick after
+them, which gives the same rows: a tuple after a left-out one moves the time at least as far.
 """
 
 from __future__ import annotations
@@ -22,37 +22,82 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.files.sealed import damaged
-from rpq.spark.packed import TUPLES, packed, unpacked
-from rpq.spark.shipped import Shipped
-from rpq.stream.stream_time import EARLIEST
+from rpq.files.sealed import Kind, damaged, seal, unseal
+from rpq.spark.shipping import Shipped
+from rpq.stream.timestamps import EARLIEST
 from rpq.stream.values import EMPTY
 from rpq.stream.window import INT64_MAX
 
+TUPLES = Kind(magic=b"RPQTUPLE", noun="part of a stream", version=1)
+_VERTICES = (pa.int64(), pa.string(), pa.large_string())
+_LABELS = (pa.string(), pa.large_string())
+_TYPES = {
+    "source": _VERTICES,
+    "target": _VERTICES,
+    "label": _LABELS,
+    "timestamp": (pa.int64(),),
+    "delete": (pa.bool_(),),
+    "sequence": (pa.int64(),),
+    "order": (pa.int64(),),
+}
+
+
+def pack_table(tuples: pa.Table) -> bytes:
+    """Return a table as bytes. O(bytes)."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, tuples.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(tuples.combine_chunks())
+    content = memoryview(out.getvalue())
+    return seal(TUPLES, [content]) + bytes(content)
+
+
+def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Table:
+    """Return the table, all of whose values are validated; it has these columns, and perhaps other columns of tuples.
+
+    Raises `StateFormatError`, with `name` for the bytes, if they are not what was packed. O(bytes).
+    """
+    content = unseal(TUPLES, data, name=name)
+    try:
+        with pa.ipc.open_stream(content) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+        names = table.schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as problem:
+        raise damaged(TUPLES, name, str(problem)) from problem
+    if len(set(names)) < len(names) or not set(columns) <= set(names):
+        raise damaged(TUPLES, name, f"its columns are {', '.join(names)}, not {', '.join(columns)}")
+    for column in names:
+        if table[column].type not in _TYPES.get(column, ()):
+            raise damaged(TUPLES, name, f"it has a column {column!r} of type {table[column].type}")
+        if table[column].null_count:
+            raise damaged(TUPLES, name, f"column {column!r} has entries without a value")
+    return table
+
+
 ROWS = 1 << 16
-"""At most so many tuples in an envelope: some megabytes."""
+"""The number of tuples of a full envelope, some megabytes."""
 
 SCHEMA = "edges binary"
 PLACED_SCHEMA = "file string, row bigint, edges binary"
 _SEQUENCE = "sequence"
 _COLUMNS = ("source", "target", "label", "timestamp", "delete")
 _PLACES = ("file", "row")
-"""Where a tuple comes from, if that is known: these columns do not travel."""
+"""The place of a tuple in the input, if known.  These columns are not packed."""
 _KNOWN_LABELS = 1 << 16
 
 
-class Reader(Protocol):
-    """What may read labels: a query."""
+class LabelReader(Protocol):
+    """A query, as far as it reads labels."""
 
     def reads(self, label: str) -> bool:
-        """Whether edges of a label can matter to it."""
+        """Return whether edges with a label can matter to the query."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuples:
-    """Tuples in the order in which they are applied, and what was left out of them: how many, and the latest time.
+    """Tuples in the order in which they are applied, and the number and the latest time of those that were left out.
 
-    The table has the columns of an envelope.  `tick` is None where nothing was left out.
+    The table has the columns of an envelope.  `tick` is None if no tuple was left out.
     """
 
     table: pa.Table
@@ -60,14 +105,15 @@ class Tuples:
     tick: int | None
 
     def __len__(self) -> int:
-        """Tuples that came, those that were left out too."""
+        """Return the number of tuples that arrived, including those that were left out."""
         return len(self.table) + self.dropped
 
 
-def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[Reader] | None = None) -> Iterator[pa.RecordBatch]:
-    """Turn batches with the columns of an edge (op as text) into envelopes; raises `InputError` at what is none.
+def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | None = None) -> Iterator[pa.RecordBatch]:
+    """Turn batches with the columns of an edge (op as text) into envelopes.
 
-    Tuples that none of the `queries` reads are left out; None: nothing is.
+    Tuples that none of the `queries` reads are left out; with None, all tuples stay.  Raises `InputError` for an invalid
+    tuple.
     """
     labels = _Labels(queries)
     for batch in _pieces(batches):
@@ -76,9 +122,9 @@ def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[Reader] | None = N
 
 
 class Packer(Shipped):
-    """What a task runs: tuples become envelopes, without those that none of the queries reads.  For `mapInArrow`."""
+    """A function for `mapInArrow` that turns tuples into envelopes, without those that none of the queries reads."""
 
-    def __init__(self, queries: Sequence[Reader] | None) -> None:
+    def __init__(self, queries: Sequence[LabelReader] | None) -> None:
         self._queries = None if queries is None else tuple(queries)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -86,12 +132,12 @@ class Packer(Shipped):
 
 
 class PlacedPacker(Shipped):
-    """What a task runs: tuples in an order that is to be kept become envelopes with their places in it.  For `mapInArrow`.
+    """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
 
-    That is the order of files, by their names, and of the rows in them; or, where the tuples have no file, of tasks.
+    The order is that of files, by name, and of the rows in them, or, if the tuples have no file, that of tasks.
     """
 
-    def __init__(self, queries: Sequence[Reader]) -> None:
+    def __init__(self, queries: Sequence[LabelReader]) -> None:
         self._queries = tuple(queries)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,37 +150,37 @@ class PlacedPacker(Shipped):
         for table in _pieces(_by_file(batches)):
             if "row" in table.column_names:
                 file, row = table["file"][0].as_py(), table["row"][0].as_py()
-                yield _placed(_envelope(table, labels, keeps_order=True)[0], file, row)
+                yield _placed_row(_envelope(table, labels, keeps_order=True)[0], file, row)
             else:
-                yield _placed(_envelope(table, labels, keeps_order=True)[0], name, count)
+                yield _placed_row(_envelope(table, labels, keeps_order=True)[0], name, count)
             count += len(table)
 
 
-def packed_with_place(tables: Iterable[pa.Table], file: str, queries: Sequence[Reader]) -> Iterator[pa.RecordBatch]:
-    """The tuples of one file, in pieces of an envelope each, with their places. Raises `InputError` at what is none."""
+def pack_file(tables: Iterable[pa.Table], file: str, queries: Sequence[LabelReader]) -> Iterator[pa.RecordBatch]:
+    """Yield the tuples of one file as envelopes with their places.  Raises `InputError` for an invalid tuple."""
     labels = _Labels(queries)
     row = 0
     for table in tables:
         envelope, _ = _envelope(table, labels, keeps_order=True, place=(file, row))
-        yield _placed(envelope, file, row)
+        yield _placed_row(envelope, file, row)
         row += len(table)
 
 
-def _placed(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
+def _placed_row(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
     place = {"file": pa.array([file], pa.string()), "row": pa.array([row], pa.int64())}
     return pa.record_batch({**place, "edges": pa.array([envelope], pa.binary())})
 
 
 def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
-    """The tuples of a micro-batch in the order in which they are applied.
+    """Return the tuples of a micro-batch in the order in which they are applied.
 
-    By timestamp; ties by sequence where there is one, else, and among equal sequences, deletes before inserts; or, with
-    `keeps_order`, as they are.  Raises `StateFormatError` for an envelope that is not as it was packed.
+    The order is by timestamp; ties by sequence if there is one; further ties have deletes before inserts.  With
+    `keeps_order`, tuples stay in their order.  Raises `StateFormatError` for an envelope that is not as it was packed.
     """
-    tables = [unpacked(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
+    tables = [unpack_table(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
     dropped, ticks = 0, []
     for table in tables:
-        count, tick = _told(table)
+        count, tick = _dropped_and_tick(table)
         dropped += count
         ticks += [tick] if count else []
     table = pa.concat_tables([table.replace_schema_metadata() for table in tables])
@@ -145,30 +191,30 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
     return Tuples(table=table, dropped=dropped, tick=max(ticks, default=None))
 
 
-def without_sequence(table: pa.Table) -> pa.Table:
-    """The columns that an engine takes, of those of an envelope."""
+def engine_columns(table: pa.Table) -> pa.Table:
+    """Return the columns of an envelope that an engine takes, all but the sequence."""
     return table.select(list(_COLUMNS))
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of batches, about as many at a time as go into an envelope; never of two files."""
-    held: list[pa.RecordBatch] = []
+    """Yield the rows of batches in tables of about `ROWS` rows, each of a single file."""
+    collected: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        is_other = "row" in batch.schema.names and held and batch["file"][0] != held[0]["file"][0]
+        is_other = "row" in batch.schema.names and collected and batch["file"][0] != collected[0]["file"][0]
         if rows >= ROWS or is_other:
-            yield pa.Table.from_batches(held)
-            held, rows = [], 0
-        held.append(batch)
+            yield pa.Table.from_batches(collected)
+            collected, rows = [], 0
+        collected.append(batch)
         rows += batch.num_rows
-    if held:
-        yield pa.Table.from_batches(held)
+    if collected:
+        yield pa.Table.from_batches(collected)
 
 
 def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches that have rows of one file each."""
+    """Yield the rows of batches in batches of a single file each."""
     for batch in batches:
         if "row" not in batch.schema.names or not batch.num_rows:
             yield batch
@@ -180,9 +226,9 @@ def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _Labels:
-    """Which labels are read."""
+    """The labels that some query reads; answers for the latest `_KNOWN_LABELS` labels are cached."""
 
-    def __init__(self, queries: Sequence[Reader] | None) -> None:
+    def __init__(self, queries: Sequence[LabelReader] | None) -> None:
         self.are_all_read = queries is None
         self.read = lru_cache(_KNOWN_LABELS)(lambda label: any(query.reads(label) for query in queries or ()))
 
@@ -190,7 +236,7 @@ class _Labels:
 def _envelope(
     table: pa.Table, labels: _Labels, *, keeps_order: bool, place: tuple[str, int] | None = None
 ) -> tuple[bytes, int]:
-    """The tuples packed, and how many they are; `place` is the file and the row of the first, where no column tells that."""
+    """Return the packed tuples and their number; `place` is the file and the row of the first, if no column has them."""
     _check(table, place)
     table = table.drop_columns([name for name in _PLACES if name in table.column_names]).combine_chunks()
     table = table.append_column("delete", pc.equal(table["op"], "-")).drop_columns(["op"])
@@ -203,19 +249,19 @@ def _envelope(
         table = table if order is None else table.take(pa.array(order))
         stamps = table["timestamp"].to_numpy()
     if labels.are_all_read or not is_sorted:
-        # Out of order one that nothing reads may be what makes the next one late.
-        return packed(table), len(table)
+        # Out of order, a tuple that no query reads may make the next one late.
+        return pack_table(table), len(table)
     texts = table["label"].combine_chunks().dictionary_encode()
     read = np.array([labels.read(label) for label in texts.dictionary.to_pylist()], bool)[texts.indices.to_numpy()]
     dropped = len(table) - int(read.sum())
     if dropped:
         tick = int(stamps[~read].max())
         table = table.filter(pa.array(read)).replace_schema_metadata({"dropped": str(dropped), "tick": str(tick)})
-    return packed(table), len(table)
+    return pack_table(table), len(table)
 
 
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
-    """Raise `InputError` at the first tuple without a value, or with an op that there is not."""
+    """Raise `InputError` for the first tuple that lacks a value or has an unknown op."""
     for name in table.column_names:
         if name not in _PLACES and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
@@ -232,8 +278,8 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
 
 
 def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tuple[str, int] | None) -> InputError:
-    """What is wrong with a tuple, where it is, as far as that is known, and what it says."""
-    said = ", ".join(
+    """Return an error with the problem of a tuple, its place, as far as it is known, and its values."""
+    values = ", ".join(
         f"{name} {value!r}" for name, value in table.slice(row, 1).to_pylist()[0].items() if name not in _PLACES
     )
     file, number = (None, None) if place is None else (place[0], place[1] + row)
@@ -241,11 +287,11 @@ def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tu
         file = table["file"][row].as_py()
         number = table["row"][row].as_py() if "row" in table.column_names else None
     where = "" if file is None else f"{file}: " if number is None else f"{file}: row {number + 1}: "
-    return InputError(f"{where}column {column!r}: {problem} (the tuple: {said})", file=file, column=column)
+    return InputError(f"{where}column {column!r}: {problem} (the tuple: {values})", file=file, column=column)
 
 
 def _order(table: pa.Table) -> np.ndarray | None:
-    """The rows in the order in which they are applied; None if that is how they are."""
+    """Return the order in which the rows are applied, as indices, or None if the rows are in this order."""
     stamps = table["timestamp"].to_numpy()
     keys = [~table["delete"].to_numpy(zero_copy_only=False)]
     if _SEQUENCE in table.column_names:
@@ -257,8 +303,8 @@ def _order(table: pa.Table) -> np.ndarray | None:
     return None if (order == np.arange(len(order))).all() else order
 
 
-def _told(table: pa.Table) -> tuple[int, int]:
-    """How many tuples an envelope lacks, and the time of the latest."""
+def _dropped_and_tick(table: pa.Table) -> tuple[int, int]:
+    """Return the number of tuples that an envelope lacks, and the time of the latest of them."""
     about = table.schema.metadata or {}
     if b"dropped" not in about:
         return 0, 0

@@ -1,4 +1,4 @@
-"""The exceptions of the pipeline."""
+"""The exception of the Spark pipeline."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from rpq.errors import RpqError
 
 
 class PipelineError(RpqError):
-    """Something that the pipeline needs is missing, or does not fit: settings, columns, a checkpoint, a data set."""
+    """Settings, columns, a checkpoint, a data set or another input of the pipeline is missing or unsuitable."""

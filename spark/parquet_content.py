@@ -1,9 +1,9 @@
-"""Answer changes as the contents of Parquet files, made in Python: how they go through Spark without being rows there.
+"""Answer changes as the contents of Parquet files, made in Python, which pass through Spark without becoming rows there.
 
-Half of the time that a row takes on its way to a file it would spend between Python and the JVM, and nearly all of the
-rest in the JVM's writer.  A file goes as text without its end: Spark's sink for text writes a value as it is, bytes that
-are no text too, and behind it the end of a line, which can be any text, that of a Parquet file too.  So files go wherever
-Spark writes.
+A row would spend half of its time on the way to a file between Python and the JVM, and nearly all of the rest in the JVM's
+writer.  Instead, a task returns a whole file as a text value, without its last bytes.  Spark's text sink writes a value
+unchanged, even bytes that are no text, followed by a line separator, which can be any text and so is set to the last bytes
+of a Parquet file.  In this way files can be written wherever Spark writes.
 """
 
 from __future__ import annotations
@@ -20,56 +20,56 @@ if TYPE_CHECKING:
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 1 << 26
-"""Answer changes that are written together, in memory."""
+"""The rows and the bytes in memory at which a row group is written."""
 
 FILE_BYTES = 1 << 24
-"""A file that has grown so large is ended: the JVM, often of 1 GB, holds several copies of it for each of its tasks."""
+"""The size at which a file ends.  The JVM, often of 1 GB, holds several copies of a file for each of its tasks."""
 
 END_OF_FILE = "PAR1"
-"""With these characters a Parquet file ends."""
+"""The last characters of a Parquet file."""
 
 
 def contents_writer(contents: DataFrame) -> DataFrameWriter:
-    """What writes a column of contents as files, one each, with the ending `.txt`; call `text` on it."""
+    """Return a writer that writes each value of a column of contents as a file with the ending `.txt`, by its `text`."""
     return contents.write.option("lineSep", END_OF_FILE).option("compression", "none").option("maxRecordsPerFile", 1)
 
 
 class ParquetContent:
     """A Parquet file of answer changes in memory.
 
-    `microseconds` are those of a unit of the timestamps, where these are to be times.
+    `microseconds` is the unit of the timestamps in microseconds if they become times, otherwise None.
     """
 
     def __init__(self, *, microseconds: int | None) -> None:
         self._microseconds = microseconds
         self._out = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
-        self._held: list[pa.Table] = []
-        self._held_rows = 0
-        self._held_bytes = 0
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
         self.rows = 0
-        """Those of the file."""
+        """The number of rows of the file."""
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time for another file."""
+        """Whether the file has reached its size, so that the next rows belong to another file."""
         return int(self._out.tell()) >= FILE_BYTES
 
     def write(self, changes: pa.Table) -> None:
-        """Take answer changes in; some, for the type of vertices may not be known where there are none."""
-        rows = self._timed(changes)
+        """Add answer changes, at least one: the type of vertices may not be known where there are none."""
+        rows = self._with_times(changes)
         if self._writer is None:
             self._writer = parquet_writer(self._out, rows.schema)
-        self._held.append(rows)
-        self._held_rows += len(rows)
-        self._held_bytes += rows.nbytes
+        self._pending.append(rows)
+        self._pending_rows += len(rows)
+        self._pending_bytes += rows.nbytes
         self.rows += len(rows)
-        if self._held_rows >= ROW_GROUP_ROWS or self._held_bytes >= ROW_GROUP_BYTES:
-            self._write_held()
+        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
+            self._write_pending()
 
-    def ended(self) -> pa.Buffer:
-        """The content but for `END_OF_FILE`; there were some rows."""
-        self._write_held()
+    def finish(self) -> pa.Buffer:
+        """Return the content without `END_OF_FILE`.  The file has at least one row."""
+        self._write_pending()
         assert self._writer is not None
         self._writer.close()
         content = self._out.getvalue()
@@ -77,7 +77,7 @@ class ParquetContent:
         assert content.slice(length).to_pybytes() == END_OF_FILE.encode()
         return content.slice(0, length)
 
-    def _timed(self, rows: pa.Table) -> pa.Table:
+    def _with_times(self, rows: pa.Table) -> pa.Table:
         if self._microseconds is None:
             return rows
         place = rows.schema.get_field_index("timestamp")
@@ -86,8 +86,8 @@ class ParquetContent:
         )
         return rows.set_column(place, "timestamp", scaled.cast(pa.timestamp("us", "UTC")))
 
-    def _write_held(self) -> None:
-        if self._held:
+    def _write_pending(self) -> None:
+        if self._pending:
             assert self._writer is not None
-            self._writer.write_table(pa.concat_tables(self._held), row_group_size=self._held_rows)
-            self._held, self._held_rows, self._held_bytes = [], 0, 0
+            self._writer.write_table(pa.concat_tables(self._pending), row_group_size=self._pending_rows)
+            self._pending, self._pending_rows, self._pending_bytes = [], 0, 0

@@ -1,7 +1,7 @@
-"""What a worker's Python says of itself.
+"""The report of a worker about its Python.
 
-This travels as source, so that a worker that lacks this package, or has another release, can say so: it may import nothing
-of it at its top.
+This module is pickled by value, so that a worker that lacks this package, or has another release, can report it.  It must
+not import anything of the package at its top.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-NEEDED = ("numba", "numpy", "pandas", "pyarrow")
+PACKAGES = ("numba", "numpy", "pandas", "pyarrow")
 
 
 def probe(tasks: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """A report: the machine, the process, versions, and why something is missing (`problem`, or None)."""
+    """Yield a report for each task: the machine, the process, versions, and why an import fails (`problem`, or None)."""
     import os
     import platform
     import socket
@@ -23,7 +23,7 @@ def probe(tasks: Iterable[int]) -> Iterator[dict[str, Any]]:
         report: dict[str, Any] = {"host": socket.gethostname(), "process": os.getpid(), "problem": None}
         report["python"] = platform.python_version()
         try:
-            for name in NEEDED:
+            for name in PACKAGES:
                 import_module(name)
                 report[name] = metadata.version(name)
             package = import_module("rpq")

@@ -1,30 +1,33 @@
-"""Whether executors can do what they will be asked: they have this package, this version of it, and its kernels.
+"""The check that executors have this package in the driver's version, and its compiled kernels.
 
-Kernels are compiled once a machine: one worker does it while the others of the machine wait, and these find them.
+Kernels are compiled once per machine: one worker compiles them while the others of the machine wait, and then load them.
+Afterwards a mark beside the kernels records this, so that workers that only load them do not wait for one another.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.cli.compiling import one_of_each_kind
+from rpq.cli.compiling import kernels_of, one_of_each_kind
+from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_sources import digest
 from rpq.spark import worker_probe
-from rpq.spark.classic import check_classic
 from rpq.spark.errors import PipelineError
-from rpq.spark.shipped import Shipped
-from rpq.spark.slots import task_slots, task_threads
+from rpq.spark.jvm.session import check_classic, task_slots, task_threads
+from rpq.spark.shipping import Shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("rpq")
 
-_HOW = (
+_REMEDY = (
     "ship the package with --py-files streaming_rpq-….whl, run the executors in an archive of the driver's environment "
     "(--archives), or in an image that has it (docs/spark-cluster.md)"
 )
@@ -32,7 +35,7 @@ _HOW = (
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """What `check_workers` found: the machines, how many workers answered, and the seconds of those that compiled."""
+    """The result of `check_workers`: the machines, the number of workers, and seconds of compilation by machine."""
 
     machines: tuple[str, ...]
     workers: int
@@ -46,10 +49,10 @@ class Workers:
 
 
 def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = False) -> Workers:
-    """Raise `PipelineError` unless the executors have what the driver has; let them compile what `queries` need.
+    """Check that the executors have the packages of the driver, and compile the kernels of `queries` on their machines.
 
-    `integers` tells that vertices are numbers.  Takes a second or two where kernels are compiled already, else up to a
-    minute on each machine.
+    `integers` says that vertices are integers.  The call takes one or two seconds if the kernels are compiled already,
+    otherwise up to a minute on each machine.  Raises `PipelineError` if a package is missing or of another version.
 
     >>> import rpq
     >>> from rpq.spark import check_workers, open_session
@@ -58,24 +61,23 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     2 workers on 1 machine ready
     """
     check_classic(session)
-    reports = _reports(session)
+    reports = _probe_workers(session)
     for report in reports:
         where = f"the executor on {report['host']} (Python {report['python']})"
         if report["problem"] is not None:
-            raise PipelineError(f"{where} cannot run queries: {report['problem']}; {_HOW}")
+            raise PipelineError(f"{where} cannot run queries: {report['problem']}; {_REMEDY}")
         if report["rpq"] != rpq.__version__:
-            raise PipelineError(f"{where} has streaming-rpq {report['rpq']}, the driver {rpq.__version__}; {_HOW}")
+            raise PipelineError(f"{where} has streaming-rpq {report['rpq']}, the driver {rpq.__version__}; {_REMEDY}")
         if report["sources"] != digest("rpq.engine"):
             raise PipelineError(
                 f"{where} has a streaming-rpq {report['rpq']} in {report['place']} that is not the driver's, though it has "
-                f"the same number; {_HOW}"
+                f"the same number; {_REMEDY}"
             )
     compiled: dict[str, float] = {}
     if queries:
         slots = task_slots(session)
         task = WarmUp(one_of_each_kind(queries), vertices="int64" if integers else "string", threads=task_threads(session))
-        warmed = session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect()
-        for host, seconds, why in warmed:
+        for host, seconds, why in session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect():
             if why is not None:
                 compiled[host] = max(seconds, compiled.get(host, 0.0))
                 _log.info("kernels compiled on %s in %.1f s: %s", host, seconds, why)
@@ -84,7 +86,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
 
 
 class WarmUp(Shipped):
-    """What a task runs: compile, or load, the kernels of queries.  For `mapPartitions`."""
+    """A function for `mapPartitions` that compiles, or loads, the kernels of queries."""
 
     def __init__(self, queries: Sequence[rpq.Query], *, vertices: str, threads: int) -> None:
         self._queries = tuple(queries)
@@ -94,13 +96,11 @@ class WarmUp(Shipped):
     def __call__(self, tasks: Any) -> list[tuple[str, float, str | None]]:
         import socket
 
-        from rpq.spark.warmed import warmed
-
-        return [(socket.gethostname(), *warmed(self._queries, self._vertices, self._threads)) for _ in tasks]
+        return [(socket.gethostname(), *warm_up_once(self._queries, self._vertices, self._threads)) for _ in tasks]
 
 
-def _reports(session: SparkSession) -> list[dict[str, Any]]:
-    """What the workers of all task slots say."""
+def _probe_workers(session: SparkSession) -> list[dict[str, Any]]:
+    """Return the reports of the workers of all task slots (`rpq.spark.worker_probe`)."""
     from pyspark import cloudpickle
     from pyspark.errors import PySparkException
 
@@ -116,3 +116,41 @@ def _reports(session: SparkSession) -> list[dict[str, Any]]:
         raise
     finally:
         cloudpickle.unregister_pickle_by_value(worker_probe)
+
+
+_LOCK = "compiling.lock"
+
+
+def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
+    """Compile or load the kernels of queries; return the seconds, and the reason for compiling, None if nothing was."""
+    before = kernel_cache.why_compiled()
+    needed = (digest("rpq.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
+    with _one_at_a_time(f"ready-{sha256(repr(needed).encode()).hexdigest()[:20]}"):
+        seconds = sum(rpq.warm_up(query, vertices=vertices, threads=threads) for query in queries)
+    after = kernel_cache.why_compiled()
+    return seconds, after if after != before else None
+
+
+@contextmanager
+def _one_at_a_time(mark: str) -> Iterator[None]:
+    """Let one process of this machine at a time run a block, until one has finished it; all where kernels are not stored."""
+    place = kernel_cache.writable_place(kernel_cache.__file__)
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        place = None
+    if place is None or (place.directory / mark).exists():
+        yield
+        return
+    try:
+        place.directory.mkdir(parents=True, exist_ok=True)
+        file = open(place.directory / _LOCK, "ab")  # noqa: SIM115
+    except OSError:
+        yield
+        return
+    with file:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+        with suppress(OSError):
+            (place.directory / mark).write_text("kernels that these were made for are here\n")

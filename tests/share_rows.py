@@ -7,7 +7,7 @@ from collections import Counter
 import pandas as pd
 import pyarrow as pa
 
-from rpq.spark.packed_rows import RowUnpacker
+from rpq.spark.stream.packed_rows import RowUnpacker
 
 
 def changes_in(frames: pd.DataFrame) -> Counter:

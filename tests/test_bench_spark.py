@@ -13,6 +13,7 @@ pytest.importorskip("pandas")
 import pyarrow.parquet as pq
 
 import rpq
+from rpq.spark.benchmark import measure, processor_seconds
 from rpq.spark.errors import PipelineError
 from rpq.spark.java import check_java
 from rpq.spark.measured_session import measured, processor_seconds
@@ -29,7 +30,7 @@ def test_what_a_share_costs(tmp_path):
     pq.write_table(stream.table.set_column(place, "label", labels), tmp_path / "raw.parquet")
     window = {"size": stream.window.size, "slide": stream.window.slide}
     query = {"expression": "a2q/c2a*", "name": "q", **window}
-    found = [*measured({"what": "shares", "raw": tmp_path / "raw.parquet", "queries": [query], "counts": [1, 2, 1000],
+    found = [*measure({"what": "shares", "raw": tmp_path / "raw.parquet", "queries": [query], "counts": [1, 2, 1000],
                         "repeat": 1})]  # fmt: skip
     whole = rpq.Engine(rpq.Query("a2q/c2a*", window=stream.window))
     rows = len(whole.push(stream.table).rows())

@@ -19,7 +19,7 @@ from pyarrow import parquet as pq
 
 import rpq
 from rpq.readers import WhereError, open_reader, parse_where
-from rpq.spark.split_reader import checked_rows
+from rpq.spark.batch.splits import check_rows
 from rpq.stream.plain_columns import plain, plain_type
 from tests.served import Served, arrow
 
@@ -286,7 +286,7 @@ def test_files_with_what_no_column_holds(kind: str, tmp_path: Any) -> None:
 def test_rows_that_a_task_on_spark_reads(layout: str) -> None:
     given = {**TUPLES, "target": ["y", "", "z", "w"], "op": OPS}
     batch = pa.record_batch({name: c if name == "timestamp" else TEXTS[layout](c) for name, c in given.items()})
-    (_, edges), (_, bad) = checked_rows(batch, 10)
+    (_, edges), (_, bad) = check_rows(batch, 10)
     assert edges["source"].to_pylist() == ["x", LONG, "x"] and edges["op"].to_pylist() == ["+", "-", "+"]
     assert bad["line"].to_pylist() == [11] and bad["field"].to_pylist() == ["target"]
 

@@ -185,7 +185,7 @@ def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path) -> None
     if page.stem == "spark":
         pytest.importorskip("pyspark", reason="the extra spark is not installed")
         from rpq.spark.errors import PipelineError
-        from rpq.spark.java import check_java
+        from rpq.spark.jvm.session import check_java
 
         try:
             check_java()

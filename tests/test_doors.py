@@ -29,13 +29,10 @@ from rpq.readers.rdf.rdf_format import RdfReading
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.playback import Playback
 from rpq.serve.posted_tuples import read_posted
-from rpq.spark.arrived_messages import ArrivedMessage, TuplesOfMessages
-from rpq.spark.envelopes import pack, unpack, without_sequence
+from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, cut_splits, split_json
+from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError
-from rpq.spark.split_reader import BAD, EDGE, SplitReader, describe
-from rpq.spark.splits import splits_of
-from rpq.spark.text_formats import Lines
-from rpq.spark.topic_edges import layout_told_by
+from rpq.spark.stream.topics import ConnectorMessage, MessageTuples, layout_of_messages
 from tests.served import Served
 
 Row = dict[str, Any]
@@ -132,9 +129,9 @@ def http_door(type_: str, write: Callable[[list[Row]], bytes]) -> Callable[..., 
     return read
 
 
-def messages_of(write: Callable[[list[Row]], bytes], rows: list[Row]) -> list[ArrivedMessage]:
+def messages_of(write: Callable[[list[Row]], bytes], rows: list[Row]) -> list[ConnectorMessage]:
     values = write(rows).splitlines()
-    return [ArrivedMessage("t", 0, offset, value) for offset, value in enumerate(values)]
+    return [ConnectorMessage("t", 0, offset, value) for offset, value in enumerate(values)]
 
 
 def as_fields(rows: list[Row]) -> bytes:
@@ -168,9 +165,9 @@ def spark_files(name: str, write: Callable[[list[Row]], bytes]) -> Callable[...,
         path.write_bytes(write(rows))
         if name.endswith(".parquet"):
             list(open_reader("edges", path, on_error="skip"))  # as `prepare` looks at the columns
-        splits = splits_of([str(path)])
-        table = pa.record_batch({"split": pa.array(range(len(splits))), "description": list(map(describe, splits))})
-        lines = Lines(format="edges", names=ColumnNames.parse(columns) if columns else None)
+        splits = cut_splits([str(path)])
+        table = pa.record_batch({"split": pa.array(range(len(splits))), "description": list(map(split_json, splits))})
+        lines = LineOptions(format="edges", names=ColumnNames.parse(columns) if columns else None)
         staged = pa.Table.from_batches(SplitReader(lines, "string")(iter([table])))
         bad = [row for row in staged.to_pylist() if row["kind"] == BAD]
         if bad:
@@ -185,13 +182,13 @@ def spark_files(name: str, write: Callable[[list[Row]], bytes]) -> Callable[...,
 def packed(edges: pa.Table) -> Iterable[Any]:
     """Tuples as they come to a share."""
     envelopes = [envelope["edges"][0].as_py() for envelope in pack(edges.to_batches())]
-    return [without_sequence(unpack(envelopes).table)]
+    return [engine_columns(unpack(envelopes).table)]
 
 
 def spark_topics(rows: list[Row], folder: Path, *, columns: str | None = None, **_: Any) -> Iterable[Any]:
     names = MessageColumns.of(ColumnNames.parse(columns))
     values = as_json_lines(rows).splitlines()
-    layout = layout_told_by("t", messages_of(as_json_lines, rows), names)
+    layout = layout_of_messages("t", messages_of(as_json_lines, rows), names)
     batch = pa.record_batch(
         {
             "topic": ["t"] * len(rows),
@@ -200,7 +197,7 @@ def spark_topics(rows: list[Row], folder: Path, *, columns: str | None = None, *
             "value": pa.array(values, pa.binary()),
         }
     )
-    made = pa.Table.from_batches(TuplesOfMessages(names, {"t": layout}, integers=False, stops=True)(iter([batch])))
+    made = pa.Table.from_batches(MessageTuples(names, {"t": layout}, integers=False, stops=True)(iter([batch])))
     return packed(made.drop_columns(["sequence"]))
 
 

@@ -18,7 +18,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 def needs_spark() -> None:
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     from rpq.spark.errors import PipelineError
-    from rpq.spark.java import check_java
+    from rpq.spark.jvm.session import check_java
 
     try:
         check_java()

@@ -20,7 +20,7 @@ ALLOWED = {
     "patterns/read_relations.py",  # has relations without loops
     "patterns/path_relations.py",  # a budget is a part of what a relation of simple paths holds
     "queries/query.py",  # refuses other words
-    "spark/unfit_for_streams.py",  # refuses a way with the budget of simple paths
+    "spark/stream/stream_identity.py",  # refuses a way with the budget of simple paths
     "paths/direction.py",  # follows paths backwards where none is in doubt
     "patterns/chains.py",  # what is between two simple paths is no simple path
     "paths/sharing.py",  # trees of walks alone are shared

@@ -14,7 +14,6 @@ from rpq.cli import main
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, format_registry, formats, open_reader, parse_where
 from rpq.spark.errors import PipelineError
-from rpq.spark.preparing import prepare
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 

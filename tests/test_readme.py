@@ -92,7 +92,7 @@ def test_commands_work_as_they_are_pasted(block: str, folder: Path) -> None:
     if "rpq spark" in block:
         pytest.importorskip("pyspark")
         from rpq.spark.errors import PipelineError
-        from rpq.spark.java import check_java
+        from rpq.spark.jvm.session import check_java
 
         try:
             check_java()

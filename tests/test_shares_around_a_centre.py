@@ -16,8 +16,7 @@ from hypothesis import event, given, reject
 from hypothesis import strategies as st
 
 import rpq
-from rpq.spark.divided import divided, undivided
-from rpq.spark.own_edges import OwnEdges
+from rpq.spark.division import OwnEdges, describe_division, division_warning
 from tests.twins import examples
 
 WINDOW = rpq.Window(size=12, slide=4)
@@ -54,7 +53,7 @@ def check(query: rpq.Query, batches: list[list[tuple]], shares: int) -> None:
         names = ["source", "target", "label", "timestamp", "op"]
         table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
         for part, own in zip(parts, owned, strict=True):
-            edges, time = own.in_order(table, part.time)
+            edges, time = own.select_in_order(table, part.time)
             if len(edges):
                 found.update(map(repr, part.push(edges).rows()))
             if time is not None and (part.time is None or time > part.time):
@@ -93,7 +92,7 @@ def patterns(draw: st.DrawFn) -> rpq.Query:
 @examples(60)
 @given(patterns(), streams(), st.integers(2, 3))
 def test_patterns(query: rpq.Query, batches: list[list[tuple]], shares: int):
-    event(divided(query).split(":")[0])
+    event(describe_division(query).split(":")[0])
     check(query, batches, shares)
 
 
@@ -140,7 +139,7 @@ def asked(text: str) -> rpq.Query:
 @examples(60)
 @given(questions(), streams(), st.integers(2, 3))
 def test_questions_in_sparql(query: rpq.Query, batches: list[list[tuple]], shares: int):
-    event(divided(query).split(":")[0])
+    event(describe_division(query).split(":")[0])
     check(query, batches, shares)
 
 
@@ -170,4 +169,4 @@ def test_questions_in_sparql(query: rpq.Query, batches: list[list[tuple]], share
 def test_the_centre_of_a_question(text: str, centre: str | None):
     found = asked(text).centre
     assert (None if found is None else found.variable) == centre
-    assert (undivided(asked(text)) is None) == (centre is not None)
+    assert (division_warning(asked(text)) is None) == (centre is not None)

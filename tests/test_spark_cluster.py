@@ -34,7 +34,7 @@ import rpq
 from rpq.compiled import kernel_cache
 from rpq.readers import open_reader
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
+from rpq.spark.jvm.session import check_java
 from tests.environments import ROOT, environment
 
 try:
@@ -155,7 +155,7 @@ VICTIMS = {
     "driver": "rpq.cli",
     "executor": "CoarseGrainedExecutorBackend",
     "worker": "pyspark",
-    "engines": "rpq.spark.engine_host",
+    "engines": "rpq.spark.stream.engine_host",
 }
 """What the commands of those that are killed hold: of workers their daemon, or one of them."""
 

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
-from rpq.spark import whole_files
+from rpq.spark.batch import replay
 from rpq.spark.console import plain_message
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
-from rpq.spark.prepared import edges_in, statistics_in
-from rpq.spark.stream_run import Stream
+from rpq.spark.jvm.data_sets import edges_in, statistics_in
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream.run import Stream
 
 try:
     check_java()
@@ -148,10 +148,10 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
     put(0, ROWS[:50])
     put(1, ROWS[50:])
     found, said = [], []
-    for most in (whole_files.MOST_BYTES, 0):
-        monkeypatch.setattr(whole_files, "MOST_BYTES", most)
-        assert whole_files.are_whole(session, f"{mounted}/in") == (most > 0)
-        assert whole_files.vertex_of_tuples(edges_in(session, f"{mounted}/in")) == "string"
+    for most in (replay.MAX_WHOLE_BYTES, 0):
+        monkeypatch.setattr(replay, "MAX_WHOLE_BYTES", most)
+        assert replay.can_read_whole(session, f"{mounted}/in") == (most > 0)
+        assert replay.plain_vertex_type(edges_in(session, f"{mounted}/in")) == "string"
         found.append(rows_of(pipeline.replay(session, f"{mounted}/in", QUERY, partitions=2)))
         put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
         with pytest.raises(Exception, match="is no operation") as caught:
@@ -168,7 +168,7 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
         table = pa.table({name: [row[COLUMNS.index(name)] for row in some] for name in columns})
         pq.write_table(table, tmp_path / "by" / f"label={label}" / "0.parquet")
     edges = edges_in(session, f"{mounted}/by")
-    assert whole_files.vertex_of_tuples(edges) == "string" and not whole_files.are_whole(session, f"{mounted}/by")
+    assert replay.plain_vertex_type(edges) == "string" and not replay.can_read_whole(session, f"{mounted}/by")
     assert {row[0] for row in rows_of(pipeline.replay(session, f"{mounted}/by", QUERY))} == {QUERY.name}
     put(2, [("x", "y", "a", dt.datetime(2026, 1, 1), "+")])
     told = r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"

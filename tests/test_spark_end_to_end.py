@@ -30,9 +30,8 @@ import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
-from rpq.spark.preparing import files_of, read_statistics
-from rpq.spark.stream_run import records_of
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream.run import partition_records
 from tests.real import DATA
 
 try:
@@ -50,6 +49,16 @@ LDBC = [
     rpq.Query("likes/hasCreator", window=rpq.Window(size=10 * DAY * 1000, slide=DAY * 1000)),
 ]
 QUERIES = {"mathoverflow": MATHOVERFLOW, "ldbc": LDBC}
+
+
+def files_of(folder: str) -> list[str]:
+    """The Parquet files of a prepared data set, in the order of the stream."""
+    return [str(path) for path in sorted(Path(folder).glob("*.parquet"))]
+
+
+def read_statistics(folder: str) -> dict:
+    """The statistics of a prepared data set."""
+    return json.loads(Path(folder, "_statistics.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +234,7 @@ def test_a_table_is_replayed_by_its_name(session, prepared):
 
 def test_shares_are_as_many_as_task_slots(session):
     """Never Spark's 200: our session has as many shuffle partitions as slots, and another is told once what to write."""
-    from rpq.spark import slots
+    from rpq.spark.jvm import session
 
     assert session.conf.get("spark.sql.shuffle.partitions") == "2"
     query = rpq.Query("a", window=rpq.Window(size=1, slide=1))
@@ -234,7 +243,7 @@ def test_shares_are_as_many_as_task_slots(session):
         warnings.simplefilter("error")
         pipeline.rpq_changes(edges, query)
     session.conf.set("spark.sql.shuffle.partitions", "200")
-    slots._warned.clear()
+    session._warned.clear()
     try:
         with pytest.warns(UserWarning, match=r"spark\.conf\.set\('spark\.sql\.shuffle\.partitions', 2\)"):
             plan = pipeline.rpq_changes(edges, query)
@@ -243,7 +252,7 @@ def test_shares_are_as_many_as_task_slots(session):
             pipeline.rpq_changes(edges, query)
     finally:
         session.conf.set("spark.sql.shuffle.partitions", "2")
-    assert slots.shares_of(session, None) == 2
+    assert session.share_count(session, None) == 2
     exploded = plan._jdf.queryExecution().analyzed().toString()
     assert "array(cast(" in exploded and exploded.count(" as int)") == 2, exploded
 
@@ -282,7 +291,7 @@ def test_a_stream_gives_the_rows_of_the_engine(session, prepared, tmp_path, name
     edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(prepared[name])
     found = rows_of(streamed(session, edges, QUERIES[name], tmp_path, partitions=partitions))
     assert found == local_rows(QUERIES[name], [table(open_reader("edges", file)) for file in files])
-    records = records_of(session, str(tmp_path / "state"))
+    records = partition_records(session, str(tmp_path / "state"))
     assert [one["version"] for one in records] == [len(files)] * partitions
     assert all(one["tuples"] == read_statistics(prepared[name])["tuples"] for one in records)
 
@@ -378,7 +387,7 @@ def crashed_and_uninterrupted(session, prepared: str, query: rpq.Query, place: P
     assert end.returncode == 0, message
     batches = [table(open_reader("edges", file)) for file in files_of(prepared)]
     assert rows_of(session.read.parquet(str(job.rows))) == local_rows([query], batches)
-    records = records_of(session, str(job.state))
+    records = partition_records(session, str(job.state))
     assert [one["version"] for one in records] == [len(batches)] * 2
     assert all(one["rebuilds"] >= 1 for one in records), "a new process began without the window"
 

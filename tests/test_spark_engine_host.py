@@ -33,16 +33,14 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
 from rpq.running.limits import default_limit
-from rpq.spark import engine_call
-from rpq.spark.engine_call import engine_of
-from rpq.spark.engine_host import failure, raised
+from rpq.spark.division import engine_bytes, partition_keys, share_limit
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
-from rpq.spark.packed_rows import AsStreams, Packed, packed_frames
-from rpq.spark.partitions import partition_keys
-from rpq.spark.processor import AnswerChanges, Record, fields
-from rpq.spark.share_engine import PUSHED_ROWS, EngineCache, EngineHere, ShareOfAnswers
-from rpq.spark.worker_limits import bytes_of, share_limit
+from rpq.spark.stream import engine_host
+from rpq.spark.stream.engine_host import connect_engine, error_parts, restore_error
+from rpq.spark.stream.packed_rows import PackedRows, StreamPacking, row_frames
+from rpq.spark.stream.processor import AnswerChanges, Record, fields
+from rpq.spark.stream.share_engine import PUSHED_ROWS, EngineCache, LocalEngine, ShareSpec
 from tests.share_rows import changes_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="engines have processes of their own on Linux alone")
@@ -62,8 +60,8 @@ def parent():
 @pytest.fixture
 def folder(tmp_path, monkeypatch, parent) -> Path:
     """Where workers find the process; this one is a worker."""
-    monkeypatch.setattr(engine_call, "_folder", lambda: str(tmp_path))
-    monkeypatch.setattr(engine_call, "_parent", lambda: parent.pid)
+    monkeypatch.setattr(engine_host, "_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(engine_host, "_parent", lambda: parent.pid)
     return tmp_path
 
 
@@ -73,7 +71,7 @@ def hosts(parent: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"rpq.spark.engine_host" in words and str(parent).encode() in words:
+            if b"rpq.spark.stream.engine_host" in words and str(parent).encode() in words:
                 found.append(int(entry.name))
     return found
 
@@ -85,9 +83,9 @@ def wait_for_end(parent: int) -> None:
         time.sleep(0.05)
 
 
-def asked(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=AsStreams) -> ShareOfAnswers:
+def asked(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=StreamPacking) -> ShareSpec:
     queries = queries or (QUERY,)
-    return ShareOfAnswers(queries=queries, share=(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
+    return ShareSpec(queries=queries, share=(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
 
 
 def tuples(batch: int, *, count: int = 60) -> pa.Table:
@@ -102,46 +100,46 @@ def tuples(batch: int, *, count: int = 60) -> pa.Table:
 
 
 def rows_of(engine, batch: int) -> Counter:
-    return changes_in(pd.concat(packed_frames(engine.apply(tuples(batch), None))))
+    return changes_in(pd.concat(row_frames(engine.apply(tuples(batch), None))))
 
 
-class TellsLimit(AsStreams):
+class TellsLimit(StreamPacking):
     """Packs the memory limit of the process."""
 
     def __call__(self):
         return self
 
-    def packed(self, changes):
+    def add(self, changes):
         yield from ()
 
-    def rest(self):
-        (engine,) = (one for one in gc.get_objects() if isinstance(one, EngineHere))
-        yield Packed(str(engine._limit).encode(), 0)
+    def finish(self):
+        (engine,) = (one for one in gc.get_objects() if isinstance(one, LocalEngine))
+        yield PackedRows(str(engine._limit).encode(), 0)
 
 
-class NoSpace(AsStreams):
+class NoSpace(StreamPacking):
     """Packs nothing: there is no space left."""
 
     def __call__(self):
         raise OSError(28, "no space left")
 
 
-class Slow(AsStreams):
+class Slow(StreamPacking):
     """Takes its time, and has packed nothing before the end."""
 
     def __call__(self):
         return self
 
-    def packed(self, changes):
+    def add(self, changes):
         self.path.write_text(self.path.read_text() + "x")
         time.sleep(0.2)
         yield from ()
 
-    def rest(self):
+    def finish(self):
         yield from ()
 
 
-class OfAnotherRelease(AsStreams):
+class OfAnotherRelease(StreamPacking):
     """What another release of this package has packed."""
 
     def __getstate__(self):
@@ -191,23 +189,23 @@ def test_rows_are_those_of_the_engine_whatever_becomes_of_the_process(folder, pa
 
 
 def test_another_worker_finds_the_engine(folder):
-    with engine_of(asked(), EngineCache()) as first:
+    with connect_engine(asked(), EngineCache()) as first:
         assert first.take("stream", ["x"]) is None
         first.build(None, None)
         rows = rows_of(first, 0)
         assert first.outcome.time == 29 and first.keep("stream", "one") > 0
     whole = rpq.Engine(QUERY, share=(0, 2))
     assert rows == Counter(tuple(row) for row in whole.push(tuples(0)).rows())
-    with engine_of(asked(), EngineCache()) as second:
+    with connect_engine(asked(), EngineCache()) as second:
         assert second.take("another", ["one"]) is None
         assert second.take("stream", ["two", "one"]) == "one"
         whole.push(tuples(1))
         second.catch_up(tuples(1), whole.time)
         assert rows_of(second, 2) == Counter(tuple(row) for row in whole.push(tuples(2)).rows())
         second.keep("stream", "three")
-    with engine_of(asked(), EngineCache()) as third:
+    with connect_engine(asked(), EngineCache()) as third:
         assert third.take("stream", ["one"]) is None, "it is at another version"
-    with engine_of(asked(rpq.Query("b", window=QUERY.window)), EngineCache()) as other:
+    with connect_engine(asked(rpq.Query("b", window=QUERY.window)), EngineCache()) as other:
         other.build(None, None)
         assert {row[0] for row in rows_of(other, 0)} == {"b"}, "what is asked is told anew"
 
@@ -219,27 +217,27 @@ def test_an_engine_of_other_options_is_not_taken(folder):
     def query(budget: int) -> rpq.Query:
         return rpq.Query("a/b*", window=QUERY.window, paths="simple", simple_budget=budget, name="q")
 
-    with engine_of(asked(query(3)), EngineCache()) as first:
+    with connect_engine(asked(query(3)), EngineCache()) as first:
         first.build(None, None)
         first.keep("stream", "one")
-    with engine_of(asked(query(4)), EngineCache()) as second:
+    with connect_engine(asked(query(4)), EngineCache()) as second:
         assert second.take("stream", ["one"]) is None
         second.build(None, None)
         second.keep("stream", "two")
-    with engine_of(asked(query(4)), EngineCache()) as third:
+    with connect_engine(asked(query(4)), EngineCache()) as third:
         assert third.take("stream", ["two"]) == "two"
 
 
 def test_engines_in_use_are_counted():
     """Two calls at once have one limit."""
     cache, limit = EngineCache(), 10_000_000
-    engines = [EngineHere(asked(memory_limit=limit), cache) for _ in range(2)]
+    engines = [LocalEngine(asked(memory_limit=limit), cache) for _ in range(2)]
     for batch in range(3):
         for engine in engines:
             if not batch:
                 engine.build(None, None)
             rows_of(engine, batch)
-    first, second = (bytes_of(one._engine) for one in engines)
+    first, second = (engine_bytes(one._engine) for one in engines)
     assert cache.nbytes == first + second
     assert engines[1]._engine._evaluation.guard.limit == limit - first
     engines[1].keep("stream", "one")
@@ -257,28 +255,28 @@ def test_shares_beyond_the_cores_have_less_each(folder, monkeypatch):
     assert share_limit(99, threads=1, shares=4 * cores) == 99
     for number in range(1, 4 * cores):
         (folder / f"rpq-engines-{number}.json").write_text("")
-    with engine_of(asked(packing=TellsLimit), EngineCache()) as engine:
+    with connect_engine(asked(packing=TellsLimit), EngineCache()) as engine:
         engine.build(None, None)
         (told,) = engine.apply(tuples(0), None)
     assert told.rows == str(whole // (4 * cores)).encode()
 
 
 def test_one_that_was_not_kept_is_gone(folder):
-    with engine_of(asked(), EngineCache()) as first:
+    with connect_engine(asked(), EngineCache()) as first:
         first.build(None, None)
         rows_of(first, 0)
         first.keep("stream", "one")
-    with pytest.raises(KeyError), engine_of(asked(), EngineCache()) as failed:
+    with pytest.raises(KeyError), connect_engine(asked(), EngineCache()) as failed:
         assert failed.take("stream", ["one"]) == "one"
         raise KeyError("the task fails")
-    with engine_of(asked(), EngineCache()) as next_one:
+    with connect_engine(asked(), EngineCache()) as next_one:
         assert next_one.take("stream", ["one"]) is None
 
 
 @pytest.mark.ci
 def test_errors_are_what_they_are(folder):
     small = asked(rpq.Query("a*", window=rpq.Window(size=9999, slide=1)), memory_limit=20_000)
-    with engine_of(small, EngineCache()) as engine:
+    with connect_engine(small, EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(rpq.MemoryLimitError) as caught:
             for batch in range(200):
@@ -286,7 +284,7 @@ def test_errors_are_what_they_are(folder):
         assert caught.value.query == "a*" and caught.value.limit <= 20_000 < caught.value.size
         with pytest.raises(RuntimeError, match="AttributeError: .*'nonsense'"):
             engine._call("nonsense")
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(rpq.InputError, match="column 'target'"):
             list(engine.apply(tuples(0).drop_columns(["target"]), None))
@@ -303,22 +301,22 @@ def test_errors_come_through_whole():
         PipelineError("it"),
     ]
     for error in errors:
-        again = raised(*failure(error))
+        again = restore_error(*error_parts(error))
         assert type(again) is type(error) and str(again) == str(error)
         assert again.__dict__ == error.__dict__
-    text = str(raised(*failure(ZeroDivisionError("by nothing"))))
+    text = str(restore_error(*error_parts(ZeroDivisionError("by nothing"))))
     assert text.endswith("ZeroDivisionError: by nothing\n")
 
 
 @pytest.mark.ci
 def test_one_that_ends_in_a_call_is_told_of(folder, parent):
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         (host,) = hosts(parent.pid)
         os.kill(host, signal.SIGKILL)
         with pytest.raises(PipelineError, match="has ended; its next task builds the engine again"):
             rows_of(engine, 0)
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         assert rows_of(engine, 0)
 
@@ -326,7 +324,7 @@ def test_one_that_ends_in_a_call_is_told_of(folder, parent):
 @pytest.mark.ci
 def test_it_ends_with_what_started_it(folder, parent):
     for number in range(2):
-        with engine_of(asked(number=number), EngineCache()) as engine:
+        with connect_engine(asked(number=number), EngineCache()) as engine:
             engine.build(None, None)
     assert len(hosts(parent.pid)) == 2
     assert {path.name for path in folder.iterdir()} == {"rpq-engines-0.json", "rpq-engines-1.json"}
@@ -352,50 +350,51 @@ def calls_as_nobody(address: str) -> None:
 @pytest.mark.ci
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_nobody_else_is_served(folder):
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         engine.keep("stream", "one")
     stranger = multiprocessing.get_context("fork").Process(target=calls_as_nobody, args=(address_of(folder),))
     stranger.start()
     stranger.join(60)
     assert stranger.exitcode == 3
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         assert engine.take("stream", ["one"]) == "one", "it serves on"
 
 
 @pytest.mark.ci
 def test_what_others_listen_to_is_left_alone(folder, monkeypatch, parent):
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
     found = [os.getuid() + 1, os.getuid()]
-    monkeypatch.setattr(engine_call, "user_of", lambda connection: found.pop(0))
-    with engine_of(asked(), EngineCache()) as engine:
+    monkeypatch.setattr(engine_host, "peer_user", lambda connection: found.pop(0))
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
     assert len(hosts(parent.pid)) == 2 and not found
 
 
 def test_those_that_say_nothing_keep_nobody_waiting(folder):
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         engine.keep("stream", "one")
-    with Client(address_of(folder), family="AF_UNIX"), engine_of(asked(), EngineCache()) as engine:
+    with Client(address_of(folder), family="AF_UNIX"), connect_engine(asked(), EngineCache()) as engine:
         assert engine.take("stream", ["one"]) == "one"
 
 
 @pytest.mark.ci
 def test_an_error_of_files_is_told_like_others(folder, parent):
-    with engine_of(asked(packing=NoSpace), EngineCache()) as engine:
+    with connect_engine(asked(packing=NoSpace), EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(RuntimeError, match=r"OSError: \[Errno 28\] no space left"):
             rows_of(engine, 0)
 
 
 def test_what_it_cannot_read_is_told(folder):
-    with pytest.raises(PipelineError, match=r"streaming-rpq .* the driver has 0\.0\.1"), engine_of(
-        asked(packing=OfAnotherRelease), EngineCache()
+    with (
+        pytest.raises(PipelineError, match=r"streaming-rpq .* the driver has 0\.0\.1"),
+        connect_engine(asked(packing=OfAnotherRelease), EngineCache()),
     ):
         pass
-    with engine_of(asked(), EngineCache()) as engine:
+    with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)
         assert rows_of(engine, 0), "it serves on"
 
@@ -411,9 +410,9 @@ def test_a_call_ends_with_who_called(folder, tmp_path):
         return made
 
     packed.write_text("")
-    with engine_of(asked(packing=slow), EngineCache()) as engine:
+    with connect_engine(asked(packing=slow), EngineCache()) as engine:
         engine.build(None, None)
-        engine._say(pickle.dumps(("apply", (tuples(0, count=slices * PUSHED_ROWS), None))))
+        engine._send(pickle.dumps(("apply", (tuples(0, count=slices * PUSHED_ROWS), None))))
         while not packed.read_text():
             time.sleep(0.01)
     time.sleep(1)
@@ -429,15 +428,16 @@ def test_what_a_file_says_may_be_wrong(folder, parent):
     nobody = f'{{"address": "rpq-none", "parent": {parent.pid}}}'
     for content in ("", "{", nobody, f'{{"address": "rpq-none", "parent": {ended.pid}}}', '{"address": 3}', "[]"):
         (folder / "rpq-engines-0.json").write_text(content)
-        with engine_of(asked(), EngineCache()) as engine:
+        with connect_engine(asked(), EngineCache()) as engine:
             engine.build(None, None)
             assert rows_of(engine, 0)
     assert len(hosts(parent.pid)) == 6
 
 
 def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
-    monkeypatch.setattr(engine_call.sys, "executable", "/bin/false")
-    with pytest.raises(PipelineError, match="does not start: it ended with status 1"), engine_of(asked(), EngineCache()):
+    monkeypatch.setattr(engine_host.sys, "executable", "/bin/false")
+    refusal = pytest.raises(PipelineError, match="does not start: it ended with status 1")
+    with refusal, connect_engine(asked(), EngineCache()):
         pass
 
 
@@ -445,7 +445,7 @@ def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
 def test_on_spark_workers_come_and_go(tmp_path):
     """Every micro-batch finds its engines, a stream that is started again too; if they are lost they are built again."""
     import rpq.spark as pipeline
-    from rpq.spark.java import check_java
+    from rpq.spark.jvm.session import check_java
 
     try:
         check_java()

@@ -21,10 +21,9 @@ import rpq
 import rpq.spark as pipeline
 from rpq.spark import parquet_content
 from rpq.spark.errors import PipelineError
-from rpq.spark.file_sink import FileSink
-from rpq.spark.java import check_java
-from rpq.spark.packed_rows import AsFiles
-from rpq.spark.sink_log import SinkLog
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream.file_sink import FileSink, SinkLog
+from rpq.spark.stream.packed_rows import FilePacking
 
 try:
     check_java()
@@ -138,9 +137,9 @@ def sink_of(folder: Path) -> FileSink:
 
 def contents(session, *names: str):
     """A micro-batch of a file with these rows."""
-    packer = AsFiles(microseconds=None)()
+    packer = FilePacking(microseconds=None)()
     table = pa.table({"query": ["q"] * len(names), "source": names, "timestamp": [1] * len(names)})
-    (file,) = [*packer.packed(table), *packer.rest()]
+    (file,) = [*packer.add(table), *packer.finish()]
     return session.createDataFrame([(bytearray(file.rows),)], "rows binary").selectExpr("cast(rows as string) as value")
 
 
@@ -258,9 +257,9 @@ def test_large_files_are_ended(monkeypatch):
     monkeypatch.setattr(parquet_content, "FILE_BYTES", 2000)
     monkeypatch.setattr(parquet_content, "ROW_GROUP_ROWS", 40)
     table = pa.table({"source": [f"v{number * 7919 % 1000}" for number in range(400)], "timestamp": [*range(400)]})
-    packer = AsFiles(microseconds=1000)()
-    files = [file for start in range(0, 400, 20) for file in packer.packed(table.slice(start, 20))]
-    files += [*packer.packed(table.slice(0, 0)), *packer.rest(), *packer.rest()]
+    packer = FilePacking(microseconds=1000)()
+    files = [file for start in range(0, 400, 20) for file in packer.add(table.slice(start, 20))]
+    files += [*packer.add(table.slice(0, 0)), *packer.finish(), *packer.finish()]
     found = [pq.read_table(pa.BufferReader(file.rows + parquet_content.END_OF_FILE.encode())) for file in files]
     assert len(found) > 2 and [len(one) for one in found] == [file.row_count for file in files]
     whole = pa.concat_tables(found)
@@ -273,8 +272,8 @@ def test_row_groups_end_by_bytes_too(monkeypatch):
     monkeypatch.setattr(parquet_content, "FILE_BYTES", 20_000)
     monkeypatch.setattr(parquet_content, "ROW_GROUP_BYTES", 10_000)
     chooser = random.Random(1)
-    packer, sizes = AsFiles(microseconds=None)(), []
+    packer, sizes = FilePacking(microseconds=None)(), []
     for number in range(300):
         table = pa.table({"source": [chooser.randbytes(200).hex()], "timestamp": [number]})
-        sizes += [len(file.rows) for file in packer.packed(table)]
+        sizes += [len(file.rows) for file in packer.add(table)]
     assert len(sizes) > 2 and max(sizes) < 40_000

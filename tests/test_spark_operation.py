@@ -22,13 +22,13 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
 import rpq.spark as pipeline
-from rpq.spark import hadoop_files, processor, stream_identity
+from rpq.spark.division import engine_bytes, partition_keys
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
-from rpq.spark.partitions import partition_keys
-from rpq.spark.processor import AnswerChanges, EngineCache
-from rpq.spark.worker_limits import bytes_of
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream import processor, stream_identity
+from rpq.spark.stream.processor import AnswerChanges, EngineCache
 
 try:
     check_java()
@@ -163,10 +163,10 @@ def test_memory_is_that_of_all_engines_of_a_worker(monkeypatch):
             (envelope,) = (one["edges"][0].as_py() for one in pack([pa.record_batch(columns)], [asked]))
             for key, tester in testers.items():
                 tester.testInPandas(key, pd.DataFrame({"edges": [envelope]}))
-                engine = cache._kept[tester.peekValueState("record", key)[2]][1]
+                engine = cache._idle[tester.peekValueState("record", key)[2]][1]
                 if limit is not None:
-                    assert engine._evaluation.guard.limit + cache.nbytes - bytes_of(engine) == limit
-        return [bytes_of(engine) for _, engine in cache._kept.values()], sum(
+                    assert engine._evaluation.guard.limit + cache.nbytes - engine_bytes(engine) == limit
+        return [engine_bytes(engine) for _, engine in cache._idle.values()], sum(
             tester.peekValueState("record", key)[fields.index("rebuilds")] for key, tester in testers.items()
         )
 
@@ -186,9 +186,9 @@ def test_files_by_the_session(session, tmp_path):
     for text in ("grün", "again"):
         hadoop_files.write_text(session, uri, text)
         assert hadoop_files.read_text(session, str(tmp_path / "a" / "b")) == text
-    assert [name for name in hadoop_files.names_in(session, str(tmp_path / "a")) if not name.endswith(".crc")] == ["b"]
+    assert [name for name in hadoop_files.list_names(session, str(tmp_path / "a")) if not name.endswith(".crc")] == ["b"]
     assert hadoop_files.is_folder(session, f"file://{tmp_path}/a") and not hadoop_files.is_folder(session, uri)
-    assert hadoop_files.qualified(session, str(tmp_path / "x")) == f"file:{tmp_path}/x"
+    assert hadoop_files.qualify(session, str(tmp_path / "x")) == f"file:{tmp_path}/x"
     hadoop_files.remove(session, f"file://{tmp_path}/a")
     assert not (tmp_path / "a").exists()
 

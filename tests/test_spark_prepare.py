@@ -17,20 +17,30 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from rpq.readers import open_reader  # noqa: E402
-from rpq.spark import hadoop_files, lines_by_spark  # noqa: E402
+from rpq.spark.batch import spark_inputs  # noqa: E402
+from rpq.spark.batch.splits import (  # noqa: E402
+    BAD,
+    COUNTS,
+    EDGE,
+    LineOptions,
+    Split,
+    SplitReader,
+    blocks,
+    cut_splits,
+    file_number,
+    split_json,
+)
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.java import check_java, java_version  # noqa: E402
-from rpq.spark.local_jvm import local_settings  # noqa: E402
-from rpq.spark.split_reader import BAD, COUNTS, EDGE, SplitReader, describe  # noqa: E402
-from rpq.spark.splits import Split, blocks, file_number, splits_of  # noqa: E402
-from rpq.spark.text_formats import Lines  # noqa: E402
+from rpq.spark.jvm import hadoop_files  # noqa: E402
+from rpq.spark.jvm.session import check_java, java_version, local_settings  # noqa: E402
 
 
 def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
     """Edges, bad lines and counts of all splits in order, as dicts."""
-    splits = splits_of(paths, split_bytes=split_bytes)
-    table = pa.record_batch({"split": pa.array(range(len(splits)), pa.int32()), "description": list(map(describe, splits))})
-    rows = [row for batch in SplitReader(Lines(format=format), vertex)(iter([table])) for row in batch.to_pylist()]
+    splits = cut_splits(paths, split_bytes=split_bytes)
+    numbers = pa.array(range(len(splits)), pa.int32())
+    table = pa.record_batch({"split": numbers, "description": list(map(split_json, splits))})
+    rows = [row for batch in SplitReader(LineOptions(format=format), vertex)(iter([table])) for row in batch.to_pylist()]
     rows.sort(key=lambda row: (row["split"], row["row"]))
     return tuple([row for row in rows if row["kind"] == kind] for kind in (EDGE, BAD, COUNTS))
 
@@ -95,7 +105,7 @@ def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str
     """As a task gets them: lines without their ends, with the file and the first byte of the block that they are of."""
     path = write(tmp_path / "edges.txt", TEXTS[name])
     monkeypatch.setattr(hadoop_files, "first_bytes", lambda session, uri, count: Path(uri).read_bytes()[:count])
-    beginning = lines_by_spark.beginning_of(None, path, Lines(format="edges"))
+    beginning = spark_inputs.read_beginning(None, path, LineOptions(format="edges"))
     content = TEXTS[name].encode()
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     if block_lines < len(lines) and name == "bad first":
@@ -104,7 +114,7 @@ def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str
     texts = pa.array(lines, pa.binary()).cast(pa.string())
     columns = {"value": texts, "file_path": [f"file://{path}"] * len(lines), "file_block_start": starts}
     batches = pa.table(columns).to_batches(max_chunksize=5)
-    reader = lines_by_spark.LineReader(Lines(format="edges"), {path: (3, beginning)})
+    reader = spark_inputs.LineReader(LineOptions(format="edges"), {path: (3, beginning)})
     rows = [row for batch in reader(iter(batches)) for row in batch.to_pylist()]
     rows.sort(key=lambda row: (row["split"], row["row"] or 0))
     edges, bad, counts = ([row for row in rows if row["kind"] == kind] for kind in (EDGE, BAD, COUNTS))
@@ -172,7 +182,7 @@ def test_parquet_by_row_groups(tmp_path):
     }
     pq.write_table(pa.table(columns), tmp_path / "edges.parquet", row_group_size=2)
     paths = [str(tmp_path)]
-    assert len(splits_of(paths)) == 2
+    assert len(cut_splits(paths)) == 2
     edges, bad, counts = parsed(paths, "edges", vertex="bigint")
     assert of_edges(edges) == read(paths, "edges")
     assert [(row["line"], row["field"]) for row in bad] == [(1, "source"), (2, "label")]
@@ -279,7 +289,7 @@ def test_importing_the_package_brings_in_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["partitions", "window_log", "console"])
+@pytest.mark.parametrize("name", ["division", "stream.window_log", "console"])
 def test_examples(name: str):
     import doctest
     from importlib import import_module

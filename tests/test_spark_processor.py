@@ -25,15 +25,13 @@ pa = pytest.importorskip("pyarrow")
 from pyspark.sql.streaming.tws_tester import TwsTester  # noqa: E402
 
 import rpq  # noqa: E402
-from rpq.spark import processor  # noqa: E402
-from rpq.spark.change_schema import schema_of  # noqa: E402
-from rpq.spark.divided import divided, undivided  # noqa: E402
+from rpq.spark.columns import queries_in_unit, row_schema  # noqa: E402
+from rpq.spark.division import describe_division, division_warning, partition_keys  # noqa: E402
 from rpq.spark.envelopes import pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.in_numbers import in_numbers  # noqa: E402
-from rpq.spark.partitions import partition_keys  # noqa: E402
-from rpq.spark.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
-from rpq.spark.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
+from rpq.spark.stream import processor  # noqa: E402
+from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
+from rpq.spark.stream.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
 from tests.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
 
@@ -236,7 +234,7 @@ def test_a_query_in_sparql(vertices: str):
     WHERE { ?x <a> ?y OPTIONAL { WINDOW <long> { ?y <b> ?z } } } GROUP BY ?x"""
     asked = rpq.Query(text, window=rpq.Window(size=10, slide=5), semantics="explicit", name="counted").in_unit("s")
     name = str if vertices == "text" else int
-    assert schema_of([asked], "bigint").startswith("query string, x bigint, n bigint, last ")
+    assert row_schema([asked], "bigint").startswith("query string, x bigint, n bigint, last ")
     chooser, time = random.Random(3), 0
     parts, engine = Partitions(asked, partitions=2), rpq.Engine(asked, time_unit="s")
     for number in range(25):
@@ -285,25 +283,28 @@ def test_what_lies_around_a_column_is_divided(monkeypatch, text: str):
         with monkeypatch.context() as patched:
             patched.setattr(rpq.Engine, "push", counted)
             assert parts.push(batch, chooser.choice(("one", "one", f"new {number}"))) == wanted
-    assert undivided(star) is None
+    assert division_warning(star) is None
     assert sum(pushed) < 0.7 * 4 * 12 * 40, "every share saw nearly everything"
 
 
 def test_what_spark_cannot_divide_is_said():
     chain = query("?x a ?y . ?y b ?z")
-    assert divided(chain) == "divided by ?y: a share sees the edges at its own vertices alone"
-    assert divided(query("a/b*")) == "divided by the roots of the trees of its paths: a share sees all edges that are read"
-    assert "?y, which stands in all atoms, is no column: select it" in str(undivided(query(chain.name, select=("x", "z"))))
-    assert "no variable stands in all atoms" in str(undivided(query("?x a ?y . ?y b ?z . ?z a ?u")))
-    assert "it has a path (a+)" in str(undivided(query("?x a+ ?y")))
+    assert describe_division(chain) == "divided by ?y: a share sees the edges at its own vertices alone"
+    by_roots = "divided by the roots of the trees of its paths: a share sees all edges that are read"
+    assert describe_division(query("a/b*")) == by_roots
+    warning = str(division_warning(query(chain.name, select=("x", "z"))))
+    assert "?y, which stands in all atoms, is no column: select it" in warning
+    assert "no variable stands in all atoms" in str(division_warning(query("?x a ?y . ?y b ?z . ?z a ?u")))
+    assert "it has a path (a+)" in str(division_warning(query("?x a+ ?y")))
     pytest.importorskip("rdflib")
-    told = undivided(rpq.Query("SELECT ?x WHERE { ?x <a> ?y . ?y <b> ?z }", window=rpq.Window(size=10, slide=5), name="s"))
+    question = "SELECT ?x WHERE { ?x <a> ?y . ?y <b> ?z }"
+    told = division_warning(rpq.Query(question, window=rpq.Window(size=10, slide=5), name="s"))
     assert told is not None and "every share evaluates all of it, and its rows are divided by ?x" in told
     named = rpq.Query("SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT10S] { WINDOW <w> { ?x <a> ?y } }", name="n")
     with pytest.raises(PipelineError, match="reads the stream 's' alone"):
-        in_numbers([named], "s")
+        queries_in_unit([named], "s")
     with pytest.raises(PipelineError, match="partitions divide a window of time"):
-        in_numbers([rpq.Query("a", window=rpq.UnboundedWindow())], None)
+        queries_in_unit([rpq.Query("a", window=rpq.UnboundedWindow())], None)
 
 
 @pytest.mark.ci
@@ -333,10 +334,10 @@ def test_longer_streams(partitions: int):
 def test_late_tuples_and_boundaries():
     """Window 10, slide 5, three micro-batches:
 
-        time      0 1 2 . . 5 . . . . 10 . 12 . . 15
-        first       a
-        second                            a           (boundary 10 lets nothing expire: 1 > 0)
-        third     b(late at 12: 0 ≤ 0)           a    (boundary 15: the first a leaves, 1 ≤ 5)
+    time      0 1 2 . . 5 . . . . 10 . 12 . . 15
+    first       a
+    second                            a           (boundary 10 lets nothing expire: 1 > 0)
+    third     b(late at 12: 0 ≤ 0)           a    (boundary 15: the first a leaves, 1 ≤ 5)
     """
     parts = Partitions(query("a|b", size=10, slide=5, semantics="explicit"))
     assert parts.push([("x", "y", "a", 1, "+")]) == Counter([rpq.Change("a|b", "x", "y", 1, "+")])
@@ -523,7 +524,7 @@ def test_a_bad_tuple_is_told_with_its_place():
 
 
 def test_partitions_have_tasks_of_their_own():
-    from rpq.spark.partitions import spark_hash
+    from rpq.spark.division import spark_hash
 
     for count in (1, 2, 5, 16, 200):
         assert [spark_hash(key) % count for key in partition_keys(count)] == list(range(count))

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import rpq
 import rpq.spark as pipeline
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
+from rpq.spark.jvm.session import check_java
 
 try:
     check_java()

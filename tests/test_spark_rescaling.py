@@ -23,15 +23,14 @@ from types import SimpleNamespace  # noqa: E402
 from pyspark.sql.streaming.tws_tester import TwsTester  # noqa: E402
 
 import rpq  # noqa: E402
-from rpq.spark import processor  # noqa: E402
-from rpq.spark.carried import MOST_ALONG, carried  # noqa: E402
+from rpq.spark.division import partition_keys  # noqa: E402
 from rpq.spark.envelopes import pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.kept_for_new import refuse_if_not_kept  # noqa: E402
-from rpq.spark.moved_state import MovedState  # noqa: E402
-from rpq.spark.partitions import partition_keys  # noqa: E402
-from rpq.spark.processor import AnswerChanges, EngineCache, checked_record, identity_of  # noqa: E402
-from rpq.spark.window_log import MemoryChunks, WindowLog  # noqa: E402
+from rpq.spark.shipping import MAX_INLINE_BYTES, ship_value  # noqa: E402
+from rpq.spark.stream import processor  # noqa: E402
+from rpq.spark.stream.processor import AnswerChanges, EngineCache, state_identity, validate_record  # noqa: E402
+from rpq.spark.stream.stream_identity import refuse_missing_edges  # noqa: E402
+from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog  # noqa: E402
 from tests.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
 
@@ -73,16 +72,16 @@ class Stream:
         """Go on with others, as the driver lets it."""
         key = next(iter(self.testers))
         tester = self.testers[key]
-        record = checked_record(tuple(tester.peekValueState("record", key)))
+        record = validate_record(tuple(tester.peekValueState("record", key)))
         chunks = MemoryChunks({place: data for place, (data,) in tester.peekMapState("window", key).items()})
         log = WindowLog(chunks=chunks, queries=self.queries, parts=record.log_parts(), order=record.order)
         added = [one for one in queries if one not in self.queries]
-        refuse_if_not_kept(added, self.queries, time=record.time)
-        moved = MovedState.of(
+        refuse_missing_edges(added, self.queries, time=record.time)
+        moved = MovedState.from_log(
             log,
             waiting=[data for (data,) in tester.peekMapState("waiting", key).values()] if self.delay else [],
             figures={name: getattr(record, name) for name in ("version", "time", "tuples", "late")},
-            identity=identity_of(self.queries, len(self.keys)),
+            identity=state_identity(self.queries, len(self.keys)),
             added=added,
         )
         self.queries = queries
@@ -196,8 +195,8 @@ def test_a_large_state_is_broadcast_and_missed_only_when_it_is_asked_for():
 
     pickled: list[Broadcast] = []
     session = SimpleNamespace(sparkContext=SimpleNamespace(broadcast=lambda value: Broadcast()))
-    assert pickle.loads(pickle.dumps(carried(session, "small"))).value == "small"
-    large = carried(session, "x" * (MOST_ALONG + 1))
+    assert pickle.loads(pickle.dumps(ship_value(session, "small"))).value == "small"
+    large = ship_value(session, "x" * (MAX_INLINE_BYTES + 1))
     assert large.value == "the state"
     arrived = pickle.loads(pickle.loads(pickle.dumps([pickle.dumps(large)]))[0])
     assert len(pickled) == 1
@@ -213,14 +212,14 @@ def test_a_large_state_is_broadcast_and_missed_only_when_it_is_asked_for():
 
 def test_windows_that_the_stream_did_not_keep():
     before = [query("a/b*", size=10, slide=5), query("a", size=100, slide=5)]
-    refuse_if_not_kept([query("a+", size=100, slide=5)], before, time=12)
-    refuse_if_not_kept([query("a/b", size=9, slide=1), query("b", size=10, slide=5)], before, time=12)
+    refuse_missing_edges([query("a+", size=100, slide=5)], before, time=12)
+    refuse_missing_edges([query("a/b", size=9, slide=1), query("b", size=10, slide=5)], before, time=12)
     with pytest.raises(PipelineError, match=r"'a/c'.*that no query has read \(label 'c'\)"):
-        refuse_if_not_kept([query("a/c", size=5, slide=1)], before, time=12)
+        refuse_missing_edges([query("a/c", size=5, slide=1)], before, time=12)
     with pytest.raises(PipelineError, match=r"'!a'.*\(labels that nobody names\)"):
-        refuse_if_not_kept([query("!a", size=5, slide=1)], before, time=12)
+        refuse_missing_edges([query("!a", size=5, slide=1)], before, time=12)
     with pytest.raises(PipelineError, match=r"edges from -9 on \(label 'b'\), and the stream.* has them from 1 on"):
-        refuse_if_not_kept([query("a/b", size=20, slide=5)], before, time=12)
+        refuse_missing_edges([query("a/b", size=20, slide=5)], before, time=12)
 
 
 def test_the_state_of_shares_that_are_no_more_goes():
@@ -237,4 +236,4 @@ def test_the_state_of_shares_that_are_no_more_goes():
     assert retiring.testInPandas(keys[1], pd.DataFrame({"edges": [envelope["edges"][0].as_py()]})).empty
     assert retiring.peekValueState("record", keys[1]) is None
     assert not retiring.peekMapState("window", keys[1])
-    assert json.loads(identity_of(stream.queries, 2))["partitions"] == 2
+    assert json.loads(state_identity(stream.queries, 2))["partitions"] == 2

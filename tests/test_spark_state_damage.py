@@ -25,10 +25,10 @@ pa = pytest.importorskip("pyarrow")
 
 import rpq  # noqa: E402
 from rpq.files.sealed import HEADER_BYTES, seal  # noqa: E402
-from rpq.spark import processor  # noqa: E402
+from rpq.spark.envelopes import TUPLES, pack_table, unpack_table  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.packed import TUPLES, packed, unpacked  # noqa: E402
-from rpq.spark.processor import EngineCache, Record  # noqa: E402
+from rpq.spark.stream import processor  # noqa: E402
+from rpq.spark.stream.processor import EngineCache, Record  # noqa: E402
 from tests.damaging import ADDRESS_SPACE, EXTREMES, HOSTILE, _struck  # noqa: E402
 from tests.test_spark_processor import Partitions, query  # noqa: E402
 
@@ -72,7 +72,7 @@ def damage_record(record: Record, chance: random.Random, resealed: bool) -> tupl
         holder[key] = value
         value = json.dumps(content)
     elif isinstance(getattr(record, name), str) and chance.random() < 0.5:
-        value = "".join(chance.choice("0123abc[]{},\"") for _ in range(len(getattr(record, name))))
+        value = "".join(chance.choice('0123abc[]{},"') for _ in range(len(getattr(record, name))))
     changed = replace(record, **{name: value})
     return (token_made_right(changed) if resealed else changed), f"{name} is {str(value)[:200]}"
 
@@ -84,7 +84,7 @@ def damage_chunk(data: bytes, chance: random.Random, resealed: bool) -> tuple[by
     if chance.random() < 0.5:
         content, done = _struck(data[HEADER_BYTES:], chance)
         return seal(TUPLES, [content]) + content, f"{done}, under a right seal"
-    table = unpacked(data, columns=(), name="a part")
+    table = unpack_table(data, columns=(), name="a part")
     number, row = chance.randrange(table.num_columns), chance.randrange(len(table))
     values = table.column(number).to_pylist()
     texts = pa.types.is_string(table.schema.types[number])
@@ -96,7 +96,7 @@ def damage_chunk(data: bytes, chance: random.Random, resealed: bool) -> tuple[by
     except (pa.ArrowInvalid, OverflowError):
         changed = pa.array(list(map(str, values)))
     name = table.schema.names[number]
-    return packed(table.set_column(number, name, changed)), f"{name}, row {row}: {values[row]}"
+    return pack_table(table.set_column(number, name, changed)), f"{name}, row {row}: {values[row]}"
 
 
 def main(number_path: Path, first: int, count: int) -> Counter[str]:

@@ -22,7 +22,7 @@ pytest.importorskip("pandas")
 
 import rpq
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
+from rpq.spark.jvm.session import check_java
 from tests.environments import environment, pip
 
 try:

@@ -27,12 +27,10 @@ from rpq.errors import InputError
 from rpq.kafka.client_settings import KafkaError
 from rpq.kafka.message_columns import MessageColumns
 from rpq.readers.column_names import ColumnNames
-from rpq.spark.arrived_messages import BESIDE_COLUMNS, TuplesOfMessages, messages_in
 from rpq.spark.cli import spark
-from rpq.spark.connector_settings import connector_options
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
-from rpq.spark.topic_edges import layout_told_by
+from rpq.spark.jvm.session import check_java
+from rpq.spark.stream.topics import METADATA_COLUMNS, MessageTuples, connector_options, layout_of_messages, read_messages
 from tests.kafka_broker import fetched, required_or_skipped
 from tests.kafka_topics import dealt, edges
 
@@ -75,7 +73,7 @@ def batch(topic: str, *values: bytes | None, partition: int = 0, offset: int = 0
         "value": pa.array(values, pa.binary()),
     }
     if beside:
-        columns |= {name: pa.array([beside.get(name)] * count) for name in BESIDE_COLUMNS}
+        columns |= {name: pa.array([beside.get(name)] * count) for name in METADATA_COLUMNS}
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -84,9 +82,9 @@ def tuples_of(
 ) -> list[tuple]:
     columns = MessageColumns.of(ColumnNames.parse(names, label=label))
     first = {one.column("topic")[0].as_py(): one for one in reversed(batches)}
-    layouts = {topic: layout_told_by(topic, messages_in(one), columns) for topic, one in first.items()}
+    layouts = {topic: layout_of_messages(topic, read_messages(one), columns) for topic, one in first.items()}
     integers = any(layout.get("integers") for layout in layouts.values())
-    read = TuplesOfMessages(columns, layouts, integers=integers, stops=stops)
+    read = MessageTuples(columns, layouts, integers=integers, stops=stops)
     return [tuple(row.values()) for made in read(iter(batches)) for row in made.to_pylist()]
 
 

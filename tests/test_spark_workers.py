@@ -27,10 +27,10 @@ from pyspark import cloudpickle
 
 import rpq
 from rpq.spark import check_workers, worker_probe
+from rpq.spark.batch.replay import RowBatches, Share
+from rpq.spark.division import partition_keys
 from rpq.spark.envelopes import PlacedPacker
 from rpq.spark.errors import PipelineError
-from rpq.spark.partitions import partition_keys
-from rpq.spark.shares import RowBatches, Share
 from tests.environments import ROOT
 
 Task = Callable[[Iterable[int]], Iterable[Any]]

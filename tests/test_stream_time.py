@@ -343,14 +343,14 @@ def test_the_pushes_that_fail_teach_nothing() -> None:
 
 
 def test_spark_sees_windows_in_the_unit_of_its_timestamps() -> None:
+    from rpq.spark.columns import queries_in_unit
     from rpq.spark.errors import PipelineError
-    from rpq.spark.in_numbers import in_numbers
 
     plain = ask(rpq.Window(size=30, slide=1))
-    assert in_numbers([plain], None) == in_numbers([plain], "us") == (plain,)
-    assert in_numbers([ask()], "ms")[0].window == rpq.Window(size=2 * 86_400_000, slide=86_400_000)
+    assert queries_in_unit([plain], None) == queries_in_unit([plain], "us") == (plain,)
+    assert queries_in_unit([ask()], "ms")[0].window == rpq.Window(size=2 * 86_400_000, slide=86_400_000)
     with pytest.raises(PipelineError, match="'q' is in durations .*timestamps are plain numbers"):
-        in_numbers([plain, ask()], None)
+        queries_in_unit([plain, ask()], None)
 
 
 # --- without pandas -------------------------------------------------------------------------------------------

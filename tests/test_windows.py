@@ -562,9 +562,9 @@ def test_states_whose_count_windows_do_not_fit_are_refused(tmp_path):
 
 def test_spark_refuses_windows_that_its_partitions_cannot_divide():
     pytest.importorskip("pyspark")
+    from rpq.spark.columns import queries_in_unit
     from rpq.spark.errors import PipelineError
-    from rpq.spark.in_numbers import in_numbers
 
     for window in (TWO, EVERY):
         with pytest.raises(PipelineError, match=r"asked over .*Window\(.*partitions divide a window of time"):
-            in_numbers([rpq.Query("a", window=window)], None)
+            queries_in_unit([rpq.Query("a", window=window)], None)

@@ -271,7 +271,7 @@ class _Bench:
     def _session(self, what: str, **asked: Any) -> list[dict[str, Any]]:
         """Run a measuring process in a process group of its own; return its result."""
         place = {"data": self._data, "raw": self._raw, "folder": str(self._folder), "queries": self._queries}
-        command = [sys.executable, "-m", "rpq.spark.measured_session", json.dumps({"what": what, **place, **asked})]
+        command = [sys.executable, "-m", "rpq.spark.benchmark", json.dumps({"what": what, **place, **asked})]
         paths = os.pathsep.join(path for path in sys.path if path)
         variables = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": self._spark(), "SPARK_LOCAL_IP": "127.0.0.1"}
         with open(self._folder / "spark.log", "wb+") as log:

@@ -1,0 +1,418 @@
+"""Batch replay: the answer changes of a prepared data set, or of any data frame of edges, with the roots divided over tasks.
+
+Every share receives all tuples that some query reads, packed in envelopes (`rpq.spark.envelopes`) and in the order of the
+stream, and has an engine that answers for its part of the roots.  The rows are those of `rpq run` over the same data,
+whatever the number of shares.  Spark alone reads the data, which may lie wherever Spark can read.
+
+Spark would read Parquet into rows, each with the name of its file, and turn them into columns again for Python, which takes
+more than a microsecond a tuple.  A file whose columns are exactly those of tuples is therefore passed on as bytes, and a
+task reads it with Arrow.  As one task takes the whole file, large files are read as rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import rpq
+from rpq.engine import Engine
+from rpq.errors import InputError
+from rpq.readers.column_names import DELETE
+from rpq.results.changes import Changes
+from rpq.spark.columns import UNITS, edge_columns, parse_column_names, queries_in_unit, row_schema, timestamps_as_times
+from rpq.spark.division import OwnEdges, partition_keys, share_limit
+from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, LabelReader, PlacedPacker, engine_columns, pack_file, unpack
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.data_sets import VERTICES, edges_in, statistics_in
+from rpq.spark.jvm.session import check_classic, share_count, task_threads
+from rpq.spark.parquet_content import ParquetContent, contents_writer
+from rpq.spark.shipping import Shipped
+from rpq.stream.durations import NANOSECONDS
+from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rpq.readers.column_names import ColumnNames
+
+_TIMES = "us"
+
+
+def replay(
+    spark: SparkSession,
+    data: str | DataFrame,
+    *queries: rpq.Query,
+    partitions: int | None = None,
+    names: bool = False,
+    memory_limit: int | None = None,
+    sequence: str | None = None,
+    time_unit: str | None = None,
+    columns: str | None = None,
+    label: str | None = None,
+) -> DataFrame:
+    """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
+
+    `data` is any URI that Spark reads, or a data frame with the columns of edges, as for `rpq_changes`.  The tuples of a
+    data frame are first sorted by time, ties by the integers of the column `sequence`.  Rows within a partition of the
+    result are in time order.  `partitions` is the number of shares into which the roots are divided, by default one per task
+    slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids become names
+    again.
+    `columns` and `label` are the names that the data has for the columns, as in `rpq_changes`.  `memory_limit` (bytes)
+    applies to each share.  Windows may be durations if timestamps are times, if the data set records the unit of its
+    timestamps, or if `time_unit` (s, ms, us, ns) gives it.  Raises `PipelineError` for unsuitable data or options.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, replay
+    >>> query = rpq.Query("a2q+", window=rpq.Window(size="30d", slide="1d"))
+    >>> changes = replay(open_session(), "data", query, partitions=4)  # doctest: +SKIP
+    >>> changes.columns  # doctest: +SKIP
+    ['query', 'source', 'target', 'timestamp', 'op']
+    """
+    named = parse_column_names(columns, label)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    changes = plan.envelopes.mapInArrow(RowBatches(plan.share), row_schema(queries, plan.vertex))
+    if plan.is_time:
+        changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
+    if names:
+        if not isinstance(data, str):
+            raise PipelineError("names can be had only of a data set that was prepared with ids, not of a data frame")
+        return _with_names(changes, queries[0].columns, hadoop_files.join(data, VERTICES))
+    return changes
+
+
+def replay_to(
+    spark: SparkSession,
+    data: str | DataFrame,
+    output: str,
+    *queries: rpq.Query,
+    partitions: int | None = None,
+    memory_limit: int | None = None,
+    sequence: str | None = None,
+    time_unit: str | None = None,
+    columns: str | None = None,
+    label: str | None = None,
+) -> dict[tuple[str, str], int]:
+    """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
+
+    This is several times as fast as writing the data frame of `replay`: the tasks make the files in Python, and the JVM only
+    copies their content.  `output` is any URI that Spark writes to, and must not exist.  The options are those of `replay`.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, replay_to
+    >>> query = rpq.Query("a2q+", window=rpq.Window(size="30d", slide="1d"))
+    >>> replay_to(open_session(), "data", "rows", query)  # doctest: +SKIP
+    {('a2q+', '+'): 1204, ('a2q+', '-'): 0}
+    """
+    named = parse_column_names(columns, label)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    if hadoop_files.exists(spark, output):
+        raise PipelineError(f"{output}: exists already; remove it or choose another name")
+    addition: Any = _RowCounts()  # no subclass of PySpark's, so that this module is imported without it
+    counted = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
+    microseconds = NANOSECONDS[plan.unit] // NANOSECONDS["us"] if plan.is_time else None
+    contents = plan.envelopes.mapInArrow(RowFiles(plan.share, counted=counted, microseconds=microseconds), "value string")
+    try:
+        contents_writer(contents).text(output)  # files appear when all of them are complete
+        if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
+            none = spark.createDataFrame([], row_schema(queries, plan.vertex))
+            if plan.is_time:
+                none = none.withColumn("timestamp", timestamps_as_times(plan.unit))
+            none.write.mode("append").parquet(output)
+    except BaseException:
+        with suppress(Exception):
+            spark.sparkContext.cancelAllJobs()
+            hadoop_files.remove(spark, output)  # it was not there before
+        raise
+    return dict(counted.value)
+
+
+class _Replay(NamedTuple):
+    """The plan of a replay."""
+
+    envelopes: DataFrame  # partition, file, row, edges; in order within a partition
+    share: Share
+    vertex: str
+    is_time: bool
+    unit: str  # the unit of the integers that times become
+
+
+def _plan_replay(
+    spark: SparkSession,
+    data: str | DataFrame,
+    queries: Sequence[rpq.Query],
+    partitions: int | None,
+    memory_limit: int | None,
+    sequence: str | None,
+    time_unit: str | None,
+    named: ColumnNames | None,
+) -> _Replay:
+    from pyspark.sql import functions as sql
+
+    check_classic(spark)
+    if not queries:
+        raise PipelineError("no query: expected at least one rpq.Query")
+    count = share_count(spark, partitions)
+    unit = time_unit if time_unit in UNITS else _TIMES
+    stream = _pack_stream(spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named)
+    keys = partition_keys(count)
+    every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
+    envelopes = (
+        stream.envelopes.select(every, "file", "row", "edges")
+        .repartition(count, "partition")
+        .sortWithinPartitions("partition", "file", "row")
+    )
+    share = Share(
+        stream.queries,
+        numbers={key: number for number, key in enumerate(keys)},
+        threads=task_threads(spark),
+        memory_limit=memory_limit,
+    )
+    return _Replay(envelopes, share, stream.vertex, stream.is_time, unit)
+
+
+class _PackedStream(NamedTuple):
+    """One copy of the stream, as envelopes with their places, and the queries with windows in the unit of timestamps."""
+
+    envelopes: DataFrame
+    queries: Sequence[rpq.Query]
+    vertex: str
+    is_time: bool
+
+
+def _pack_stream(
+    spark: SparkSession,
+    data: str | DataFrame,
+    queries: Sequence[rpq.Query],
+    *,
+    sequence: str | None,
+    time_unit: str | None,
+    unit: str,
+    named: ColumnNames | None,
+) -> _PackedStream:
+    from pyspark.sql import functions as sql
+
+    if not isinstance(data, str):
+        columns = edge_columns(data, sequence=sequence, time_unit=unit, with_place=False, names=named)
+        order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
+        tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
+        timestamp_unit = time_unit
+    else:
+        edges = edges_in(spark, data)
+        timestamp_unit = time_unit or statistics_in(spark, data).get("time_unit")
+        vertex = plain_vertex_type(edges) if named is None and sequence is None else None
+        if vertex is not None and can_read_whole(spark, data):
+            known = queries_in_unit(queries, timestamp_unit)
+            return _PackedStream(read_whole_files(spark, data, vertex, known), known, vertex, False)
+        columns = edge_columns(edges, sequence=sequence, time_unit=unit, names=named)
+        tuples = columns.tuples
+    known = queries_in_unit(queries, unit if columns.is_time else timestamp_unit)
+    return _PackedStream(tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA), known, columns.vertex, columns.is_time)
+
+
+def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    if not hadoop_files.exists(changes.sparkSession, folder):
+        raise PipelineError(f"{folder}: is missing; names can be had only of a data set that was prepared with ids")
+    vertices = changes.sparkSession.read.parquet(folder)
+    for column in columns:
+        named = vertices.select(sql.col("id").alias(column), sql.col("name").alias(f"{column}_name"))
+        changes = changes.join(named, column)
+    return changes.select("query", *(sql.col(f"{column}_name").alias(column) for column in columns), "timestamp", "op")
+
+
+PUSHED_ROWS = 1 << 14
+"""The number of tuples pushed at once, whose answer changes are in memory together."""
+
+CHANGE_ROWS = 1 << 16
+"""The largest number of answer changes passed to Spark at once."""
+
+
+class Share(Shipped):
+    """The queries and settings with which the tasks of a replay run a share.
+
+    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.
+    """
+
+    def __init__(
+        self, queries: Sequence[rpq.Query], *, numbers: Mapping[int, int], threads: int, memory_limit: int | None
+    ) -> None:
+        self.queries = tuple(queries)
+        self._numbers = dict(numbers)
+        self._threads = threads
+        self._memory_limit = memory_limit
+
+    def changes(
+        self, batches: Iterable[pa.RecordBatch], *, at_end: Callable[[Engine], None] | None = None
+    ) -> Iterator[Changes]:
+        """Yield the answer changes of rows (partition, …, edges) of one or more partitions, one partition after the other.
+
+        The tuples of a partition are envelopes in the order of the stream.  `at_end` is called with the engine of each
+        partition after its last tuple.
+        """
+        key, engine, own = None, None, None
+        for batch in batches:
+            for partition, envelope in zip(batch["partition"].to_pylist(), batch["edges"], strict=True):
+                if engine is None or partition != key:
+                    if engine is not None and at_end is not None:
+                        at_end(engine)
+                    key, engine = partition, self._engine(self._numbers[partition])
+                    own = OwnEdges(self.queries, share=(self._numbers[partition], len(self._numbers)))
+                assert own is not None
+                tuples = unpack([envelope.as_buffer()], keeps_order=True)
+                table = engine_columns(tuples.table)
+                for start in range(0, len(table), PUSHED_ROWS):
+                    edges, time = own.select_in_order(table.slice(start, PUSHED_ROWS), engine.time)
+                    if len(edges):
+                        yield engine.push(edges)
+                    if time is not None and (engine.time is None or time > engine.time):
+                        yield engine.advance(time)
+                if tuples.tick is not None and (engine.time is None or tuples.tick > engine.time):
+                    yield engine.advance(tuples.tick)
+        if engine is not None and at_end is not None:
+            at_end(engine)
+
+    def _engine(self, number: int) -> Engine:
+        return Engine(
+            *self.queries,
+            share=(number, len(self._numbers)),
+            threads=self._threads,
+            memory_limit=share_limit(self._memory_limit, threads=self._threads),
+        )
+
+
+class RowBatches:
+    """A function for `mapInArrow` that returns answer changes as batches of rows."""
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for changes in self._share.changes(batches):
+            yield from changes.to_arrow().to_batches(max_chunksize=CHANGE_ROWS)
+
+
+class RowFiles:
+    """A function for `mapInArrow` that returns answer changes as the contents of Parquet files.
+
+    The accumulator `counted` receives the number of rows of each query and op; `microseconds` is that of `ParquetContent`.
+    """
+
+    def __init__(self, share: Share, *, counted: Any, microseconds: int | None) -> None:
+        self._share = share
+        self._counted = counted
+        self._microseconds = microseconds
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        file = ParquetContent(microseconds=self._microseconds)
+        found: Counter[tuple[str, str]] = Counter()
+
+        def count(engine: Engine) -> None:
+            for query in engine.queries:
+                figures = engine.statistics(query.name)
+                found.update({(query.name, "+"): figures.rows_added, (query.name, "-"): figures.rows_removed})
+
+        for changes in self._share.changes(batches, at_end=count):
+            if len(changes):
+                file.write(changes.to_arrow())
+            if file.is_full:
+                yield _as_text(file.finish())
+                file = ParquetContent(microseconds=self._microseconds)
+        if file.rows:
+            yield _as_text(file.finish())
+        self._counted.add(found)
+
+
+def _as_text(content: pa.Buffer) -> pa.RecordBatch:
+    """Return a batch with one value: bytes declared as text, which Spark's text sink writes unchanged."""
+    ends = pa.py_buffer(pa.array([0, content.size], pa.int32()).buffers()[1])
+    return pa.RecordBatch.from_arrays([pa.StringArray.from_buffers(1, ends, content)], ["value"])
+
+
+class _RowCounts:
+    """The sum of counters by (query, op), as an accumulator parameter of Spark's, found by the names of its methods."""
+
+    def zero(self, value: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+        """Return an empty counter."""
+        return Counter()
+
+    def addInPlace(  # noqa: N802  # PySpark's name
+        self, value1: Counter[tuple[str, str]], value2: Counter[tuple[str, str]]
+    ) -> Counter[tuple[str, str]]:
+        """Add the second counter to the first, and return it."""
+        value1.update(value2)
+        return value1
+
+
+MAX_WHOLE_BYTES = 1 << 26
+"""The size of the largest file that is read as a whole, as it is briefly in memory three times."""
+
+_TUPLE = {"source": None, "target": None, "label": "string", "timestamp": "bigint", "op": "string"}
+_ARROW = {"bigint": pa.int64(), "string": pa.string()}
+
+
+def plain_vertex_type(edges: DataFrame) -> str | None:
+    """Return the type of the vertices if the columns of a data frame are exactly those of tuples, otherwise None."""
+    kinds = {field.name: field.dataType.simpleString() for field in edges.schema}
+    vertex = kinds.get("source")
+    is_plain = vertex in _ARROW and kinds == {name: kind or vertex for name, kind in _TUPLE.items()}
+    return vertex if is_plain else None
+
+
+def can_read_whole(session: SparkSession, data: str) -> bool:
+    """Return whether the files at a URI have all columns inside, none in names of folders (`label=a`), and none is large."""
+    sizes = hadoop_files.file_sizes(session, data)
+    return max(sizes.values()) <= MAX_WHOLE_BYTES and not any("=" in uri for uri in sizes)
+
+
+def read_whole_files(session: SparkSession, data: str, vertex: str, queries: Sequence[LabelReader]) -> DataFrame:
+    """Return the tuples of the Parquet files at a URI, with vertices of a type, as placed envelopes (`PlacedPacker`)."""
+    files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
+    return files.select("path", "content").mapInArrow(FilePacker(queries, vertex), PLACED_SCHEMA)
+
+
+class FilePacker(Shipped):
+    """A function for `mapInArrow` that turns whole Parquet files into envelopes with their places."""
+
+    def __init__(self, queries: Sequence[LabelReader], vertex: str) -> None:
+        self._queries = tuple(queries)
+        self._types = {name: _ARROW[kind or vertex] for name, kind in _TUPLE.items()}
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
+                tuples = self._tuples(path, pa.BufferReader(content.as_buffer()))
+                yield from pack_file(tuples, path, self._queries)
+
+    def _tuples(self, path: str, content: pa.BufferReader) -> Iterator[pa.Table]:
+        try:
+            with pq.ParquetFile(content) as file:
+                self._check(path, file.schema_arrow)
+                for batch in file.iter_batches(batch_size=ROWS, columns=list(self._types)):
+                    tuples = pa.Table.from_batches([with_plain_columns(batch)]).select(list(self._types))
+                    yield tuples.cast(pa.schema(list(self._types.items())))
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise InputError(f"{path}: cannot be read as Parquet: {problem}", file=path) from problem
+
+    def _check(self, path: str, schema: pa.Schema) -> None:
+        """Raise `InputError` if a file has other columns than the file whose schema Spark has read."""
+        if DELETE in schema.names:
+            raise InputError(f"{path}: column {DELETE!r} is there, which other files have not", file=path, column=DELETE)
+        for name, kind in self._types.items():
+            place = schema.get_field_index(name)
+            found = None if place < 0 else schema.field(place).type
+            if found is None or not _has_type(found, kind):
+                has = "is missing" if found is None else f"is of type {found}"
+                raise InputError(f"{path}: column {name!r} {has}; other files have {kind}", file=path, column=name)
+
+
+def _has_type(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether a column type holds integers, or text, according to `kind`."""
+    found = plain_type(found)
+    return bool(pa.types.is_integer(found)) if kind == pa.int64() else found in (TEXT, TEXTS)

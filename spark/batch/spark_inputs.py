@@ -1,0 +1,178 @@
+"""Inputs that Spark reads, wherever they lie, as staged rows (`rpq.spark.batch.splits`).
+
+Text arrives as lines, which Spark cuts and inflates; Parquet files and data frames arrive as rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
+from rpq.readers.text.textfile import line_error
+from rpq.spark.batch.splits import (
+    COUNTS,
+    Head,
+    LineOptions,
+    check_rows,
+    find_head,
+    parse_blocks,
+    split_number,
+    stage_parts,
+    staged_schema,
+)
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.hadoop_files import path_of
+from rpq.spark.shipping import Shipped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rpq.spark.columns import EdgeColumns
+
+_FIRST_BYTES = 1 << 16
+_MAX_HEAD_BYTES = 1 << 24
+"""The number of inflated bytes of a file that are searched for a line that determines its layout."""
+
+
+def stage_lines(session: SparkSession, files: Mapping[str, int], lines: LineOptions) -> tuple[DataFrame, dict[str, str]]:
+    """Return the lines of text files (URI → number) as staged rows, and the kind of times in each file (`Head.times`)."""
+    beginnings = {uri: read_beginning(session, uri, lines) for uri in files}
+    times = {uri: find_head([Block(beginning, 1)], lines).times for uri, beginning in beginnings.items()}
+    placed = session.read.option("lineSep", "\n").text(list(files))
+    placed = placed.select("value", "_metadata.file_path", "_metadata.file_block_start")
+    by_place = {path_of(uri): (files[uri], beginning) for uri, beginning in beginnings.items()}
+    return placed.mapInArrow(LineReader(lines, by_place), staged_schema("string")), times
+
+
+class LineReader(Shipped):
+    """A function for `mapInArrow` that turns lines, each with its file and its block, into staged rows.
+
+    `beginnings` maps the path of each file to its number and to the beginning of its text that determines its layout.
+    """
+
+    def __init__(self, lines: LineOptions, beginnings: Mapping[str, tuple[int, bytes]]) -> None:
+        self._lines = lines
+        self._beginnings = dict(beginnings)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        format = self._lines.layout
+        for (name, start), runs in groupby(_runs(batches), lambda run: run[0]):
+            number, beginning = self._beginnings[path_of(name, is_encoded=True)]
+            head = find_head([Block(beginning, 1)], self._lines)
+            label = format.label(name) if format.label else None
+            before = None if head.detected is None else 0 if start else count_lines(beginning[: head.size])
+            beginnings = _blocks_with_head((lines for _, lines in runs), before)
+            yield from stage_parts(
+                parse_blocks(beginnings, head, format, label=label), split=split_number(number, start), vertex="string"
+            )
+
+
+def _blocks_with_head(runs: Iterable[pa.Array], head_lines: int | None) -> Iterator[tuple[Block, int]]:
+    """Yield blocks of lines, each with the number of its bytes in the head of the file; with None, all bytes."""
+    line, left = 1, head_lines or 0
+    for lines in runs:
+        data = _join_lines(lines)
+        if line == 1:
+            data = data.removeprefix(BYTE_ORDER_MARK)
+        cut = len(data) if head_lines is None else 0
+        while left and cut < len(data):
+            cut = data.index(b"\n", cut) + 1
+            left -= 1
+        yield Block(data, line), cut
+        line += len(lines)
+
+
+def _join_lines(lines: pa.Array) -> bytes:
+    """Return lines as one block of text, each with a line end."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines.cast(pa.binary()))
+    return bytes(pc.binary_join(whole, b"\n")[0].as_buffer()) + b"\n"
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, int], pa.Array]]:
+    """Yield runs of consecutive lines of one block of a file, each with the path of the file and the start of the block."""
+    for batch in batches:
+        ends = pc.run_end_encode(batch["file_path"]).run_ends.to_pylist()
+        ends = sorted({*ends, *pc.run_end_encode(batch["file_block_start"]).run_ends.to_pylist()})
+        begin = 0
+        for end in ends:
+            key = batch["file_path"][begin].as_py(), batch["file_block_start"][begin].as_py()
+            yield key, batch["value"].slice(begin, end - begin)
+            begin = end
+
+
+def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> bytes:
+    """Return the inflated beginning of a file, up to the lines that determine its layout and whether it has times."""
+    count = _FIRST_BYTES
+    while True:
+        data = hadoop_files.first_bytes(session, uri, count).removeprefix(BYTE_ORDER_MARK)
+        is_whole = len(data) < count - len(BYTE_ORDER_MARK)
+        lines = data if is_whole else data[: data.rfind(b"\n") + 1]
+        head = find_head([Block(lines, 1)], options) if lines else Head(detected=None, size=0)
+        if head.detected is not None:
+            return _through_first_time(lines, head, options)
+        if is_whole or count >= _MAX_HEAD_BYTES:
+            if options.names and head.problem is not None:
+                raise line_error(uri, head.problem)
+            return b""
+        count *= 16
+
+
+def _through_first_time(lines: bytes, head: Head, options: LineOptions) -> bytes:
+    """Return the lines of a head and the first line after it, or if timestamps are times, all through the first time."""
+    end = lines.find(b"\n", head.size) + 1 or len(lines)
+    while head.times != "integers" and end < len(lines) and find_head([Block(lines[:end], 1)], options).times == "integers":
+        end = lines.find(b"\n", end) + 1 or len(lines)
+    return lines[:end]
+
+
+_PLACES = ("file", "row")
+
+
+def stage_frame(columns: EdgeColumns, *, files: Mapping[str, int] | None = None) -> DataFrame:
+    """Return tuples as staged rows in the order of files (path → number) and of their rows, or else as they arrive."""
+    rows = columns.tuples if files is not None else columns.tuples.drop(*_PLACES)
+    return rows.mapInArrow(RowReader(columns.vertex, files), staged_schema(columns.vertex))
+
+
+class RowReader(Shipped):
+    """A function for `mapInArrow` that turns tuples into staged rows."""
+
+    def __init__(self, vertex: str, files: Mapping[str, int] | None) -> None:
+        self._vertex = vertex
+        self._files = None if files is None else dict(files)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen: Counter[int] = Counter()
+        for split, runs in groupby(self._runs(batches, seen), lambda run: run[0]):
+            for _, first, rows in runs:
+                yield from stage_parts(check_rows(rows, first), split=split, vertex=self._vertex, first=first)
+        for split, count in seen.items():
+            counts = {"lines": pa.array([0]), "data_lines": pa.array([count])}
+            yield from stage_parts([(COUNTS, counts)], split=split, vertex=self._vertex)
+
+    def _runs(self, batches: Iterable[pa.RecordBatch], seen: Counter[int]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        """Yield runs of consecutive rows of one split, each with the number of the split and of its first row."""
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if self._files is None:
+                split = split_number(task.partitionId() if task else 0, 0)
+                yield split, seen[split], batch
+                seen[split] += batch.num_rows
+                continue
+            begin = 0
+            for end in pc.run_end_encode(batch["file"]).run_ends.to_pylist():
+                split = split_number(self._files[path_of(batch["file"][begin].as_py(), is_encoded=True)], 0)
+                rows = batch.slice(begin, end - begin)
+                yield split, rows["row"][0].as_py(), rows.drop_columns(list(_PLACES))
+                seen[split] += end - begin
+                begin = end

@@ -1,0 +1,439 @@
+"""Splits of local inputs, which tasks read independently as staged rows, in the order of the input.
+
+Plain text is cut at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
+file is one split, as it can only be read from its beginning.
+
+Reading turns every line into tuples or a bad line, and reports the number of lines of every split.  These three kinds of
+rows form one staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the
+stream is computed afterwards, from the counts of the splits before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet as pq
+
+from rpq.errors import InputError
+from rpq.readers import TextFormat, formats
+from rpq.readers.column_names import DELETE, TUPLE, ColumnNames
+from rpq.readers.edges import EDGES
+from rpq.readers.inflating import compression_of
+from rpq.readers.known_formats import format_named
+from rpq.readers.parquet import is_parquet
+from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, count_lines
+from rpq.readers.text.detection import line_layout
+from rpq.readers.text.first_times import with_times
+from rpq.readers.text.parsing import LineError, LineParser, Rows
+from rpq.readers.text.textfile import Detected, settle
+from rpq.readers.times import DEFAULT_UNIT
+from rpq.spark.errors import PipelineError
+from rpq.stream.plain_columns import with_plain_columns
+from rpq.stream.values import booleans_of_text
+
+SPLIT_BYTES = 1 << 26
+BLOCK_BYTES = 1 << 22
+"""The number of bytes that a task parses at once."""
+
+_PLACE_BITS = 40
+
+
+def split_number(file: int, place: int) -> int:
+    """Return a number that sorts splits in the order of the input: by file number, and by start within the file.
+
+    >>> split_number(0, 10**12) < split_number(1, 0) < split_number(1, 5)
+    True
+    """
+    return file << _PLACE_BITS | place
+
+
+def file_number(split: int) -> int:
+    """Return the number of the file of a split.
+
+    >>> file_number(split_number(7, 10**9))
+    7
+    """
+    return split >> _PLACE_BITS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """A piece of a file.
+
+    By `kind`, it is the bytes `start` to `end` of a "text", a whole "compressed" file, or the row groups `start` to `end` of
+    "parquet".
+    """
+
+    path: str
+    kind: str
+    start: int = 0
+    end: int = 0
+
+
+def cut_splits(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    """Return the splits of all inputs, in order.  Only footers of Parquet files and the first bytes of others are read."""
+    found: list[Split] = []
+    for path in paths:
+        if os.path.isdir(path):
+            for file in _parquet_files(path):
+                found += _parquet(file)
+        elif is_parquet(path):
+            found += _parquet(path)
+        else:
+            size = ByteSource(path).size
+            if size is None:
+                raise InputError(f"{path}: is a pipe; tasks can only share files", file=path)
+            with open(path, "rb") as opened:
+                compression = compression_of(opened.read(16))
+            if compression is not None:
+                found.append(Split(path=path, kind="compressed"))
+            else:
+                starts = range(0, max(size, 1), split_bytes)
+                found += [Split(path=path, kind="text", start=start, end=min(start + split_bytes, size)) for start in starts]
+    return found
+
+
+def blocks(split: Split) -> Iterator[tuple[int, Block]]:
+    """Yield the whole lines of a text or compressed split in blocks, each with the offset of its first byte in the text.
+
+    Lines are counted from 1 at the beginning of the split; a byte order mark does not count.
+    """
+    if split.kind == "compressed":
+        place = 0
+        for block in ByteSource(split.path).blocks(BLOCK_BYTES):
+            yield place, block
+            place += len(block.data)
+        return
+    with open(split.path, "rb") as file:
+        mark = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
+        file.seek(max(mark, split.start - 1))
+        if split.start > mark:
+            file.readline()  # the line that begins in the split before, or only its line end
+        line = 1
+        while (left := split.end - file.tell()) > 0:
+            place = file.tell() - mark
+            data = file.read(min(left, BLOCK_BYTES))
+            if not data.endswith(b"\n"):
+                data += file.readline()
+            yield place, Block(data, line)
+            line += count_lines(data)
+
+
+def _parquet_files(folder: str) -> list[str]:
+    root = Path(folder)
+    found = sorted(
+        str(file)
+        for file in root.rglob("*.parquet")
+        if not any(part.startswith(("_", ".")) for part in file.relative_to(root).parts)
+    )
+    if not found:
+        raise InputError(f"{folder}: the folder holds no .parquet file", file=folder)
+    return found
+
+
+def _parquet(path: str) -> list[Split]:
+    try:
+        groups = pq.read_metadata(path).num_row_groups
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path}: cannot be read as Parquet: {error}", file=path) from error
+    return [Split(path=path, kind="parquet", start=group, end=group + 1) for group in range(groups)]
+
+
+def find_text_format(name: str) -> TextFormat:
+    """Return the layout of the lines of a format; raise `PipelineError` if the format is unknown or has no such layout."""
+    text = format_named(name).text if name in formats() else None
+    if text is not None:
+        return text
+    readable = ", ".join(known for known in formats() if format_named(known).text is not None)
+    if name in formats():
+        raise PipelineError(
+            f"the format {name!r} does not say how its lines are laid out, so that tasks cannot share a file of it: "
+            f"expected one of {readable}"
+        )
+    raise PipelineError(f"unknown format {name!r}: expected one of {readable}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineOptions:
+    """Options for reading lines: the name of the format, the names of columns, and the unit that times are converted to.
+
+    `names` and `time_unit` apply to the format edges, the only one in which lines may have other names, and times.
+
+    >>> lines = LineOptions(format="edges", names=ColumnNames.parse("source=user,target=item", label="likes"))
+    >>> lines.layout.detect(b"when,user,timestamp,item").parser.layout.fields
+    ('', 'source', 'timestamp', 'target')
+    """
+
+    format: str
+    names: ColumnNames | None = None
+    time_unit: str | None = None
+
+    @property
+    def layout(self) -> TextFormat:
+        """The layout of the lines.  Raises `PipelineError` for a format that is unknown, or cannot have these names."""
+        layout = find_text_format(self.format)
+        if not self.names:
+            return layout
+        if self.format != EDGES.name:
+            raise PipelineError(
+                f"columns and label are for Parquet, data frames and the format {EDGES.name!r}, not for {self.format!r}, "
+                "the columns of which are known"
+            )
+        names, constant = self.names, self.names.constant_label
+        return replace(
+            layout,
+            detect=lambda line: _detect_layout(line, names),
+            label=None if constant is None else lambda path: constant,
+        )
+
+    @property
+    def unit(self) -> str | None:
+        """The unit that times in the lines are converted to; None if lines of the format have no times."""
+        return (self.time_unit or DEFAULT_UNIT) if self.format == EDGES.name else None
+
+
+def _detect_layout(line: bytes, names: ColumnNames) -> Detected:
+    layout, header = line_layout(line, names)
+    return Detected(parser=LineParser(layout), is_header=bool(header), quoted=layout if layout.has_quotes else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The beginning of a file: the layout of the rest, and the number of bytes before it, header and bad lines included.
+
+    `detected` is None if no line determines a layout; `problem` is then the error in the first line.
+    """
+
+    detected: Detected | None
+    size: int
+    problem: LineError | None = None
+
+    @property
+    def times(self) -> str:
+        """The kind of the timestamps: "integers", or times that are "naive" or "aware" of a zone."""
+        parser = None if self.detected is None else self.detected.parser
+        return parser.layout.times if isinstance(parser, LineParser) else "integers"
+
+
+def read_head(path: str, lines: LineOptions) -> Head:
+    """Read as much of a file as determines its layout, usually a line or two, and return its head."""
+    return find_head(ByteSource(path).blocks(BLOCK_BYTES), lines)
+
+
+def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
+    """Return the head of a file that consists of these blocks; the first block decides whether timestamps are times."""
+    format = lines.layout
+    size = 0
+    problems: list[LineError] = []
+    for block in blocks:
+        detected, rest = settle(block, format.detect, problems.append)
+        size += len(block.data)
+        if detected is not None:
+            return Head(detected=_with_times(detected, rest, lines.unit), size=size - len(rest.data))
+    return Head(detected=None, size=size, problem=problems[0] if problems else None)
+
+
+def _with_times(detected: Detected, block: Block, unit: str | None) -> Detected:
+    """Return the layout with a parser of times if the timestamps in a block are times, otherwise unchanged."""
+    if unit is None or not isinstance(detected.parser, LineParser):
+        return detected
+    layout = with_times(detected.parser.layout, block, unit=unit)
+    if layout is None or layout.times == "integers":
+        return detected
+    return replace(detected, parser=LineParser(layout))
+
+
+EDGE, BAD, COUNTS = "edge", "bad", "counts"
+LONGEST_TEXT = 10_000
+"""The number of characters that are kept of a bad line."""
+
+Part = tuple[str, dict[str, pa.Array]]
+"""Rows of one kind (`EDGE`, `BAD` or `COUNTS`), as columns."""
+
+_STRING, _LONG = pa.string(), pa.int64()
+
+
+def staged_schema(vertex: str) -> str:
+    """Return the schema of staged rows as Spark writes it; `vertex` is "string" or "bigint".
+
+    `split` (`split_number`) and `row` sort edges and bad lines in the order of the input.  An edge has `ordinal`, the place
+    of its line among the data lines of its split; a bad line has `line`, counted from 1 in its split (in Parquet: the row in
+    the file, from 0); counts have `lines` and `data_lines`.
+    """
+    return (
+        f"kind string, split bigint, row bigint, source {vertex}, target {vertex}, label string, timestamp bigint, "
+        "op string, ordinal bigint, line bigint, field string, message string, text string, lines bigint, "
+        "data_lines bigint"
+    )
+
+
+def _arrow_schema(vertex: str) -> pa.Schema:
+    types = {"string": _STRING, "bigint": _LONG}
+    return pa.schema([(name, types[kind]) for name, kind in (one.split() for one in staged_schema(vertex).split(", "))])
+
+
+class SplitReader:
+    """A function for `mapInArrow` that turns rows (split, description) into staged rows."""
+
+    def __init__(self, lines: LineOptions, vertex: str) -> None:
+        self._lines = lines
+        self._vertex = vertex
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number, text in zip(batch["split"].to_pylist(), batch["description"].to_pylist(), strict=True):
+                split = Split(**json.loads(text))
+                read = _read_parquet(split) if split.kind == "parquet" else _read_text(split, self._lines)
+                yield from stage_parts(read, split=number, vertex=self._vertex)
+
+
+def stage_parts(parts: Iterable[Part], *, split: int, vertex: str, first: int = 0) -> Iterator[pa.RecordBatch]:
+    """Yield the parts of a split as staged rows, numbered from `first` on."""
+    schema = _arrow_schema(vertex)
+    for kind, columns in _with_row_numbers(parts, first):
+        size = len(next(iter(columns.values())))
+        full = {
+            **columns,
+            "kind": pa.array([kind] * size, _STRING),
+            "split": pa.array(np.full(size, split, np.int64)),
+        }
+        arrays = [
+            full[field.name].cast(field.type) if field.name in full else pa.nulls(size, field.type) for field in schema
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def split_json(split: Split) -> str:
+    """Return a split as JSON, for the rows that a `SplitReader` takes."""
+    return json.dumps(asdict(split))
+
+
+def _with_row_numbers(parts: Iterable[Part], row: int) -> Iterator[Part]:
+    """Yield parts with the numbers of their rows within the split, from `row` on."""
+    for kind, columns in parts:
+        size = len(next(iter(columns.values())))
+        yield kind, {**columns, "row": pa.array(np.arange(row, row + size))}
+        row += size
+
+
+def _read_text(split: Split, lines: LineOptions) -> Iterator[Part]:
+    head, format = read_head(split.path, lines), lines.layout
+    cut = ((whole, min(max(0, head.size - place), len(whole.data))) for place, whole in blocks(split))
+    return parse_blocks(cut, head, format, label=format.label(split.path) if format.label else None)
+
+
+def parse_blocks(
+    beginnings: Iterable[tuple[Block, int]], head: Head, format: TextFormat, *, label: str | None
+) -> Iterator[Part]:
+    """Yield the parts of a split, given blocks with the number of bytes in each that belong to the head of the file."""
+    lines = data_lines = 0
+    for whole, cut in beginnings:
+        lines = whole.line - 1 + count_lines(whole.data) + (not whole.data.endswith(b"\n"))
+        skipped = Block(whole.data[:cut], whole.line)
+        block = Block(whole.data[cut:], whole.line + count_lines(skipped.data))
+        errors: list[LineError] = []
+        settle(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
+        data_lines += len(errors)
+        if errors:
+            yield BAD, _bad_lines(errors, whole)
+        if not block.data or head.detected is None:
+            continue
+        for rows in head.detected.parser.parse(block, stop=False):
+            if len(rows):
+                yield EDGE, _edges(rows, label, data_lines)
+            if rows.errors:
+                yield BAD, _bad_lines(rows.errors, whole)
+            data_lines += rows.data_lines
+    yield COUNTS, {"lines": pa.array([lines]), "data_lines": pa.array([data_lines])}
+
+
+def _edges(rows: Rows, label: str | None, first: int) -> dict[str, pa.Array]:
+    size = len(rows)
+    columns = {name: rows.columns[name] for name in ("source", "target")}
+    columns["label"] = rows.columns["label"] if label is None else pa.array([label] * size, _STRING)
+    if "timestamp" in rows.columns:
+        columns["timestamp"] = rows.columns["timestamp"]
+    else:
+        ordinals = np.arange(size) if rows.ordinals is None else rows.ordinals
+        columns["ordinal"] = pa.array(ordinals + first, _LONG)
+    columns["op"] = _ops(rows.columns.get("delete"), size)
+    return columns
+
+
+def _ops(delete: pa.Array | None, size: int) -> pa.Array:
+    if delete is None:
+        return pa.array(["+"] * size, _STRING)
+    return pc.if_else(delete, "-", "+")
+
+
+def _bad_lines(errors: list[LineError], block: Block) -> dict[str, pa.Array]:
+    texts = block.data.split(b"\n")
+    return {
+        "line": pa.array([bad.line for bad in errors], _LONG),
+        "field": pa.array([bad.error.column for bad in errors], _STRING),
+        "message": pa.array([bad.error.message for bad in errors], _STRING),
+        "text": pa.array([texts[bad.line - block.line].decode(errors="replace")[:LONGEST_TEXT] for bad in errors], _STRING),
+    }
+
+
+def _read_parquet(split: Split) -> Iterator[Part]:
+    """Yield the parts of the row groups of a split."""
+    with pq.ParquetFile(split.path) as file:
+        names = [name for name in (*TUPLE, DELETE) if name in file.schema_arrow.names]
+        first = sum(file.metadata.row_group(group).num_rows for group in range(split.start))
+        row = first
+        for batch in file.iter_batches(row_groups=list(range(split.start, split.end)), columns=names):
+            yield from check_rows(batch, row)
+            row += batch.num_rows
+    yield COUNTS, {"lines": pa.array([0]), "data_lines": pa.array([row - first])}
+
+
+def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
+    """Yield the edges and the bad rows of a batch with the columns of tuples, whose first row is number `row` of its file.
+
+    A row is bad if it has a null, an empty name, an unknown op, or text in delete that is neither true nor false.
+    """
+    batch = with_plain_columns(batch)
+    columns = {name: _plain_column(batch.column(name), name) for name in batch.schema.names}
+    reasons = np.full(batch.num_rows, "", object)
+    for name, column in columns.items():
+        wrong = column.is_null()
+        if pa.types.is_string(column.type):
+            unfit = pc.invert(pc.is_in(column, pa.array(["+", "-"]))) if name == "op" else pc.equal(column, "")
+            wrong = pc.or_(wrong, pc.fill_null(unfit, True))
+        reasons[wrong.to_numpy(zero_copy_only=False) & (reasons == "")] = name
+    bad = reasons != ""
+    if not bad.all():
+        good = pa.array(~bad)
+        edges = {name: column.filter(good) for name, column in columns.items()}
+        yield EDGE, {"op": _ops(edges.pop(DELETE, None), int((~bad).sum())), **edges}
+    if bad.any():
+        places = np.flatnonzero(bad)
+        rows = batch.take(pa.array(places)).to_pylist()
+        yield (
+            BAD,
+            {
+                "line": pa.array(places + row),
+                "field": pa.array(reasons[places].tolist(), _STRING),
+                "message": pa.array(["is null, empty or no operation; expected a value"] * len(places), _STRING),
+                "text": pa.array([json.dumps(one, default=str)[:LONGEST_TEXT] for one in rows], _STRING),
+            },
+        )
+
+
+def _plain_column(column: pa.Array, name: str) -> pa.Array:
+    """Return a column as text or int64; times become numbers in their unit, dates seconds, as in `rpq.readers.parquet`."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if name == "timestamp" and pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
+    if name == DELETE:
+        return booleans_of_text(column) if column.type == _STRING else column
+    return column.cast(_STRING if column.type == _STRING else _LONG)

@@ -1,0 +1,203 @@
+"""A program that measures replays, micro-batches and the work of single shares in one session of Spark.
+
+Its argument is the task as JSON; it prints a line of JSON for each figure.  `rpq bench spark` runs it as a separate process,
+so that the processor time of everything that Spark starts can be determined.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import rpq
+from rpq.spark.division import OwnEdges, engine_bytes
+from rpq.spark.envelopes import engine_columns, pack, unpack
+from rpq.spark.stream.window_log import MemoryChunks, WindowLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSHED_ROWS = 1 << 14
+_UTIME, _SESSION = 11, 3
+"""The positions of the processor times and of the session of a process in its line of /proc, after its name."""
+
+Figures = Iterator[dict[str, Any]]
+
+
+def measure(task: Mapping[str, Any]) -> Figures:
+    """Yield the figures of a task, "replay", "stream" or "shares"."""
+    if task["what"] == "shares":
+        yield from shares(task)
+        return
+    from rpq.spark.jvm.session import open_session
+
+    session = open_session(
+        master=task["master"], settings=task.get("settings", {}), py_files=tuple(task.get("py_files", ()))
+    )
+    try:
+        yield from (replays if task["what"] == "replay" else micro_batches)(session, task)
+    finally:
+        session.stop()
+
+
+def replays(session: SparkSession, task: Mapping[str, Any]) -> Figures:
+    """Replay the queries in turn, `repeat` times each; the first replay of each starts workers and loads kernels."""
+    from rpq.spark.batch.prepare import prepare
+    from rpq.spark.batch.replay import replay_to
+    from rpq.spark.workers import check_workers
+
+    data, folder = task["data"], Path(task["folder"])
+    if not os.path.exists(data):
+        prepare(session, task["raw"], data)
+    queries = [_query(one) for one in task["queries"]]
+    check_workers(session, *queries)
+    for run in range(task["repeat"]):
+        for query in queries:
+            cpu, started = processor_seconds(), time.perf_counter()
+            rows = replay_to(session, data, str(folder / f"rows-{time.time_ns()}"), query)
+            seconds = time.perf_counter() - started
+            now = processor_seconds()
+            yield {
+                "query": query.name,
+                "run": run,
+                "seconds": seconds,
+                "cpu_seconds": None if cpu is None or now is None else now - cpu,
+                "rows": sum(rows.values()),
+            }
+
+
+def micro_batches(session: SparkSession, task: Mapping[str, Any]) -> Figures:
+    """Yield the figures of the micro-batches of a stream of files, one file each."""
+    from rpq.spark.stream.plan import stream_to
+    from rpq.spark.workers import check_workers
+
+    query = _query(task["queries"][0])
+    check_workers(session, query)
+    schema = session.read.parquet(task["data"]).schema
+    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(task["data"])
+    folder = Path(task["folder"])
+    writer = stream_to(edges, str(folder / "streamed"), query, checkpoint=str(folder / "state"))
+    stream = writer.trigger(availableNow=True).start()
+    stream.awaitTermination()
+    for one in stream.recentProgress:
+        if one.numInputRows:
+            counted = one.observedMetrics["rpq"]
+            yield {
+                "batch": one.batchId,
+                "tuples": one.numInputRows,
+                "rows": counted["rows"],
+                "window_edges": counted["window"],
+                "memory_bytes": counted["memory"],
+                "seconds": one.durationMs["triggerExecution"] / 1000,
+            }
+
+
+def shares(task: Mapping[str, Any]) -> Figures:
+    """Yield the processor seconds of one share of each query, for the numbers of shares in `counts`, without Spark.
+
+    With so many shares that none has roots, the figure is the work that every share repeats.  A further figure per query is
+    the cost of bringing tuples to a share: packing and unpacking them, and keeping their log.
+    """
+    tuples = _without_dictionaries(pq.read_table(task["raw"]))
+    for one in task["queries"]:
+        query = _query(one)
+        for count in task["counts"]:
+            found = [_run_share(query, tuples, count) for _ in range(task["repeat"])]
+            seconds, engine = min(found, key=lambda pair: pair[0])
+            figures = engine.statistics()
+            yield {
+                "query": query.name,
+                "shares": count,
+                "cpu_seconds": seconds,
+                "rows": figures.rows_added + figures.rows_removed,
+                "tuples": len(tuples),
+                "window_edges": figures.edges_live,
+                "engine_bytes": engine_bytes(engine),
+            }
+        yield {"query": query.name, "shares": None, **_transport_figures(query, tuples)}
+
+
+def _without_dictionaries(tuples: pa.Table) -> pa.Table:
+    """Return tuples without dictionary encoding, as they arrive from Spark."""
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in tuples.schema
+    ]
+    return tuples.cast(pa.schema(fields))
+
+
+def _run_share(query: rpq.Query, tuples: pa.Table, count: int) -> tuple[float, rpq.Engine]:
+    """Run the first of `count` shares over all tuples, and return its seconds and its engine."""
+    engine, own = rpq.Engine(query, share=(0, count)), OwnEdges([query], share=(0, count))
+    started = time.process_time()
+    for begin in range(0, len(tuples), PUSHED_ROWS):
+        edges, until = own.select_in_order(tuples.slice(begin, PUSHED_ROWS), engine.time)
+        if len(edges):
+            engine.push(edges, collect=False)
+        if until is not None and (engine.time is None or until > engine.time):
+            engine.advance(until)
+    return time.process_time() - started, engine
+
+
+def _transport_figures(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
+    """Return the processor seconds to pack tuples once, and to unpack and log them per share, and the size of the log."""
+    if "op" not in tuples.column_names:
+        tuples = tuples.append_column("op", pa.array(["+"] * len(tuples)))
+    begun = time.process_time()
+    envelopes = [one["edges"][0].as_py() for one in pack(tuples.to_batches(), [query])]
+    packed = time.process_time()
+    chunks = MemoryChunks()
+    log = WindowLog(chunks=chunks, queries=[query])
+    kept = 0
+    for envelope in envelopes:
+        came = engine_columns(unpack([envelope]).table)
+        if len(came):
+            log.append(came, time=int(came["timestamp"][-1].as_py()))
+            kept += len(came)
+    ended = time.process_time()
+    return {
+        "tuples": len(tuples),
+        "pack_seconds": packed - begun,
+        "carry_seconds": ended - packed,
+        "kept": kept,
+        "log_tuples": log.rows,
+        "log_bytes": sum(map(len, chunks.values())),
+    }
+
+
+def processor_seconds() -> float | None:
+    """Return the processor seconds of all processes of this session, including ended children; None without /proc."""
+    own, ticks = os.getsid(0) if hasattr(os, "getsid") else None, 0
+    if own is None or not os.path.exists("/proc/self/stat"):
+        return None
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[_SESSION]) == own:
+            ticks += sum(map(int, fields[_UTIME : _UTIME + 4]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _query(one: Mapping[str, Any]) -> rpq.Query:
+    window = rpq.Window(size=one["size"], slide=one["slide"])
+    return rpq.Query(one["expression"], window=window, name=one["name"])
+
+
+def _main(arguments: Sequence[str]) -> None:
+    for figures in measure(json.loads(arguments[0])):
+        print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,248 @@
+"""Columns and time units: those of data frames of edges, of the rows of queries, and of windows over timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import rpq
+from rpq.errors import InputError
+from rpq.queries.readings import readings_of
+from rpq.readers.column_names import BOTH, DELETE, STREAM, TUPLE, ColumnNames
+from rpq.readers.field_errors import FieldError
+from rpq.results.typed_columns import kinds_of
+from rpq.spark.errors import PipelineError
+from rpq.stream.durations import NANOSECONDS
+from rpq.stream.values import BOOLEANS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+_REQUIRED = ("source", "target", "label", "timestamp")
+UNITS = ("s", "ms", "us")
+"""The units in which Spark converts times to numbers."""
+
+
+class EdgeColumns(NamedTuple):
+    """Tuples (source, target, label, timestamp, op and, if there is one, sequence) as rows of a data frame.
+
+    If their place is known, there are also the columns `file` (a URI) and, for Parquet, `row` (from 0 in the file).
+    """
+
+    tuples: DataFrame
+    vertex: str  # the type of vertices, as Spark writes it
+    is_time: bool  # whether timestamps were dates or times
+
+
+def parse_column_names(columns: str | None, label: str | None) -> ColumnNames | None:
+    """Parse the names that data has for the columns of tuples, as `rpq run --columns` does; return None for no other names.
+
+    Raises `PipelineError` for invalid names.
+    """
+    try:
+        names = ColumnNames.parse(columns, label=label)
+    except InputError as error:
+        raise PipelineError(f"columns: {error}" if columns else str(error)) from error
+    if STREAM in dict(names.renamed):
+        raise PipelineError("columns: tuples on Spark come without the name of a stream: leave out stream")
+    return names or None
+
+
+def edge_columns(
+    edges: DataFrame,
+    *,
+    sequence: str | None,
+    time_unit: str,
+    with_place: bool = True,
+    names: ColumnNames | None = None,
+) -> EdgeColumns:
+    """Return the tuples of a data frame.  Raises `PipelineError` if columns are missing or of another type."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql import types
+
+    names_in_data = _column_names(edges, names, sequence)
+    found: dict[str, DataType] = {column: edges.schema[name].dataType for column, name in names_in_data.items()}
+    kinds = {"bigint" if _is_integer(found[name]) else found[name].simpleString() for name in ("source", "target")}
+    if kinds not in ({"bigint"}, {"string"}):
+        raise PipelineError(
+            f"source and target are of type {' and '.join(sorted(kinds))}; expected both integers or both text"
+        )
+    (kind,) = kinds
+    for name in ("label", "op"):
+        if name in found and not isinstance(found[name], types.StringType):
+            raise PipelineError(f"column {names_in_data[name]!r} is of type {found[name].simpleString()}; expected text")
+    if DELETE in found and not isinstance(found[DELETE], (types.BooleanType, types.StringType)):
+        kind_of_delete = found[DELETE].simpleString()
+        raise PipelineError(f"column {names_in_data[DELETE]!r} is of type {kind_of_delete}; expected true or false")
+    if sequence and not _is_integer(found[sequence]):
+        raise PipelineError(f"column {sequence!r} is of type {found[sequence].simpleString()}; a sequence is an integer")
+    is_time = isinstance(found["timestamp"], (types.TimestampType, types.TimestampNTZType, types.DateType))
+    if not is_time and not _is_integer(found["timestamp"]):
+        raise PipelineError(
+            f"column {names_in_data['timestamp']!r} is of type {found['timestamp'].simpleString()}; expected an integer, a "
+            "timestamp or a date"
+        )
+    if is_time and time_unit not in UNITS:
+        raise PipelineError(f"time_unit is {time_unit!r}; expected one of {', '.join(UNITS)}")
+
+    def column(name: str) -> Column:
+        return sql.col(f"`{names_in_data[name]}`")
+
+    stamp: Column = _time_as_number(column("timestamp"), time_unit) if is_time else column("timestamp").cast("bigint")
+    op = column("op") if "op" in found else sql.lit("+")
+    if DELETE in found:
+        op = _op_of_delete(column(DELETE), is_text=isinstance(found[DELETE], types.StringType))
+    constant = None if names is None else names.constant_label
+    columns = [
+        column("source").cast(kind).alias("source"),
+        column("target").cast(kind).alias("target"),
+        (column("label") if constant is None else sql.lit(constant)).alias("label"),
+        stamp.alias("timestamp"),
+        op.alias("op"),
+    ]
+    if sequence:
+        columns.append(column(sequence).cast("bigint").alias("sequence"))
+    if with_place:
+        columns += _places(edges)
+    return EdgeColumns(edges.select(*columns), kind, is_time)
+
+
+def _column_names(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
+    """Return the names in the data of the columns of tuples and of the sequence; of op and delete only if present."""
+    if names is not None:
+        try:
+            places = names.places(edges.columns)
+        except FieldError as error:
+            raise PipelineError(("" if error.column is None else f"column {error.column!r} ") + error.message) from error
+        found = {column: edges.columns[place] for column, place in places.items() if column in (*TUPLE_COLUMNS, DELETE)}
+    else:
+        found = {name: name for name in (*TUPLE_COLUMNS, DELETE) if name in edges.columns}
+        if "op" in found and DELETE in found:
+            raise PipelineError(f"column {DELETE!r} {OP_AND_DELETE}")
+    wanted = (*(_REQUIRED if names is None else ()), *([sequence] if sequence else []))
+    for name in wanted:
+        if name not in edges.columns:
+            raise PipelineError(
+                f"no column {name!r}: expected {', '.join(wanted)} and optionally op or delete, "
+                f"found {', '.join(edges.columns)}"
+            )
+    return found | ({sequence: sequence} if sequence else {})
+
+
+def _op_of_delete(delete: Column, *, is_text: bool) -> Column:
+    """Return the op of a delete column: `-` for true, `+` for false, null for null, and an invalid op for other text."""
+    from pyspark.sql import functions as sql
+
+    if not is_text:
+        return sql.when(delete, "-").when(~delete, "+")
+    word = sql.lower(sql.btrim(delete, sql.lit(" \t")))
+    is_true, is_false = (word.isin(*(text for text, known in BOOLEANS.items() if known is one)) for one in (True, False))
+    return sql.when(is_true, "-").when(is_false, "+").otherwise(sql.concat(sql.lit("delete="), delete))
+
+
+def drop_bad_tuples(tuples: DataFrame) -> DataFrame:
+    """Return the tuples without nulls, with names that are not empty, and with a valid op."""
+    from pyspark.sql import functions as sql
+
+    good = sql.col("op").isin("+", "-")
+    for name in set(tuples.columns) - {"file", "row"}:
+        good = good & sql.col(name).isNotNull()
+        if name in ("source", "target", "label"):
+            good = good & (sql.col(name).cast("string") != "")
+    return tuples.where(good)
+
+
+def timestamps_as_times(unit: str) -> Column:
+    """Return the column `timestamp`, numbers in a unit, as times."""
+    from pyspark.sql import functions as sql
+
+    return sql.timestamp_micros(sql.col("timestamp") * (NANOSECONDS[unit] // NANOSECONDS["us"]))
+
+
+def _places(edges: DataFrame) -> list[Column]:
+    """Return the columns `file` and `row`, as far as Spark knows them for these rows."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as sql
+
+    if "_metadata" in edges.columns:  # a column of the data with this name
+        return []
+    try:
+        known = edges.select("_metadata.*").columns
+    except AnalysisException:
+        return []
+    places = {"file_path": "file", "row_index": "row"}
+    return [sql.col(f"_metadata.{name}").alias(alias) for name, alias in places.items() if name in known]
+
+
+def _is_integer(kind: Any) -> bool:
+    from pyspark.sql import types
+
+    return isinstance(kind, (types.ByteType, types.ShortType, types.IntegerType, types.LongType))
+
+
+def _time_as_number(time: Column, unit: str) -> Column:
+    from pyspark.sql import functions as sql
+
+    numbers = {"s": sql.unix_seconds, "ms": sql.unix_millis, "us": sql.unix_micros}
+    return numbers[unit](time.cast("timestamp"))
+
+
+def row_schema(queries: Sequence[rpq.Query], vertex: str) -> str:
+    """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`.
+
+    Raises `PipelineError` if the queries have different columns, as one data frame has one schema.
+
+    >>> row_schema([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
+    'query string, source bigint, target bigint, timestamp bigint, op string'
+    """
+    different = {query.columns: query.name for query in queries}
+    if len(different) > 1:
+        found = "; ".join(f"{name!r} has {', '.join(columns)}" for columns, name in different.items())
+        raise PipelineError(f"the queries have different columns: {found}; run those with the same columns together")
+    (columns,) = different
+    types = {"vertex": vertex, "count": "bigint", "text": "string"}
+    typed = [(name, types[kind]) for name, kind in zip(columns, kinds_of(columns), strict=True)]
+    return ", ".join(
+        [
+            "query string",
+            *(f"{name} {kind}" if name.isidentifier() else f"`{name}` {kind}" for name, kind in typed),
+            "timestamp bigint",
+            "op string",
+        ]
+    )
+
+
+def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:
+    """Return the queries with windows in the unit of the timestamps, which is None if these are plain numbers.
+
+    Raises `PipelineError` for windows that are not of time, for durations over plain numbers, and for named streams.
+    """
+    for query in queries:
+        for reading in readings_of(query):
+            _refuse_if_unfit(query.name, reading.window, unit)
+            if reading.stream is not None:
+                raise PipelineError(
+                    f"query {query.name!r} reads the stream {reading.stream!r} alone, and tuples on Spark come without the "
+                    "name of a stream: leave out ON, or tell streams apart by their labels"
+                )
+    return tuple(_in_unit(query, unit or "ns") for query in queries)
+
+
+def _refuse_if_unfit(name: str, window: Any, unit: str | None) -> None:
+    if window.kind != "time":
+        raise PipelineError(
+            f"query {name!r} is asked over {window}: partitions divide a window of time, "
+            "rpq.Window(size=…, slide=…); an engine takes the others"
+        )
+    if unit is None and window.unit is not None:
+        raise PipelineError(
+            f"the window of query {name!r} is in durations ({window}), but timestamps are plain numbers: "
+            "give the window in these numbers, or timestamps as timestamps"
+        )
+
+
+def _in_unit(query: Any, unit: str) -> rpq.Query:
+    """Return a query with all its windows, including those that its text declares, in a unit."""
+    changed: rpq.Query = query.in_unit(unit) if hasattr(query, "readings") else query.over(query.window.in_unit(unit))
+    return changed

@@ -1,0 +1,197 @@
+"""The division of work over shares: keys of partitions, edges of a share, and the memory of its engine.
+
+**Keys.**  The keys of the root partitions are chosen so that Spark's shuffle puts each partition into a task of its own.
+Spark sends a key to the task hash(key) mod tasks.  With the keys 0, 1, 2, … some tasks would get two partitions and others
+none, so the key of the n-th partition is a number whose hash leads to the n-th task, if there are as many tasks
+(`spark.sql.shuffle.partitions`) as partitions.  With another number of tasks the result is the same, but the load less even.
+The keys depend on the number of partitions alone, so a restart finds its state again.
+
+**Edges.**  A share has to see all edges of paths.  If a column is the centre of a pattern or of a query in SPARQL
+(`Query.centre`), a row consists of edges at the vertex in this column, and the share that owns the vertex answers for it;
+the other shares need not see these edges.  Every share evaluates all other queries as a whole, and only their rows are
+divided.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+import rpq
+from rpq.engine import Engine
+from rpq.queries.division import Division
+from rpq.queries.query import PatternQuery
+from rpq.running.limits import default_limit
+from rpq.sparql.sparql_query import SparqlQuery
+from rpq.stream.vertices import VertexDictionary
+
+_SEED = 42
+_WORD = 0xFFFFFFFF
+
+
+def spark_hash(value: int) -> int:
+    """Return Spark's hash of an int: Murmur3 with 32 bits and the seed 42, signed.
+
+    >>> spark_hash(0), spark_hash(1)
+    (933211791, -559580957)
+    """
+    key = _rotate_left((value & _WORD) * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
+    mixed = (_rotate_left(_SEED ^ key, 13) * 5 + 0xE6546B64) & _WORD
+    mixed ^= 4  # bytes
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _WORD
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _WORD
+    mixed ^= mixed >> 16
+    return mixed - (1 << 32) if mixed >> 31 else mixed
+
+
+def partition_keys(count: int) -> list[int]:
+    """Return a key for each of `count` partitions, the n-th of which goes to the n-th of as many tasks.
+
+    >>> [spark_hash(key) % 3 for key in partition_keys(3)]
+    [0, 1, 2]
+    """
+    keys: dict[int, int] = {}
+    value = 0
+    while len(keys) < count:
+        keys.setdefault(spark_hash(value) % count, value)
+        value += 1
+    return [keys[task] for task in range(count)]
+
+
+def _rotate_left(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _WORD
+
+
+_ENDS = ("source", "target")
+
+
+class OwnEdges:
+    """A filter of the edges that a share has to see for some queries.
+
+    >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))
+    >>> edges = pa.table({"source": ["u", "w"], "target": ["v", "v"], "label": ["a", "a"]})
+    >>> [len(OwnEdges([query], share=(number, 2)).select(edges)) for number in (0, 1)]
+    [1, 1]
+    """
+
+    def __init__(self, queries: Sequence[rpq.Query], *, share: tuple[int, int]) -> None:
+        self._division = Division(1, share)
+        self._whole: list[rpq.Query] = []
+        self._at: dict[str, set[str]] = {"source": set(), "target": set()}
+        for query in queries:
+            if query.centre is None:
+                self._whole.append(query)
+            else:
+                self._at["source"] |= query.centre.sources
+                self._at["target"] |= query.centre.targets
+        self.sees_all_edges = share[1] == 1 or len(self._whole) == len(queries)
+
+    def select(self, tuples: pa.Table) -> pa.Table:
+        """Return the tuples that matter to the share. O(tuples)."""
+        if self.sees_all_edges or not len(tuples):
+            return tuples
+        labels = tuples["label"].combine_chunks().dictionary_encode()
+        names, codes = labels.dictionary.to_pylist(), labels.indices.to_numpy()
+        needed = np.array([any(query.reads(name) for query in self._whole) for name in names], bool)[codes]
+        for end in _ENDS:
+            at_end = np.array([name in self._at[end] for name in names], bool)[codes]
+            if at_end.any():
+                needed |= at_end & self._own(tuples[end].combine_chunks())
+        return tuples if needed.all() else tuples.filter(pa.array(needed))
+
+    def select_in_order(self, tuples: pa.Table, time: int | None) -> tuple[pa.Table, int | None]:
+        """Return the tuples that matter, of those that arrive at stream time `time`, and the time after all of them.
+
+        The time is None if no tuple is left out.  Tuples out of order are all returned, as even a tuple that no query of the
+        share reads moves the time for the next.
+        """
+        if self.sees_all_edges or not len(tuples):
+            return tuples, None
+        stamps = tuples["timestamp"].to_numpy()
+        if (time is not None and stamps[0] < time) or (np.diff(stamps) < 0).any():
+            return tuples, None
+        own = self.select(tuples)
+        return own, None if len(own) == len(tuples) else int(stamps[-1])
+
+    def _own(self, names: pa.Array) -> np.ndarray:
+        """Return a mask of the names that are vertices of the share."""
+        encoded = names.dictionary_encode()
+        vertices = VertexDictionary()
+        distinct = encoded.dictionary
+        distinct = distinct.cast(pa.int64() if pa.types.is_integer(distinct.type) else pa.string())
+        ids, _ = vertices.intern(distinct, np.ones(len(distinct), np.uint8))
+        (own,) = self._division.owned(vertices.hashes(ids))
+        found: np.ndarray = own[encoded.indices.to_numpy()]
+        return found
+
+
+def describe_division(query: rpq.Query) -> str:
+    """Return a description of how the work of a query is divided over shares, or of why it is not.
+
+    Paths are divided by the roots of their trees, patterns and queries in SPARQL by the first column that all edges they
+    read are incident to (`Query.centre`).  Of other queries only the rows are divided, by their first column.
+
+    >>> import rpq
+    >>> window = rpq.Window(size=10, slide=1)
+    >>> print(describe_division(rpq.Query("?x a ?y . ?y b ?z", window=window)))
+    divided by ?y: a share sees the edges at its own vertices alone
+    """
+    if (warning := division_warning(query)) is not None:
+        return warning.removeprefix(f"query {query.name!r} is ")
+    if query.centre is None:
+        return "divided by the roots of the trees of its paths: a share sees all edges that are read"
+    return f"divided by ?{query.centre.variable}: a share sees the edges at its own vertices alone"
+
+
+def division_warning(query: rpq.Query) -> str | None:
+    """Return a warning about a query whose work every share does as a whole, or None if the work is divided.
+
+    >>> import rpq
+    >>> division_warning(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) is None
+    True
+    """
+    if not isinstance(query, (PatternQuery, SparqlQuery)) or query.centre is not None:
+        return None
+    by = f"its rows are divided by ?{query.columns[0]}" if query.columns else "the first one tells its rows"
+    return (
+        f"query {query.name!r} is not divided, as {_undivided_reason(query)}: every share evaluates all of it, and {by}; "
+        "more shares do not make it faster"
+    )
+
+
+def _undivided_reason(query: PatternQuery | SparqlQuery) -> str:
+    if isinstance(query, SparqlQuery):
+        return "no column of SELECT stands in every triple pattern that it reads, each an edge"
+    if query.pattern.path_expressions:
+        return f"it has a path ({query.pattern.path_expressions[0]})"
+    if query.pattern.centres:
+        return f"?{query.pattern.centres[0]}, which stands in all atoms, is no column: select it, and shares divide it"
+    return "no variable stands in all atoms"
+
+
+def share_limit(given: int | None, *, threads: int, shares: int = 1) -> int:
+    """Return the memory limit of a share in bytes: `given`, or the share's part of the memory if all cores have shares.
+
+    Workers do not know of one another, so with as many shares as cores each takes its part of the 70 % of the machine's
+    memory that engines may take, and with more `shares` on this machine a smaller part.
+    """
+    if given is not None:
+        return given
+    return default_limit() * min(threads, _cores()) // max(_cores(), shares * threads)
+
+
+def engine_bytes(engine: Engine) -> int:
+    """Return the number of bytes that an engine holds. O(queries)."""
+    return engine._evaluation.guard.held
+
+
+def set_memory_limit(engine: Engine, limit: int) -> None:
+    """Set the number of bytes up to which an engine may grow."""
+    engine._evaluation.guard.limit = limit
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1

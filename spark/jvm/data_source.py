@@ -1,0 +1,137 @@
+"""Prepared data sets as a data source of Spark's: `spark.read.format("rpq").load(folder)`.
+
+Unlike `spark.read.parquet`, it returns the files in the order of the stream, one partition each, and timestamps as times, by
+the unit in the statistics.  Files are read in Python, through the file systems that Arrow supports (local, s3, gs, …).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+from pyarrow import fs
+from pyarrow import parquet as pq
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm.data_sets import STATISTICS
+
+_BATCH_ROWS = 1 << 16
+_UNITS = ("s", "ms", "us")
+
+
+class RpqDataSource(DataSource):
+    """The tuples of a prepared data set (source, target, label, timestamp, op), one partition for each file, in order.
+
+    With `option("times", "true")` timestamps are times, provided that the data set records their unit; otherwise they are
+    numbers.
+
+    >>> from rpq.spark import RpqDataSource, open_session
+    >>> session = open_session()  # doctest: +SKIP
+    >>> session.dataSource.register(RpqDataSource)  # doctest: +SKIP
+    >>> session.read.format("rpq").option("times", "true").load("data").columns  # doctest: +SKIP
+    ['source', 'target', 'label', 'timestamp', 'op']
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format, rpq.
+
+        >>> from rpq.spark import RpqDataSource
+        >>> RpqDataSource.name()  # doctest: +SKIP
+        'rpq'
+        """
+        return "rpq"
+
+    def schema(self) -> str:
+        """Return the schema of the tuples, as Spark writes it.
+
+        >>> from rpq.spark import RpqDataSource
+        >>> RpqDataSource({"path": "data"}).schema()  # doctest: +SKIP
+        'source string, target string, label string, timestamp bigint, op string'
+        """
+        folder = _Folder(self.options)
+        vertex = "bigint" if folder.statistics["vertices"] == "ids" or folder.has_integers else "string"
+        time = "timestamp" if folder.unit is not None else "bigint"
+        return f"source {vertex}, target {vertex}, label string, timestamp {time}, op string"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of the tuples.
+
+        >>> from rpq.spark import RpqDataSource
+        >>> RpqDataSource({"path": "data"}).reader(None).partitions()  # doctest: +SKIP
+        [InputPartition(value='part-00000-….parquet')]
+        """
+        return _Reader(self.options)
+
+
+class _Reader(DataSourceReader):
+    """A reader of the files of a prepared data set."""
+
+    def __init__(self, options: Any) -> None:
+        self._options = dict(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(path) for path in _Folder(self._options).files]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        folder = _Folder(self._options)
+        with folder.system.open_input_file(partition.value) as file:
+            for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS):
+                yield folder.with_types(batch)
+
+
+class _Folder:
+    """A prepared data set, and the options with which it is read."""
+
+    def __init__(self, options: Any) -> None:
+        uri = options.get("path")
+        if not uri:
+            raise PipelineError('a data set is missing: spark.read.format("rpq").load(folder)')
+        try:
+            self.system, path = fs.FileSystem.from_uri(uri) if ":" in uri else (fs.LocalFileSystem(), uri)
+            self._path = path.rstrip("/")
+            with self.system.open_input_file(f"{self._path}/{STATISTICS}") as file:
+                self.statistics: dict[str, Any] = json.loads(file.read())
+        except FileNotFoundError as error:
+            raise PipelineError(f"{uri}: is no prepared data set: it has no {STATISTICS}") from error
+        except pa.ArrowInvalid as error:
+            hint = "read it with spark.read.parquet, or give it to rpq.spark.replay"
+            raise PipelineError(f"{uri}: {error}; {hint}") from error
+        known = self.statistics.get("time_unit")
+        wants_times = str(options.get("times", "false")).lower() == "true"
+        if wants_times and known not in _UNITS:
+            raise PipelineError(f"{uri}: the unit of its timestamps is {known or 'not known'}; leave out times")
+        self.unit: str | None = known if wants_times else None
+
+    @property
+    def files(self) -> list[str]:
+        """The files in the order of the stream."""
+        found = self.system.get_file_info(fs.FileSelector(self._path))
+        return sorted(one.path for one in found if one.base_name.endswith(".parquet") and one.base_name[0] not in "._")
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether vertices are integers, even though the data set was not prepared with ids."""
+        files = self.files
+        if not files:
+            return False
+        with self.system.open_input_file(files[0]) as file:
+            return bool(pa.types.is_integer(pq.read_schema(file).field("source").type))
+
+    def with_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch without dictionaries, and with times if the options ask for them."""
+        vertex = pa.int64() if pa.types.is_integer(batch.schema.field("source").type) else pa.string()
+        types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "op": pa.string()}
+        arrays = {name: _plain(batch.column(name)).cast(kind) for name, kind in types.items()}
+        if self.unit is not None:
+            time = pa.timestamp(cast(Any, self.unit), "UTC")
+            arrays["timestamp"] = arrays["timestamp"].cast(time).cast(pa.timestamp("us", "UTC"))
+        return pa.RecordBatch.from_pydict(arrays)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -1,0 +1,246 @@
+"""A Spark session with the settings that the pipeline needs: the Java it runs on, its JVM, executors and task slots.
+
+The JVM of a session on this machine gets a collector and memory, unless the user has chosen them.  It runs the tasks too,
+and short-lived rows pass through it.  Spark's own defaults, a gigabyte and a collector with short pauses, cost a fourth of
+its processor time where a micro-batch has 800,000 rows (`COSTS.md`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rpq.errors import install_command
+from rpq.running.limits import machine_memory
+from rpq.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATE_STORE_KEY = "spark.sql.streaming.stateStore.providerClass"
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The only state store that supports `transformWithState`."""
+
+_DEFAULT_SHUFFLE_PARTITIONS = "200"
+"""Spark's own number of shuffle partitions."""
+
+SETTINGS = {
+    STATE_STORE_KEY: STATE_STORE,
+    # A micro-batch commits only its changes, not the whole state: most of the window stays as it is.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def open_session(
+    *,
+    master: str | None = None,
+    partitions: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    py_files: Sequence[str] = (),
+) -> SparkSession:
+    """Return a session, the running one if there is one; `settings` override those of this module.
+
+    `partitions` is the number of shuffle partitions, which is best the number of shares into which roots are divided; by
+    default, and unless a setting gives it, one per task slot of the cluster.  Workers run the Python of this process, or
+    that of PYSPARK_PYTHON.  `py_files` are shipped to them: wheels (of this package, if their Python lacks it) or anything
+    else that `--py-files` takes.  Raises `PipelineError` if Java, PySpark or one of these files is missing.
+
+    >>> from rpq.spark import open_session
+    >>> session = open_session(master="local[2]", partitions=2)  # doctest: +SKIP
+    >>> session.conf.get("spark.sql.shuffle.partitions")  # doctest: +SKIP
+    '2'
+    """
+    check_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as missing:
+        raise PipelineError(f"{missing}; install it with: {install_command('spark')}") from missing
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("rpq")
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            # The session must not depend on a host name that cannot be resolved, or whose interface is down.
+            builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    chosen = dict(SETTINGS)
+    if partitions is not None:
+        chosen[SHUFFLE_PARTITIONS] = str(partitions)
+    chosen |= settings or {}
+    if is_local(master):
+        chosen |= local_settings(chosen)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    missing_files = [path for path in py_files if "://" not in path and not os.path.isfile(path)]
+    if missing_files:
+        raise PipelineError(f"py-files: {missing_files[0]}: there is no such file")
+    session = builder.getOrCreate()
+    if py_files:
+        context = session.sparkContext
+        # Spark ships any file, but workers import only from files with known endings, which do not include that of wheels.
+        type(context).PACKAGE_EXTENSIONS = tuple({*context.PACKAGE_EXTENSIONS, ".whl"})
+        for path in py_files:
+            context.addPyFile(path)
+    from rpq.spark.jvm.data_source import RpqDataSource
+
+    session.dataSource.register(RpqDataSource)
+    if master is not None and not is_local(master):
+        wait_for_executors(session)
+    if SHUFFLE_PARTITIONS not in chosen and session.conf.get(SHUFFLE_PARTITIONS) == _DEFAULT_SHUFFLE_PARTITIONS:
+        session.conf.set(SHUFFLE_PARTITIONS, task_slots(session))
+    return session
+
+
+OLDEST_JAVA = 17
+"""The oldest Java on which Spark 4 runs."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def java_version(program: str) -> int | None:
+    """Return the major version of a Java, or None if it does not run or its output is not understood."""
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(done.stderr + done.stdout)
+    return int(found[1]) if found else None
+
+
+def check_java() -> None:
+    """Raise `PipelineError` unless the Java that Spark would start is new enough.
+
+    That is `$JAVA_HOME/bin/java` where JAVA_HOME is set, else the first `java` on the PATH, as Spark's launcher does.
+    """
+    home = os.environ.get("JAVA_HOME")
+    program = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    version = java_version(program) if program else None
+    if version is not None and version >= OLDEST_JAVA:
+        return
+    place = f"JAVA_HOME is {home}, where" if home else "on the PATH"
+    found = f"{place} there is Java {version}" if version else f"{place} there is no Java that runs"
+    raise PipelineError(
+        f"Spark needs Java {OLDEST_JAVA} or newer; {found}. Install one, e.g. `apt install openjdk-17-jre-headless`, "
+        "`brew install openjdk@17`, `conda install openjdk=17` or from https://adoptium.net, and let JAVA_HOME name "
+        "its folder"
+    )
+
+
+_JAVA_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
+_COLLECTOR = "-XX:+UseParallelGC"
+_MIN_MEMORY, _MAX_MEMORY = 1 << 10, 3 << 10
+"""Megabytes of memory: Spark's default, and the amount beyond which more does not make it faster."""
+_MEMORY_DIVISOR = 4
+"""The divisor of the machine's memory: a fourth, the default of a JVM."""
+_OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
+
+
+def is_local(master: str | None) -> bool:
+    """Return whether the tasks of a master run in the JVM of the driver."""
+    return master is not None and (master == "local" or master.startswith("local["))
+
+
+def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings to add to `settings`, to the environment and to the file of Spark's defaults.
+
+    A JVM with options for two collectors does not start, so nothing is added to default options that exist already.
+
+    >>> local_settings({"spark.driver.memory": "8g", "spark.driver.extraJavaOptions": "-XX:+UseZGC"})
+    {}
+    """
+    found = find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or (found is not None and found.origin and os.path.dirname(found.origin)) or ""
+    defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf"), "spark-defaults.conf")
+    of_spark = defaults.read_text(errors="replace") if defaults.is_file() else ""
+    of_environment = [os.environ.get(name, "") for name in _OPTION_VARIABLES]
+    existing = "\n".join([*(f"{key} {value}" for key, value in settings.items()), *of_environment, of_spark])
+    chosen = {}
+    if _JAVA_OPTIONS not in existing and not re.search(r"-XX:\S*GC\b", existing):
+        chosen[_JAVA_OPTIONS] = _COLLECTOR
+    memory_options = r"spark\.driver\.memory\b|--driver-memory|-Xmx"
+    if "SPARK_DRIVER_MEMORY" not in os.environ and not re.search(memory_options, existing):
+        megabytes = machine_memory() // _MEMORY_DIVISOR >> 20
+        chosen[_MEMORY] = f"{min(max(megabytes, _MIN_MEMORY), _MAX_MEMORY)}m"
+    return chosen
+
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_QUIET_SECONDS = 3.0
+_LOOK_SECONDS = 0.1
+_warned: set[tuple[str, int]] = set()
+
+
+def task_threads(session: SparkSession) -> int:
+    """Return the number of cores of a task (`spark.task.cpus`), which is that of the threads of its engine."""
+    return max(1, int(session.conf.get("spark.task.cpus", "1") or 1))
+
+
+def task_slots(session: SparkSession) -> int:
+    """Return the number of tasks that run at once on the executors that have started so far."""
+    return max(1, int(session.sparkContext.defaultParallelism) // task_threads(session))
+
+
+def wait_for_executors(session: SparkSession, *, seconds: float = 30.0) -> int:
+    """Wait until all requested executors have started, or no more start for some seconds; return how many there are.
+
+    Spark counts slots only as executors register, and the number of shares depends on the slots.
+    """
+    wanted = int(session.sparkContext.getConf().get("spark.executor.instances", "0") or 0)
+    end = time.monotonic() + seconds
+    found, since = 0, time.monotonic()
+    while time.monotonic() < end and not (found and (found == wanted or time.monotonic() - since > _QUIET_SECONDS)):
+        # The status includes the driver.
+        now = session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+        if now != found:
+            found, since = now, time.monotonic()
+        time.sleep(_LOOK_SECONDS)
+    return found
+
+
+def share_count(session: SparkSession, partitions: int | None) -> int:
+    """Return the number of shares, `partitions` or one per task slot.  Raises `PipelineError` for an invalid number."""
+    if partitions is None:
+        return task_slots(session)
+    if isinstance(partitions, bool) or not hasattr(partitions, "__index__") or partitions < 1:
+        raise PipelineError(f"partitions is {partitions!r}; expected a whole number, at least 1")
+    return int(partitions)
+
+
+def warn_of_shuffle_partitions(session: SparkSession, shares: int) -> None:
+    """Warn once, with the setting to write, if Spark would make more or fewer tasks for the state than there are shares.
+
+    A stateful operator has as many tasks as shuffle partitions at its first start, by default 200, each with a state store
+    that is committed with every micro-batch.
+    """
+    found = str(session.conf.get(SHUFFLE_PARTITIONS, "200"))
+    if found == str(shares) or (found, shares) in _warned:
+        return
+    _warned.add((found, shares))
+    warnings.warn(
+        f"{SHUFFLE_PARTITIONS} is {found} and there are {shares} shares: every micro-batch of a new stream will run {found} "
+        f"tasks. Write spark.conf.set({SHUFFLE_PARTITIONS!r}, {shares}) before the stream starts for the first time",
+        stacklevel=3,
+    )
+
+
+def check_classic(session: SparkSession) -> None:
+    """Raise `PipelineError` for a session of Spark Connect, which has no access to the JVM of the driver."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise PipelineError(
+            "this session is one of Spark Connect, where neither task slots nor checkpoints can be looked at: "
+            "run the program with spark-submit, or in a session of rpq.spark.open_session(master=…)"
+        )

@@ -1,0 +1,139 @@
+"""The output of the stateful processor: answer changes packed in a binary column, and the figures of the share.
+
+Spark takes pandas frames from a stateful processor, in which text is Python objects, four of the five values of a row.
+Packed, tens of thousands of rows are one value: an Arrow stream, which the next step turns into columns without looking at
+single rows, or the content of a file, which is written unchanged.  Beside the packed rows are their number and, once per
+micro-batch, the figures of the share.  `observe_figures` sums these up for Spark's progress, over the few packed rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pandas as pd
+import pyarrow as pa
+
+from rpq.spark.parquet_content import ParquetContent
+from rpq.spark.shipping import Shipped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SUMMED = ("hits", "catch_ups", "rebuilds", "memory")
+"""Figures that differ between shares: how each obtained its engine, and the bytes of its worker's engines."""
+
+SAME = ("tuples", "unread", "late", "window")
+"""Figures that are equal in all shares: tuples, those whose label no query reads, late ones, and those in the log."""
+
+FIGURES = (*SAME, *SUMMED)
+
+
+def observe_figures(packed: DataFrame, name: str) -> DataFrame:
+    """Return the data frame with the number of rows and the figures observed under a name.
+
+    They become `StreamingQueryProgress.observedMetrics` and part of the event log.
+    """
+    from pyspark.sql import functions as sql
+
+    same = [sql.coalesce(sql.max(one), sql.lit(0)).alias(one) for one in SAME]
+    rows = sql.coalesce(sql.sum("count"), sql.lit(0)).alias("rows")
+    summed = [sql.coalesce(sql.sum(one), sql.lit(0)).alias(one) for one in SUMMED]
+    return packed.observe(name, *same, rows, *summed)
+
+
+SCHEMA = ", ".join(["rows binary", "count bigint", *(f"{name} bigint" for name in FIGURES)])
+
+MOST_ROWS = 1 << 16
+"""The largest number of answer changes in an Arrow stream, a few megabytes."""
+
+
+class PackedRows(NamedTuple):
+    """Packed rows and their number."""
+
+    rows: bytes
+    row_count: int
+
+
+class RowPacker(Protocol):
+    """A packer of the answer changes of a share in a micro-batch."""
+
+    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
+        """Add answer changes, and yield packed rows as far as they are complete. O(bytes)."""
+
+    def finish(self) -> Iterator[PackedRows]:
+        """Yield the remaining packed rows at the end."""
+
+
+class StreamPacking(Shipped):
+    """A factory of packers that pack answer changes as Arrow streams."""
+
+    def __call__(self) -> RowPacker:
+        return _StreamPacker()
+
+
+class FilePacking(Shipped):
+    """A factory of packers that pack answer changes as the contents of Parquet files (`rpq.spark.parquet_content`)."""
+
+    def __init__(self, *, microseconds: int | None) -> None:
+        self._microseconds = microseconds
+
+    def __call__(self) -> RowPacker:
+        return _FilePacker(self._microseconds)
+
+
+class _StreamPacker:
+    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
+        for start in range(0, len(changes), MOST_ROWS):
+            rows = changes.slice(start, MOST_ROWS).combine_chunks()
+            out = pa.BufferOutputStream()
+            with pa.ipc.new_stream(out, rows.schema) as writer:
+                writer.write_table(rows)
+            yield PackedRows(out.getvalue().to_pybytes(), len(rows))
+
+    def finish(self) -> Iterator[PackedRows]:
+        yield from ()
+
+
+class _FilePacker:
+    def __init__(self, microseconds: int | None) -> None:
+        self._microseconds = microseconds
+        self._file = ParquetContent(microseconds=microseconds)
+
+    def add(self, changes: pa.Table) -> Iterator[PackedRows]:
+        if len(changes):
+            self._file.write(changes)
+        if self._file.is_full:
+            yield from self.finish()
+
+    def finish(self) -> Iterator[PackedRows]:
+        file, self._file = self._file, ParquetContent(microseconds=self._microseconds)
+        if file.rows:
+            yield PackedRows(file.finish().to_pybytes(), file.rows)
+
+
+def row_frames(all_packed: Iterable[PackedRows]) -> Iterator[pd.DataFrame]:
+    """Yield packed rows as data frames of one row each."""
+    for rows, count in all_packed:
+        yield _frame(rows, count, {})
+
+
+def figures_frame(figures: Mapping[str, int]) -> pd.DataFrame:
+    """Return the figures of a share as a data frame of one row, without packed rows."""
+    return _frame(None, 0, figures)
+
+
+class RowUnpacker(Shipped):
+    """A function for `mapInArrow` that turns Arrow streams into rows."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for value in batch["rows"]:
+                if value.is_valid:
+                    with pa.ipc.open_stream(value.as_buffer()) as reader:
+                        yield from reader
+
+
+def _frame(rows: bytes | None, count: int, figures: Mapping[str, int]) -> pd.DataFrame:
+    columns = {name: [figures.get(name, 0)] for name in FIGURES}
+    return pd.DataFrame({"rows": pd.Series([rows], dtype=object), "count": [count], **columns})

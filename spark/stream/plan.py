@@ -1,0 +1,295 @@
+"""Answer changes of a streaming DataFrame of edges.
+
+The plan replicates every edge, packed in envelopes, to every root partition.  Each partition keeps the trees of its own
+roots in a stateful processor (`rpq.spark.stream.processor`), which returns packed rows.  What a user should know:
+
+**Order.**  Spark guarantees no order within a micro-batch.  The tuples of a micro-batch are applied by timestamp; ties by
+the sequence column if one is named, otherwise deletes before inserts.  The rows are those of the engine for the stream in
+this order, whatever the number of partitions, and whatever happened between two micro-batches, such as the loss of a worker
+or a restart from the checkpoint.  A different division into micro-batches is a different order if tuples are out of order
+across its boundaries.
+
+**Late tuples.**  The stream time is the largest timestamp seen so far.  A tuple of a later micro-batch with a smaller
+timestamp is applied on arrival while its timestamp is inside the window; an older insert is dropped and counted as `late`
+in the state.  A delete is applied whatever its timestamp.  This is the only rule: a watermark set with `withWatermark`
+neither drops tuples nor delays rows, and the result carries none.  A `max_delay` does delay: tuples wait in the state until
+it has passed.
+
+**Time** advances with tuples.  Nothing expires while a stream is quiet; a tuple with a label that no query uses serves as a
+clock tick.
+
+**State** needs the RocksDB state store.  The checkpoint records the queries, the number of shares and everything else that
+rows depend on (`rpq.spark.stream.stream_identity`): a restart with other values is refused, except after `rescale`.  The
+output mode is append, so any sink can be used.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import rpq
+from rpq.spark import envelopes
+from rpq.spark.columns import (
+    drop_bad_tuples,
+    edge_columns,
+    parse_column_names,
+    queries_in_unit,
+    row_schema,
+    timestamps_as_times,
+)
+from rpq.spark.division import partition_keys
+from rpq.spark.envelopes import Packer
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.session import (
+    STATE_STORE,
+    STATE_STORE_KEY,
+    check_classic,
+    share_count,
+    task_threads,
+    warn_of_shuffle_partitions,
+)
+from rpq.spark.shipping import ship_value
+from rpq.spark.stream import packed_rows, stream_identity
+from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
+from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking, observe_figures
+from rpq.spark.stream.rescale import Move, plan_move
+from rpq.spark.stream.stream_identity import refuse_unsupported
+from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+def rpq_changes(
+    edges: DataFrame,
+    *queries: rpq.Query,
+    partitions: int | None = None,
+    sequence: str | None = None,
+    time_unit: str = "us",
+    on_error: str = "stop",
+    memory_limit: int | None = None,
+    checkpoint: str | None = None,
+    output: str | None = None,
+    counts: str | None = "rpq",
+    max_delay: int | str = 0,
+    columns: str | None = None,
+    label: str | None = None,
+) -> DataFrame:
+    """Return the answer changes of `queries` over `edges`: query, columns of the queries (source, target), timestamp, op.
+
+    `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
+    timestamp or a date) and optionally op ("+" or "-") or delete (boolean), without which all are inserts; other columns are
+    ignored.  With a timestamp or date, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows have
+    timestamps again.  `sequence` names an integer column that orders tuples of one timestamp.
+
+    `columns` gives the names that `edges` has for these columns, as in `rpq run`: "source=user,target=item,timestamp=ts".
+    `label` is the label of all edges if there is no column for it.
+
+    `partitions` is the number of shares into which the work is divided by root vertices, by default one per task slot of the
+    cluster; each share has as many threads as a task has cores (`spark.task.cpus`).  The first start of a stream fixes
+    `spark.sql.shuffle.partitions` as the number of its tasks; a warning gives the setting to write if it is another number.
+    `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes)
+    applies to all engines of a process together: that of a share on an executor (on Linux), or a worker.
+
+    With a `max_delay` (a duration, or a number in the unit of timestamps), tuples wait until one has arrived that is later
+    by this delay, and are applied in the order of time, whichever micro-batch brought them; a tuple that arrives after that
+    is out of order, or late.  The last tuples of a stream wait for later ones.
+
+    `checkpoint` is the folder in which the stream will keep its state, and `output` that of its rows.  If they are given,
+    everything that rows depend on is recorded in the checkpoint, and compared before Spark starts.  `counts` is the name of
+    the figures in `StreamingQueryProgress.observedMetrics` (tuples, late ones, rows, …; None: no figures).  Raises
+    `PipelineError` for unsuitable columns, settings or checkpoints.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, rpq_changes
+    >>> columns = "source string, target string, label string, timestamp timestamp"
+    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> changes = rpq_changes(edges, query, partitions=4)  # doctest: +SKIP
+    >>> changes.writeStream.option("checkpointLocation", "state").start("rows")  # doctest: +SKIP
+    """
+    changes = pack_changes(
+        edges,
+        queries,
+        partitions=partitions,
+        sequence=sequence,
+        time_unit=time_unit,
+        on_error=on_error,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        output=output,
+        counts=counts,
+        max_delay=max_delay,
+        columns=columns,
+        label=label,
+        as_files=False,
+    )
+    rows = changes.rows.mapInArrow(RowUnpacker(), row_schema(queries, changes.vertex))
+    return rows.withColumn("timestamp", timestamps_as_times(time_unit)) if changes.is_time else rows
+
+
+def stream_to(
+    edges: DataFrame,
+    output: str,
+    *queries: rpq.Query,
+    checkpoint: str,
+    partitions: int | None = None,
+    sequence: str | None = None,
+    time_unit: str = "us",
+    on_error: str = "stop",
+    memory_limit: int | None = None,
+    counts: str | None = "rpq",
+    max_delay: int | str = 0,
+    columns: str | None = None,
+    label: str | None = None,
+) -> DataStreamWriter:
+    """Return a writer of the rows of `rpq_changes` to the folder `output` as Parquet; its `start()` begins or continues it.
+
+    This is much faster than writing the data frame: the tasks make the files in Python, and the JVM only copies their
+    content.  `output` and `checkpoint` are any URIs that Spark writes to.  The folder has the format of Spark's file sink:
+    its log (`_spark_metadata`) lists the valid files, with each micro-batch once, and a stream that Spark's own sink has
+    written so far continues in it.  The writer accepts a trigger and a name; other options are those of `rpq_changes`.
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, stream_to
+    >>> columns = "source string, target string, label string, timestamp timestamp"
+    >>> edges = open_session().readStream.schema(columns).parquet("incoming")  # doctest: +SKIP
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
+    >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
+    """
+    check_classic(edges.sparkSession)
+    refuse_other_rows(edges.sparkSession, output, checkpoint)
+    changes = pack_changes(
+        edges,
+        queries,
+        partitions=partitions,
+        sequence=sequence,
+        time_unit=time_unit,
+        on_error=on_error,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        output=output,
+        counts=counts,
+        max_delay=max_delay,
+        columns=columns,
+        label=label,
+        as_files=True,
+    )
+    sink = FileSink(output, empty=row_schema(queries, changes.vertex), is_time=changes.is_time)
+    contents = changes.rows.where("rows is not null").selectExpr("cast(rows as string) as value")
+    return contents.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).outputMode("append")
+
+
+class PackedChanges(NamedTuple):
+    """Answer changes in packed rows (`rpq.spark.stream.packed_rows`)."""
+
+    rows: DataFrame
+    vertex: str
+    """The type of vertices."""
+    is_time: bool
+    """Whether timestamps were times; here they are numbers, except in files."""
+
+
+def pack_changes(
+    edges: DataFrame,
+    queries: Sequence[rpq.Query],
+    *,
+    partitions: int | None,
+    sequence: str | None,
+    time_unit: str,
+    on_error: str,
+    memory_limit: int | None,
+    checkpoint: str | None,
+    output: str | None,
+    counts: str | None,
+    max_delay: int | str,
+    columns: str | None,
+    label: str | None,
+    as_files: bool,
+) -> PackedChanges:
+    """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files."""
+    from rpq.spark.stream.processor import AnswerChanges
+
+    session = edges.sparkSession
+    check_classic(session)
+    refuse_unsupported(queries)
+    if on_error not in ("stop", "skip"):
+        raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
+    if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
+        raise PipelineError(
+            f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "
+            "or take the session of rpq.spark.open_session()"
+        )
+    shares = share_count(session, partitions)
+    names = parse_column_names(columns, label)
+    tuples, kind, is_time = edge_columns(edges, sequence=sequence, time_unit=time_unit, names=names)
+    if on_error == "skip":
+        tuples = drop_bad_tuples(tuples)
+    keys = partition_keys(shares)
+    known = queries_in_unit(queries, time_unit if is_time else None)
+    delay = _parse_delay(max_delay, time_unit if is_time else None)
+    moved: Move | None = None
+    if checkpoint is not None:
+        about = stream_identity.describe_stream(
+            known,
+            shares=shares,
+            vertices=kind,
+            time_unit=time_unit if is_time else None,
+            sequence=sequence,
+            on_error=on_error,
+            max_delay=delay,
+            columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
+            output=None if output is None else hadoop_files.qualify(session, output),
+        )
+        content = stream_identity.begin(session, checkpoint, about)
+        moved = None if content is None else plan_move(session, checkpoint, content, known, keys)
+    warn_of_shuffle_partitions(session, shares)
+    microseconds = NANOSECONDS[time_unit] // NANOSECONDS["us"] if is_time else None
+    processor = AnswerChanges(
+        known,
+        numbers={key: number for number, key in enumerate(keys)},
+        threads=task_threads(session),
+        memory_limit=memory_limit,
+        counts=counts is not None,
+        max_delay=delay,
+        moved=None if moved is None else ship_value(session, moved.state),
+        packing=FilePacking(microseconds=microseconds) if as_files else StreamPacking(),
+    )
+    every = keys if moved is None else [*keys, *moved.retired]
+    # A tuple that no query reads moves the time when it is applied, which is not known yet if it has to wait.
+    packer = Packer(None if delay else known)
+    packed = (
+        _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
+        .groupBy("partition")
+        .transformWithStateInPandas(
+            processor,
+            outputStructType=packed_rows.SCHEMA,
+            outputMode="Append",
+            timeMode="None",
+        )
+    )
+    return PackedChanges(packed if counts is None else observe_figures(packed, counts), kind, is_time)
+
+
+def _replicate(packed: DataFrame, keys: list[int]) -> DataFrame:
+    """Return every envelope once for each partition key."""
+    from pyspark.sql import functions as sql
+
+    every = sql.array(*[sql.lit(key).cast("int") for key in keys])
+    return packed.select(sql.explode(every).alias("partition"), "edges")
+
+
+def _parse_delay(given: int | str, unit: str | None) -> int:
+    """Return a delay in the unit of timestamps, which are plain numbers if `unit` is None."""
+    try:
+        delay = parse_duration(given, unit=unit) if isinstance(given, str) else operator.index(given)
+    except (DurationError, TypeError) as error:
+        raise PipelineError(f"max_delay is {given!r}: {error}") from error
+    if delay < 0:
+        raise PipelineError(f"max_delay is {given!r}; expected 0 or more")
+    return delay

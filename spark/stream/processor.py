@@ -1,0 +1,416 @@
+"""The stateful processor: one root partition of the queries, from micro-batch to micro-batch.
+
+The state holds the window, as a log (`rpq.spark.stream.window_log`), and a record of figures (`Record`).  The engine with
+its index is a cache, in a separate process (`rpq.spark.stream.engine_host`) or, where there is none, in the Python worker.
+A cache may never have seen this partition, may have missed its last micro-batches, which another machine had, or may hold
+the outcome of an attempt that failed.  Therefore each micro-batch writes a new random token into the state, and the cache
+keeps the token that its engine belongs to: an engine whose token the state never had is never used.  An engine whose token
+the state had some micro-batches ago catches up with the tuples since then; without one, the engine is built again from the
+window.
+
+With a maximal delay, tuples wait for earlier ones that may still arrive.  The watermark is the latest timestamp that has
+arrived, less the delay.  Tuples up to the watermark are applied, in the order of time whichever micro-batch brought them;
+the others wait in the state, as envelopes.  The latest tuple always waits, so the watermark needs no place of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time as clock
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+import rpq
+from rpq.files.described import Damage, Described
+from rpq.queries import kinds
+from rpq.spark.division import share_limit
+from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
+from rpq.spark.errors import PipelineError
+from rpq.spark.shipping import Shipped, ShippedValue
+from rpq.spark.stream.engine_host import connect_engine
+from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, figures_frame, row_frames
+from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareSpec
+from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
+from rpq.stream.stream_time import windows_of
+from rpq.stream.timestamps import EARLIEST
+from rpq.stream.window import INT64_MAX
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
+
+FORMAT = 2
+"""The version of the state; a checkpoint of another version is refused.  Before version 2 there were no checksums."""
+
+REMEMBERED = 64
+"""The number of earlier versions from which an engine can catch up."""
+
+_TOKEN_BYTES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """The figures of a partition, which the state holds beside the window.
+
+    `stream` distinguishes this state from any other, and `token` its versions from one another; the second half of a token
+    is a checksum of the whole record.  `history` (JSON) has the tokens of earlier versions with the `order` of the log at
+    each, and `parts` (JSON) those of `WindowLog`.  `hits` counts how often the cache had the engine of this version,
+    `catch_ups` how often that of an earlier version, and `rebuilds` how often none.
+    """
+
+    format: int = FORMAT
+    identity: str
+    stream: str
+    token: str
+    version: int = 0
+    time: int = 0
+    order: int = 0
+    tuples: int = 0
+    late: int = 0
+    hits: int = 0
+    catch_ups: int = 0
+    rebuilds: int = 0
+    catch_up_seconds: float = 0.0
+    rebuild_seconds: float = 0.0
+    engine_seconds: float = 0.0
+    history: str = "[]"
+    parts: str = "{}"
+
+    def with_token(self) -> Record:
+        """Return the record with a new token, as it is written to the state."""
+        return self._with_token(secrets.token_hex(_TOKEN_BYTES))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the record is unchanged since it got its token."""
+        return self.token == self._with_token(self.token[: 2 * _TOKEN_BYTES]).token
+
+    def _with_token(self, chosen: str) -> Record:
+        said = json.dumps(asdict(replace(self, token=chosen)))
+        return replace(self, token=chosen + hashlib.blake2b(said.encode(), digest_size=_TOKEN_BYTES).hexdigest())
+
+    def log_parts(self) -> dict[int, list[tuple[int, int]]]:
+        """Return `parts`, parsed.  Raises `Damage`."""
+        found = {}
+        for bucket, parts in Described.parsed(self.parts, "parts").items():
+            pairs = [part.tuple_of(2) for part in parts]
+            try:
+                number = int(bucket)
+            except ValueError as problem:
+                raise Damage(f"parts: {bucket!r} is not the number of a bucket") from problem
+            found[number] = [(rows.whole(1), last.whole(0, self.order - 1)) for rows, last in pairs]
+        return found
+
+    def orders(self) -> dict[str, int]:
+        """Return `history`, parsed: the order of the log by token.  Raises `Damage`."""
+        pairs = [pair.tuple_of(2) for pair in Described.parsed(self.history, "history")]
+        return {token.text(): order.whole(0, self.order) for token, order in pairs}
+
+
+_COUNTS = ("version", "order", "tuples", "late", "hits", "catch_ups", "rebuilds")
+_COUNTED = ("late", "hits", "catch_ups", "rebuilds")
+_SECONDS = ("catch_up_seconds", "rebuild_seconds", "engine_seconds")
+_SQL_TYPES = {"int": "bigint", "float": "double", "str": "string"}
+RECORD_SCHEMA = ", ".join(f"{field.name} {_SQL_TYPES[str(field.type)]}" for field in fields(Record))
+
+
+cache = EngineCache()
+"""The engines of this process, used if no other process keeps them (`rpq.spark.stream.engine_host`)."""
+
+
+class AnswerChanges(Shipped, StatefulProcessor):
+    """A stateful processor that turns envelopes of edges into packed answer changes; its key is that of a root partition.
+
+    `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
+    `memory_limit` (bytes) applies to all engines of a process together.  With `counts`, a frame of figures follows the rows
+    (`figures_frame`).  `packing` returns a packer for the rows of a micro-batch.  Tuples wait until `max_delay`, in the
+    unit of timestamps, has passed.
+
+    For a stream that moves from other shares or other queries, `moved` is the state with which shares begin that have no
+    state yet; the state of keys that are not in `numbers` belongs to the former shares and is removed.
+    """
+
+    def __init__(
+        self,
+        queries: Sequence[rpq.Query],
+        *,
+        numbers: Mapping[int, int],
+        memory_limit: int | None,
+        threads: int = 1,
+        counts: bool = False,
+        max_delay: int = 0,
+        moved: ShippedValue | None = None,
+        packing: Callable[[], RowPacker] | None = None,
+    ) -> None:
+        self._queries = tuple(queries)
+        self._numbers = dict(numbers)
+        self._threads = threads
+        self._counts = counts
+        self._max_delay = max_delay
+        self._memory_limit = memory_limit
+        self._moved = moved
+        self._packing = packing or StreamPacking()
+        self._identity = state_identity(self._queries, len(self._numbers))
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        self._record = handle.getValueState("record", RECORD_SCHEMA)
+        self._window = handle.getMapState("window", "bucket bigint, part bigint", "tuples binary")
+        if self._max_delay:
+            self._waiting = handle.getMapState("waiting", "part bigint", "tuples binary")
+
+    def handleInputRows(self, key: Any, rows: Iterable[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Apply a micro-batch."""
+        envelopes = [envelope for frame in rows for envelope in frame["edges"]]
+        if not envelopes:
+            return
+        if int(key[0]) not in self._numbers:
+            self._clear_state()
+            return
+        yield from row_frames(self._adopt_moved_state(self._numbers[int(key[0])]))
+        if self._max_delay:
+            came, arrived = split_at_watermark(envelopes, _WaitingTuples(self._waiting), max_delay=self._max_delay)
+            if not len(came) and not self._record.exists():
+                return  # the stream time is not defined yet
+        else:
+            came = unpack(envelopes)
+            arrived = len(came)
+        tuples = engine_columns(came.table)
+        record = self._read_record()
+        log = WindowLog(chunks=_Chunks(self._window), queries=self._queries, parts=record.log_parts(), order=record.order)
+        before = record
+        with connect_engine(self._spec(self._numbers[int(key[0])]), cache) as engine:
+            record = self._synchronize(engine, log, record)
+            yield from row_frames(engine.apply(tuples, came.tick))
+            outcome = engine.outcome
+            log.append(self._relevant_tuples(tuples, outcome.late_rows), time=outcome.time)
+            record = self._next_record(record, log, outcome, arrived)
+            self._record.update(tuple(asdict(record).values()))
+            held = engine.keep(record.stream, record.token)
+        if self._counts:
+            counted = {
+                "tuples": arrived,
+                "unread": came.dropped,
+                **{name: getattr(record, name) - getattr(before, name) for name in _COUNTED},
+                "window": log.rows,
+                "memory": held,
+            }
+            yield figures_frame(counted)
+
+    def close(self) -> None:
+        """Do nothing: cached engines stay."""
+
+    def _clear_state(self) -> None:
+        """Remove the state."""
+        if self._record.exists():
+            self._record.clear()
+            self._window.clear()
+            if self._max_delay:
+                self._waiting.clear()
+
+    def _adopt_moved_state(self, number: int) -> Iterator[PackedRows]:
+        """Adopt the moved state if there is no state, or that of the former queries; yield the first rows of new queries."""
+        if self._moved is None:
+            return
+        record = self._stored_record()
+        if record is not None and record.identity == self._identity:
+            return
+        moved: MovedState = self._moved.value
+        if record is not None and record.identity != moved.identity:
+            return  # `_read_record` refuses it
+        self._clear_state()
+        parts = MemoryChunks()
+        log = moved.log(parts, self._queries)
+        for (bucket, part), data in parts.items():
+            self._window.updateValue((bucket, part), (data,))
+        if self._max_delay:
+            _WaitingTuples(self._waiting).replace_all(moved.waiting)
+        begun = Record(
+            identity=self._identity,
+            stream=secrets.token_hex(_TOKEN_BYTES),
+            token="",
+            version=moved.version,
+            time=moved.time,
+            order=log.order,
+            tuples=moved.came,
+            late=moved.late,
+            parts=json.dumps(log.parts),
+        ).with_token()
+        self._record.update(tuple(asdict(begun).values()))
+        limit = share_limit(self._memory_limit, threads=self._threads)
+        rows = moved.first_rows(share=(number, len(self._numbers)), threads=self._threads, memory_limit=limit)
+        if rows is not None:
+            packer = self._packing()
+            yield from packer.add(rows)
+            yield from packer.finish()
+
+    def _stored_record(self) -> Record | None:
+        """Return the record in the state, or None.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""
+        values = self._record.get() if self._record.exists() else None
+        return None if values is None else validate_record(tuple(values))
+
+    def _read_record(self) -> Record:
+        record = self._stored_record()
+        if record is None:
+            return Record(identity=self._identity, stream=secrets.token_hex(8), token="")
+        latest = INT64_MAX - max(window.reach for query in self._queries for window in windows_of(query))
+        if record.time > latest:
+            raise _damaged_record(Damage(f"time is {record.time}, not at most {latest}"))
+        if record.identity != self._identity:
+            raise PipelineError(
+                f"the checkpoint belongs to {record.identity}, not to {self._identity}; "
+                "start with a new checkpoint, or with the queries and partitions of this one"
+            )
+        return record
+
+    def _next_record(self, record: Record, log: WindowLog, outcome: Outcome, arrived: int) -> Record:
+        """Return the record after a micro-batch, with a new token."""
+        history = record.orders() | ({record.token: record.order} if record.version else {})
+        return replace(
+            record,
+            version=record.version + 1,
+            time=outcome.time,
+            order=log.order,
+            tuples=record.tuples + arrived,
+            late=record.late + len(outcome.late_rows),
+            engine_seconds=record.engine_seconds + outcome.seconds,
+            history=json.dumps(list(history.items())[-REMEMBERED:]),
+            parts=json.dumps(log.parts),
+        ).with_token()
+
+    def _spec(self, number: int) -> ShareSpec:
+        return ShareSpec(
+            queries=self._queries,
+            share=(number, len(self._numbers)),
+            threads=self._threads,
+            memory_limit=self._memory_limit,
+            packing=self._packing,
+        )
+
+    def _synchronize(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
+        """Bring an engine to the version of the state; return the record with the way it was done counted."""
+        started = clock.perf_counter()
+        orders = record.orders()
+        token = engine.take(record.stream, [record.token, *orders])
+        if token is None:
+            is_new = not record.version
+            engine.build(None if is_new else log.edges(time=record.time), None if is_new else record.time)
+            if is_new:
+                return record
+            seconds = record.rebuild_seconds + clock.perf_counter() - started
+            return replace(record, rebuilds=record.rebuilds + 1, rebuild_seconds=seconds)
+        if token == record.token:
+            return replace(record, hits=record.hits + 1)
+        engine.catch_up(log.since(orders[token]), record.time)
+        seconds = record.catch_up_seconds + clock.perf_counter() - started
+        return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
+
+    def _relevant_tuples(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
+        """Return the tuples without late ones and those with a label that no query reads."""
+        labels = tuples["label"].combine_chunks().dictionary_encode()
+        relevant = np.array(
+            [any(query.reads(label) for query in self._queries) for label in labels.dictionary.to_pylist()], bool
+        )
+        kept = relevant[labels.indices.to_numpy()]
+        kept[late_rows] = False
+        return tuples.filter(pa.array(kept))
+
+
+def validate_record(values: tuple[Any, ...]) -> Record:
+    """Return the record with these values.
+
+    Raises `PipelineError` if another release wrote them, and `StateFormatError` if they are damaged.
+    """
+    if values[0] != FORMAT:
+        raise PipelineError(f"the checkpoint has state of format {values[0]}; this release reads format {FORMAT}")
+    try:
+        content = Described(dict(zip((field.name for field in fields(Record)), values, strict=True)))
+        for name in _COUNTS:
+            content[name].whole(0)
+        for name in _SECONDS:
+            content[name].number()
+        for name in ("identity", "stream", "token", "history", "parts"):
+            content[name].unicode()
+        content["time"].whole(EARLIEST)
+        record = Record(**content.value)
+        if not record.is_whole:
+            raise Damage("its checksum is wrong")
+        record.log_parts()
+        record.orders()
+    except ValueError as problem:
+        raise _damaged_record(problem) from problem
+    return record
+
+
+def state_identity(queries: Sequence[rpq.Query], partitions: int) -> str:
+    """Return the queries and the number of partitions as text, which must be that of a checkpoint to continue from it."""
+    return json.dumps({"queries": [_query_identity(kinds.described(query)) for query in queries], "partitions": partitions})
+
+
+def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties of a described query that determine its rows; for path queries as in the first checkpoints."""
+    if "kind" in query:
+        return dict(query)
+    ends = {name: sorted(map(repr, query[name])) for name in ("sources", "targets") if query[name] is not None}
+    return {name: query[name] for name in ("name", "expression", "window", "paths", "semantics")} | ends
+
+
+def _damaged_record(problem: ValueError) -> rpq.StateFormatError:
+    return rpq.StateFormatError(f"the record in the state is damaged: {problem}", reason="damaged")
+
+
+class _Chunks:
+    """The parts of a window log, in a map state."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def read(self, bucket: int, part: int) -> bytes:
+        value = self._state.getValue((bucket, part))
+        if value is None:
+            raise PipelineError(f"the state lacks part {part} of bucket {bucket} of the window")
+        return bytes(value[0])
+
+    def write(self, bucket: int, part: int, data: bytes) -> None:
+        self._state.updateValue((bucket, part), (data,))
+
+    def remove(self, bucket: int, part: int) -> None:
+        self._state.removeKey((bucket, part))
+
+
+class _WaitingTuples:
+    """Waiting envelopes, in a map state."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+        self._count = 0
+
+    def read_all(self) -> list[bytes]:
+        found = [bytes(value[0]) for value in self._state.values()]
+        self._count = len(found)
+        return found
+
+    def replace_all(self, envelopes: Sequence[bytes]) -> None:
+        for number, envelope in enumerate(envelopes):
+            self._state.updateValue((number,), (envelope,))
+        for number in range(len(envelopes), self._count):
+            self._state.removeKey((number,))
+
+
+def split_at_watermark(envelopes: Sequence[bytes], waiting: _WaitingTuples, *, max_delay: int) -> tuple[Tuples, int]:
+    """Return the tuples up to the watermark, and the number of new tuples; store the others. O(waiting tuples)."""
+    before = waiting.read_all()
+    tuples = unpack([*envelopes, *before])
+    come = len(tuples) - sum(len(unpack([one])) for one in before)
+    stamps = tuples.table["timestamp"].to_numpy()
+    cut = int(stamps.searchsorted(stamps[-1] - max_delay, "right"))
+    rest = tuples.table.slice(cut)
+    waiting.replace_all([pack_table(rest.slice(start, ROWS)) for start in range(0, len(rest), ROWS)])
+    return Tuples(table=tuples.table.slice(0, cut), dropped=tuples.dropped, tick=tuples.tick), come

@@ -1,0 +1,223 @@
+"""Other shares, or other queries, for a stream that has begun, which continues from its checkpoint.
+
+The positions of sources and sinks do not change.  A checkpoint moves in three steps, any of which may be the last before a
+machine fails:
+
+1. `rpq.json` records the new queries and shares, and the queries that the state still belongs to.
+2. Spark changes the number of tasks of the state to that of the shares (`StreamingCheckpointManager.repartition`), in a
+   micro-batch without tuples.  This micro-batch is added to the log of a file sink, which must not lack any.
+3. The stream starts again.  The driver reads the state of one share, which has the whole window, and all shares begin with
+   it in the next micro-batch (`rpq.spark.stream.window_log.MovedState`), which also removes the former state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import rpq
+from rpq.files.described import Damage, Described
+from rpq.queries import kinds
+from rpq.spark.columns import queries_in_unit, row_schema
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.session import check_classic, share_count
+from rpq.spark.stream import file_sink, stream_identity
+from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported
+from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rpq.spark.stream.processor import Record
+
+_ALREADY = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
+
+
+def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partitions: int | None = None) -> dict[str, Any]:
+    """Change a stream to `partitions` shares, if given, and to `queries`, if there are any, from its checkpoint on.
+
+    The stream must not be running.  Rows continue as if nothing had happened: a query that stays gives the same rows as
+    without the change, and one that is left out gives no more rows.  A new query begins, in the first micro-batch that has
+    tuples, with the answers over the edges in its window at the stream time before them.  A changed query counts as left out
+    and new.  A new query is refused if its window would hold edges that the stream did not keep.  The positions of the
+    source and the sink are not touched.  The stream must have given its `checkpoint` (and, with a file sink, its `output`)
+    to `rpq_changes`.
+
+    Returns `shares` and `queries` (names), each as (before, now), and `added`.  Raises `PipelineError` for unsuitable
+    queries or checkpoints, and if a micro-batch has begun and not ended; starting the stream as it was ends it.
+    O(window × shares).
+
+    >>> import rpq
+    >>> from rpq.spark import open_session, rescale
+    >>> rescale(open_session(), "state", partitions=5)["shares"]  # doctest: +SKIP
+    (2, 5)
+    """
+    check_classic(session)
+    content = stream_identity.read(session, checkpoint)
+    if content is None:
+        raise PipelineError(
+            f"{checkpoint}: has no {stream_identity.FILE}, which says what its rows depend on; rpq_changes writes it where "
+            "it is given the checkpoint"
+        )
+    before = parse_queries(content, checkpoint)
+    now = queries_in_unit(queries, content["time_unit"]) if queries else before
+    refuse_unsupported(now)
+    row_schema([*before, *now], content["vertices"])  # refuses other columns: a sink has one set of them
+    shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
+    _refuse_unfinished(session, checkpoint)
+    records = _records(session, checkpoint)
+    following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
+    if records:
+        former = _state_queries(records, content, checkpoint)
+        added = _new_queries(now, former.queries)
+        refuse_missing_edges(added, former.queries, time=next(iter(records.values())).time)
+        following["before"] = {"identity": former.identity, "queries": _query_json(former.queries)}
+    else:
+        if content.get("max_delay") and _latest(session, checkpoint, "commits") is not None:
+            raise PipelineError(f"{checkpoint}: all tuples wait for max_delay to pass; let the stream go on until some have")
+        added = ()
+    stream_identity.replace(session, checkpoint, following)
+    if records:
+        _repartition(session, checkpoint, shares)
+        complete_sink_log(session, checkpoint, following)
+    return {
+        "shares": (content["shares"], shares),
+        "queries": ([query.name for query in before], [query.name for query in now]),
+        "added": [query.name for query in added],
+    }
+
+
+class Move(NamedTuple):
+    """The move of a stream to other shares or queries: the state that shares begin with, and the keys whose state goes."""
+
+    state: MovedState
+    retired: tuple[int, ...]
+
+
+def plan_move(
+    session: SparkSession,
+    checkpoint: str,
+    content: Mapping[str, Any],
+    queries: Sequence[rpq.Query],
+    keys: Sequence[int],
+) -> Move | None:
+    """Return the move that a stream with these queries and keys has to make, or None if there is none, or it is complete.
+
+    Raises `PipelineError` and `StateFormatError` if the state is not that of one stream, or damaged.
+    """
+    from rpq.spark.stream.processor import state_identity
+
+    if "before" not in content:
+        return None
+    complete_sink_log(session, checkpoint, content)
+    identity = state_identity(queries, len(keys))
+    records = _records(session, checkpoint)
+    if all(key in records and records[key].identity == identity for key in keys) and len(records) == len(keys):
+        stream_identity.replace(session, checkpoint, {**content, "before": None})
+        return None
+    former = _state_queries(records, content, checkpoint)
+    key, record = next((key, one) for key, one in records.items() if one.identity == former.identity)
+    chunks = MemoryChunks()
+    for row in _read_state(session, checkpoint, "window").where(f"key.partition = {key}").toLocalIterator():
+        chunks[row.user_map_key.bucket, row.user_map_key.part] = bytes(row.user_map_value.tuples)
+    waiting = []
+    if content.get("max_delay"):
+        rows = _read_state(session, checkpoint, "waiting").where(f"key.partition = {key}").collect()
+        waiting = [bytes(row.user_map_value.tuples) for row in sorted(rows, key=lambda row: row.user_map_key.part)]
+    log = WindowLog(chunks=chunks, queries=former.queries, parts=record.log_parts(), order=record.order)
+    figures = {"version": record.version, "time": record.time, "tuples": record.tuples, "late": record.late}
+    state = MovedState.from_log(
+        log, waiting=waiting, figures=figures, identity=former.identity, added=_new_queries(queries, former.queries)
+    )
+    return Move(state, tuple(key for key in records if key not in keys))
+
+
+def parse_queries(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, ...]:
+    """Return the queries in `rpq.json`, or in its part "before".  Raises `PipelineError` if they are damaged."""
+    try:
+        return tuple(kinds.read(Described(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
+    except (Damage, rpq.QueryError, KeyError, AttributeError) as problem:
+        raise PipelineError(f"{checkpoint}/{stream_identity.FILE} is damaged: {problem}") from problem
+
+
+class _StateQueries(NamedTuple):
+    """The queries that the state belongs to, and their identity (`rpq.spark.stream.processor.state_identity`)."""
+
+    identity: str
+    queries: tuple[rpq.Query, ...]
+
+
+def _state_queries(records: Mapping[int, Record], content: Mapping[str, Any], checkpoint: str) -> _StateQueries:
+    """Return the queries that the state belongs to: the former ones, if the stream has not moved yet."""
+    found = {record.identity for record in records.values()}
+    if len(found) != 1:
+        raise PipelineError(f"{checkpoint}: the state is of {len(found)} streams, not of one")
+    (identity,) = found
+    before = content.get("before")
+    source = content if before is None or before["identity"] != identity else before
+    return _StateQueries(identity, parse_queries(source, checkpoint))
+
+
+def _new_queries(now: Sequence[rpq.Query], before: Sequence[rpq.Query]) -> tuple[rpq.Query, ...]:
+    known = _query_json(before)
+    return tuple(query for query in now if known.get(query.name) != _query_json([query])[query.name])
+
+
+def _query_json(queries: Sequence[rpq.Query]) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps({query.name: kinds.described(query) for query in queries}, default=str))
+    return plain
+
+
+def _records(session: SparkSession, checkpoint: str) -> dict[int, Record]:
+    """Return the record of each share by its key; none before the first micro-batch has ended."""
+    from rpq.spark.stream.processor import validate_record
+
+    if _latest(session, checkpoint, "commits") is None:
+        return {}
+    rows = _read_state(session, checkpoint, "record").collect()
+    return {int(row.key.partition): validate_record(tuple(row.value)) for row in rows}
+
+
+def _read_state(session: SparkSession, checkpoint: str, name: str) -> Any:
+    return session.read.format("statestore").option("stateVarName", name).load(checkpoint)
+
+
+def _latest(session: SparkSession, checkpoint: str, log: str) -> int | None:
+    """Return the number of the latest micro-batch in one of the logs of a checkpoint, or None."""
+    folder = hadoop_files.join(checkpoint, log)
+    if not hadoop_files.exists(session, folder):
+        return None
+    return max((int(name) for name in hadoop_files.list_names(session, folder) if name.isdecimal()), default=None)
+
+
+def _refuse_unfinished(session: SparkSession, checkpoint: str) -> None:
+    begun, ended = (_latest(session, checkpoint, log) for log in ("offsets", "commits"))
+    if begun != ended:
+        raise PipelineError(
+            f"{checkpoint}: micro-batch {begun} has begun and not ended; start the stream once more as it was, which ends it"
+        )
+
+
+def _repartition(session: SparkSession, checkpoint: str, shares: int) -> None:
+    """Change the number of tasks of the state to that of the shares."""
+    from pyspark.errors import PySparkException
+
+    try:
+        session._streamingCheckpointManager.repartition(checkpoint, shares)
+    except PySparkException as error:
+        if error.getCondition() != _ALREADY:
+            raise
+
+
+def complete_sink_log(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
+    """Add the micro-batches without rows to the log of a file sink, which would be damaged if it lacked one."""
+    output, latest = content.get("output"), _latest(session, checkpoint, "commits")
+    if output is None or latest is None:
+        return
+    if not hadoop_files.exists(session, hadoop_files.join(output, file_sink.FOLDER)):
+        return
+    log = file_sink.SinkLog(session, output)
+    for number in range(log.latest + 1, latest + 1):
+        log.add(number)

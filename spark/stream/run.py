@@ -1,0 +1,188 @@
+"""A stream that runs to the end of its input or until it is interrupted, as by `rpq spark stream`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import rpq
+from rpq.readers.fields import time_kind
+from rpq.readers.text.line_layout import INTEGER
+from rpq.readers.times import time_kind
+from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+from rpq.spark.stream.plan import stream_to
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+COUNTS = "rpq"
+"""The name of the figures in Spark's progress."""
+
+LATE_SHARE = 0.01
+"""The share of late tuples above which a run ends with a warning."""
+
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+class Stream:
+    """A stream of queries over a streaming DataFrame of edges, into a folder of Parquet files."""
+
+    def __init__(
+        self,
+        edges: DataFrame,
+        queries: Sequence[rpq.Query],
+        *,
+        partitions: int,
+        sequence: str | None,
+        time_unit: str | None,
+        on_error: str,
+        checkpoint: str,
+        output: str,
+        max_delay: str = "0",
+        columns: str | None = None,
+        label: str | None = None,
+    ) -> None:
+        self._session = edges.sparkSession
+        self._checkpoint = checkpoint
+        self._writer = stream_to(
+            edges,
+            output,
+            *queries,
+            checkpoint=checkpoint,
+            partitions=partitions,
+            sequence=sequence,
+            time_unit=time_unit or "us",
+            on_error=on_error,
+            counts=COUNTS,
+            max_delay=max_delay,
+            columns=columns,
+            label=label,
+        )
+
+    @staticmethod
+    def edges(session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: str = "timestamp") -> DataFrame:
+        """Return the files of a folder as they appear, the oldest first; the columns are those of the existing files.
+
+        In text files the first value decides whether the column `timestamps` has integers or times.
+        """
+        if not hadoop_files.is_folder(session, folder):
+            raise PipelineError(f"{folder}: there is no such folder")
+        now = session.read
+        later = session.readStream.option("maxFilesPerTrigger", max_files)
+        names = hadoop_files.list_names(session, folder)
+        if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in names):
+            raise PipelineError(f"{folder}: holds no .{files} file yet; the first one tells the columns")
+        if files == "parquet":
+            return later.schema(now.parquet(folder).schema).parquet(folder)
+        separator = _SEPARATORS[files]
+        text = now.option("header", True).option("sep", separator).csv(folder)
+        stamp = _kind_of_times(text, timestamps, folder)
+        schema = ", ".join(f"`{name}` {stamp if name == timestamps else 'string'}" for name in text.columns)
+        return later.schema(schema).option("header", True).option("sep", separator).csv(folder)
+
+    def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
+        """Run until there are no more files (`once`) or until interrupted, and return the figures."""
+        started = time.perf_counter()
+        writer = self._writer.trigger(availableNow=True) if once else self._writer
+        query = writer.start()
+        progress, ended, status = Progress(shown=shown), "end of the input", 0
+        batches: dict[int, dict[str, Any]] = {}
+        try:
+            while not query.awaitTermination(REFRESH_SECONDS):  # type: ignore[arg-type]  # it takes fractions
+                self._watch(query, batches, progress, started)
+        except KeyboardInterrupt as interrupt:
+            ended, status = "interrupted", exit_status(interrupt)
+            query.stop()
+        finally:
+            progress.clear()
+        self._watch(query, batches, progress, started)
+        progress.clear()
+        seconds = sorted(one["seconds"] for one in batches.values())
+        tuples, late = (sum(one[name] for one in batches.values()) for name in ("tuples", "late"))
+        if late > LATE_SHARE * tuples:
+            click.echo(
+                f"warning: {late:,} of {tuples:,} tuples came when every window had passed them, and were dropped", err=True
+            )
+        return {
+            "ended": ended,
+            "status": status,
+            "batches": len(batches),
+            "tuples": tuples,
+            "late": late,
+            "rows": sum(one["rows"] for one in batches.values()),
+            "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
+            "batch_seconds_longest": seconds[-1] if seconds else None,
+            "partitions": partition_records(self._session, self._checkpoint),
+            "total_seconds": time.perf_counter() - started,
+        }
+
+    def _watch(self, query: StreamingQuery, batches: dict[int, dict[str, Any]], progress: Progress, started: float) -> None:
+        for one in query.recentProgress:
+            if one.numInputRows:
+                counted = one.observedMetrics.get(COUNTS)
+                batches[one.batchId] = {
+                    "tuples": one.numInputRows,
+                    "rows": counted["rows"] if counted else 0,
+                    "late": counted["late"] if counted else 0,
+                    "seconds": one.durationMs.get("triggerExecution", 0) / 1000,
+                }
+        if batches:
+            last, tuples = batches[max(batches)], sum(one["tuples"] for one in batches.values())
+            progress.show(
+                f"{len(batches):,} micro-batches, {tuples:,} tuples, {tuples / (time.perf_counter() - started):,.0f} "
+                f"edges/s, the last took {last['seconds']:.1f} s"
+            )
+        else:
+            progress.show("waiting for the first micro-batch …")
+
+    @staticmethod
+    def summary(figures: dict[str, Any]) -> str:
+        """Return the figures as some lines of text."""
+        late = max((one["late"] for one in figures["partitions"]), default=0)
+        counts = {name: sum(one[name] for one in figures["partitions"]) for name in ("hits", "catch_ups", "rebuilds")}
+        median, longest = figures["batch_seconds_median"], figures["batch_seconds_longest"]
+        return summary_text(
+            {
+                "ended": figures["ended"],
+                "tuples": f"{figures['tuples']:,} in {figures['batches']:,} micro-batches",
+                "late": f"{late:,} in all" if late else "",
+                "rows": f"{figures['rows']:,}" if figures["rows"] else "",
+                "batches": f"{median:.1f} s, the longest {longest:.1f} s" if figures["batches"] else "",
+                "index": f"at hand {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
+                f"built again {counts['rebuilds']:,}",
+                "time": f"{figures['total_seconds']:.1f} s",
+            }
+        )
+
+
+def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
+    """Return the type of the timestamps of text by the first of them.  Raises `PipelineError` if it is no timestamp."""
+    if column not in text.columns:
+        return "bigint"  # a missing column is reported where columns are resolved
+    first = text.select(f"`{column}`").where(f"`{column}` is not null").first()
+    if first is None or INTEGER.fullmatch(first[0].strip()):
+        return "bigint"
+    if time_kind(first[0].strip()) is None:
+        raise PipelineError(
+            f"{folder}: column {column!r}: {first[0]!r} is no timestamp; expected an integer, or a time as in "
+            "2024-05-01T12:00:00Z"
+        )
+    return "timestamp"
+
+
+def partition_records(session: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
+    """Return the figures of every partition in the state (`rpq.spark.stream.processor.Record`), without the texts."""
+    try:
+        state = session.read.format("statestore").option("stateVarName", "record").load(checkpoint)
+        rows = state.selectExpr("value.*").drop("history", "parts", "identity").collect()
+    except Exception as error:  # a stream that has not finished a micro-batch has no state
+        if not type(error).__module__.startswith("pyspark"):
+            raise
+        return []
+    return [row.asDict() for row in rows]

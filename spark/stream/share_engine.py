@@ -1,0 +1,214 @@
+"""The engine of a share from micro-batch to micro-batch, and a cache of engines by versions of the state.
+
+`rpq.spark.stream.processor` describes the versions and their tokens.
+"""
+
+from __future__ import annotations
+
+import threading
+import time as clock
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+from weakref import WeakSet
+
+import numpy as np
+import pyarrow as pa
+
+import rpq
+from rpq.engine import Engine  # this import also registers the kinds of queries
+from rpq.files.sealed import damaged
+from rpq.spark.division import OwnEdges, engine_bytes, set_memory_limit, share_limit
+from rpq.spark.envelopes import TUPLES
+from rpq.spark.shipping import Shipped
+from rpq.spark.stream.packed_rows import PackedRows, RowPacker
+
+PUSHED_ROWS = 1 << 14
+"""The number of tuples pushed at once, whose answer changes are in memory together."""
+
+CACHED_ENGINES = 8
+"""The largest number of idle engines in a process; the one used longest ago is dropped."""
+
+
+class EngineCache:
+    """Idle engines by stream, each with the token of its version of the state, and a record of the engines in use."""
+
+    def __init__(self) -> None:
+        self._idle: OrderedDict[str, tuple[str, Engine]] = OrderedDict()
+        self._in_use: WeakSet[Engine] = WeakSet()
+        self._lock = threading.RLock()
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes that all engines hold."""
+        with self._lock:
+            return sum(map(engine_bytes, self._engines()))
+
+    def make_room(self, engine: Engine, limit: int) -> None:
+        """Set the memory limit of an engine in use to what the other engines of this process leave of `limit`.
+
+        Idle engines are dropped, the one used longest ago first, while all engines hold more than half of the limit.
+        """
+        with self._lock:
+            while self._idle and self.nbytes > limit // 2:
+                self._idle.popitem(last=False)
+            set_memory_limit(engine, limit - sum(engine_bytes(other) for other in self._engines() if other is not engine))
+
+    def use(self, engine: Engine) -> None:
+        """Record an engine as in use, for as long as it exists."""
+        with self._lock:
+            self._in_use.add(engine)
+
+    def take(self, stream: str) -> tuple[str, Engine] | None:
+        """Remove and return the token and the idle engine of a stream, or None.
+
+        The engine is removed so that no later call gets an engine that failed half-way.
+        """
+        with self._lock:
+            kept = self._idle.pop(stream, None)
+            if kept is not None:
+                self.use(kept[1])
+            return kept
+
+    def put(self, stream: str, token: str, engine: Engine) -> None:
+        """Keep an engine that is no longer in use."""
+        with self._lock:
+            self._in_use.discard(engine)
+            self._idle[stream] = (token, engine)
+            while len(self._idle) > CACHED_ENGINES:
+                self._idle.popitem(last=False)
+
+    def clear(self) -> None:
+        """Remove all idle engines."""
+        with self._lock:
+            self._idle.clear()
+
+    def _engines(self) -> list[Engine]:
+        return [*(engine for _, engine in self._idle.values()), *self._in_use]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareSpec(Shipped):
+    """The specification of a share: queries, its number and the number of shares, and how its rows are packed.
+
+    `memory_limit` (bytes) applies to all engines of a process together.
+    """
+
+    queries: tuple[rpq.Query, ...]
+    share: tuple[int, int]
+    threads: int
+    memory_limit: int | None
+    packing: Callable[[], RowPacker]
+
+
+class Outcome(NamedTuple):
+    """The outcome of a micro-batch: the stream time, the indices of late tuples, and the seconds spent."""
+
+    time: int
+    late_rows: np.ndarray
+    seconds: float
+
+
+class ShareEngine(Protocol):
+    """The engine of a share, in whichever process: call `take`, then `build` or `catch_up` if needed, `apply`, `keep`."""
+
+    outcome: Outcome
+
+    def take(self, stream: str, tokens: Collection[str]) -> str | None:
+        """Take the kept engine of a stream, and return the token of its version if it is one of `tokens`, otherwise None."""
+
+    def build(self, edges: pa.Table | None, time: int | None) -> None:
+        """Build the engine from the edges of the window, the youngest first, at a stream time; None for a new stream.
+
+        Raises `StateFormatError` if the edges are damaged.
+        """
+
+    def catch_up(self, missed: pa.Table | None, time: int) -> None:
+        """Apply the tuples that the engine has missed.  Raises `StateFormatError` if they are damaged."""
+
+    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
+        """Yield the rows for the tuples of a micro-batch, followed by a tick, and set `outcome`."""
+
+    def keep(self, stream: str, token: str) -> int:
+        """Keep the engine for a version of a stream, and return the bytes that all engines of the process hold."""
+
+
+class LocalEngine:
+    """The engine of a share in this process.
+
+    `shares` is the number of shares with a process on this machine.  `check_caller` is called between the pieces of a
+    micro-batch, and raises an exception if the caller is gone.
+    """
+
+    outcome: Outcome
+
+    def __init__(
+        self, spec: ShareSpec, cache: EngineCache, *, shares: int = 1, check_caller: Callable[[], None] = lambda: None
+    ) -> None:
+        self._spec = spec
+        self._cache = cache
+        self._limit = share_limit(spec.memory_limit, threads=spec.threads, shares=shares)
+        self._go_on = check_caller
+        self._own = OwnEdges(spec.queries, share=spec.share)
+        self._engine: Engine | None = None
+
+    def take(self, stream: str, tokens: Collection[str]) -> str | None:
+        kept = self._cache.take(stream)
+        if kept is None or kept[0] not in tokens or kept[1].queries != self._spec.queries:
+            return None
+        token, self._engine = kept
+        return token
+
+    def build(self, edges: pa.Table | None, time: int | None) -> None:
+        self._engine = Engine(
+            *self._spec.queries, share=self._spec.share, threads=self._spec.threads, memory_limit=self._limit
+        )
+        self._cache.use(self._engine)
+        if time is not None:
+            self._engine.advance(time)
+        if edges is not None:
+            # The youngest edges come first, so that each cell of the index gets its final value at once.
+            self._push_again(edges)
+
+    def catch_up(self, missed: pa.Table | None, time: int) -> None:
+        assert self._engine is not None
+        if missed is not None:
+            self._push_again(missed)
+        self._engine.advance(time)
+
+    def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
+        engine, own, packer = self._engine, self._own, self._spec.packing()
+        assert engine is not None
+        late = [np.zeros(0, np.int64)]
+        seconds = 0.0
+        for start in range(0, len(tuples), PUSHED_ROWS):
+            self._go_on()
+            self._cache.make_room(engine, self._limit)
+            started = clock.perf_counter()
+            edges, time = own.select_in_order(tuples.slice(start, PUSHED_ROWS), engine.time)
+            changes = engine.push(edges) if len(edges) else None
+            seconds += clock.perf_counter() - started
+            if changes is not None:
+                late.append(changes.late_rows + start)  # if edges are left out, none is late
+                yield from packer.add(changes.to_arrow())
+            if time is not None and (engine.time is None or time > engine.time):
+                yield from packer.add(engine.advance(time).to_arrow())
+        if tick is not None and (engine.time is None or tick > engine.time):
+            yield from packer.add(engine.advance(tick).to_arrow())
+        yield from packer.finish()
+        assert engine.time is not None
+        self.outcome = Outcome(engine.time, np.concatenate(late), seconds)
+
+    def keep(self, stream: str, token: str) -> int:
+        assert self._engine is not None
+        self._cache.put(stream, token, self._engine)
+        return self._cache.nbytes
+
+    def _push_again(self, tuples: pa.Table) -> None:
+        """Push tuples that were pushed before, so that an error means a damaged state."""
+        assert self._engine is not None
+        try:
+            self._engine.push(self._own.select(tuples), collect=False)
+        except rpq.InputError as problem:
+            raise damaged(TUPLES, "the window in the state", str(problem)) from problem

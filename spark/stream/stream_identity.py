@@ -1,0 +1,210 @@
+"""The identity of a stream, everything that its rows depend on beside its tuples, and the queries that a stream can answer.
+
+The identity is written to the checkpoint as `rpq.json`, beside the files of Spark, and compared before the stream starts.  A
+checkpoint without it is one of an earlier release, or of a program that did not name its checkpoint; workers then compare
+the queries and the number of shares in the state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import rpq
+import rpq.engine  # registers the kinds of queries
+from rpq.queries import kinds
+from rpq.queries.readings import readings_of
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import hadoop_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE = "rpq.json"
+FORMAT = 1
+MOVING_FORMAT = 2
+"""The format with the part "before": the queries that the state belongs to until the stream has moved to new ones."""
+_MISSING = object()
+_DISPLAY_NAMES = {
+    "shares": "the number of shares",
+    "vertices": "the type of vertices",
+    "time_unit": "the time unit",
+    "sequence": "the column of the sequence",
+    "on_error": "on_error",
+    "max_delay": "max_delay",
+    "columns": "the names of columns",
+    "output": "the output",
+}
+"""The names of the compared values in messages."""
+
+
+def describe_stream(
+    queries: Sequence[rpq.Query],
+    *,
+    shares: int,
+    vertices: str,
+    time_unit: str | None,
+    sequence: str | None,
+    on_error: str,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the identity as JSON values; queries include budgets, and windows in the unit of timestamps."""
+    return {
+        "format": FORMAT,
+        "queries": {query.name: _as_json(kinds.described(query)) for query in queries},
+        "shares": shares,
+        "vertices": vertices,
+        "time_unit": time_unit,
+        "sequence": sequence,
+        "on_error": on_error,
+        **more,
+    }
+
+
+def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:
+    """Return the identity in a checkpoint, or None if it has none.  Raises `PipelineError` if it is damaged."""
+    path = hadoop_files.join(checkpoint, FILE)
+    text = hadoop_files.read_text(session, path)
+    if text is None:
+        text = hadoop_files.read_text(session, path + hadoop_files.PARTIAL)
+        if text is None or not text.endswith("}\n"):  # a partial file that replaced none may be incomplete
+            return None
+    try:
+        content = json.loads(text)
+        if not isinstance(content, dict) or not isinstance(content["queries"], dict):
+            raise ValueError("it has no queries")
+        version = content["format"]
+    except (ValueError, KeyError) as problem:
+        raise PipelineError(f"{path} is damaged: {problem}") from problem
+    if version not in (FORMAT, MOVING_FORMAT):
+        raise PipelineError(f"{path} is of format {version}; this release reads formats {FORMAT} and {MOVING_FORMAT}")
+    return content
+
+
+def replace(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) -> None:
+    """Write the identity of the stream of a checkpoint, in place of an existing one."""
+    written = {key: value for key, value in content.items() if key != "before" or value is not None}
+    written["format"] = MOVING_FORMAT if "before" in written else FORMAT
+    hadoop_files.write_text(session, hadoop_files.join(checkpoint, FILE), json.dumps(written, indent=1) + "\n")
+
+
+def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Compare a stream with the identity in its checkpoint, or write it to a new one; return the identity, or None.
+
+    Raises `PipelineError`, with the differences, if the checkpoint belongs to another stream.
+    """
+    before = read(session, checkpoint)
+    stream = _as_json(dict(stream))
+    if before is None:
+        if hadoop_files.exists(session, hadoop_files.join(checkpoint, "offsets")):
+            return None  # begun without an identity: workers compare what the state has
+        replace(session, checkpoint, stream)
+        return stream
+    differences = [*_differences(before, stream)]
+    if differences:
+        raise PipelineError(
+            f"the checkpoint {checkpoint} belongs to another stream: {'; '.join(differences)}. "
+            "Go on with what it was begun with (`rpq spark rescale` changes shares and queries), or begin with a new "
+            "checkpoint and a new output"
+        )
+    return before
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name in before["queries"].keys() - now["queries"].keys():
+        yield f"it has a query {name!r}, which is not asked now"
+    for name in now["queries"].keys() - before["queries"].keys():
+        yield f"it has no query {name!r}"
+    for name in sorted(before["queries"].keys() & now["queries"].keys()):
+        there, here = before["queries"][name], now["queries"][name]
+        for key in sorted(there.keys() | here.keys()):
+            if there.get(key) != here.get(key):
+                yield f"{key} of query {name!r} was {_json_text(there.get(key))}, is {_json_text(here.get(key))}"
+    for key, words in _DISPLAY_NAMES.items():
+        was, is_now = before.get(key, _MISSING), now.get(key, _MISSING)
+        if was is not _MISSING and is_now is not _MISSING and was != is_now:
+            yield f"{words} was {_json_text(was)}, is {_json_text(is_now)}"
+
+
+def _json_text(value: Any) -> str:
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _as_json(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a value as it is after a round trip through JSON."""
+    plain: dict[str, Any] = json.loads(json.dumps(value, default=str))
+    return plain
+
+
+def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
+    """Raise `PipelineError` for no query, two of one name, and queries that need more than the window to continue."""
+    if not queries:
+        raise PipelineError("no query: expected at least one rpq.Query")
+    names = [query.name for query in queries]
+    if len(set(names)) < len(names):
+        raise PipelineError(f"two queries have the same name: {', '.join(names)}; give them different ones")
+    if any(query.paths == "simple" and query.on_budget == "set_aside" for query in queries):
+        raise PipelineError(
+            "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were; "
+            "leave it at 'error', with a larger simple_budget"
+        )
+    for query in queries:
+        if (report := getattr(query, "report", "change")) != "change":
+            raise PipelineError(
+                f"query {query.name!r}: report={report!r} does not run on a stream of Spark, whose state does not have the "
+                "report before; leave it at 'change'"
+            )
+
+
+def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query], *, time: int) -> None:
+    """Raise `PipelineError` if a window of an added query would hold edges that the former queries did not keep.
+
+    A stream on Spark keeps nothing of edges that no query reads, so a query must have read every label of the added query,
+    over a window that reaches as far back.
+    """
+    kept = [reading for query in before for reading in readings_of(query)]
+    for query in added:
+        for reading in readings_of(query):
+            bound = _lower_bound(reading, time)
+            for label in _labels([*kept, reading]):
+                if not reading.labels.has(label):
+                    continue
+                readers = [one for one in kept if one.labels.has(label)]
+                if not readers:
+                    raise _refusal(query, f"edges that no query has read ({_label_text(label, kept, reading)})")
+                if min(_lower_bound(one, time) for one in readers) > bound:
+                    longest = min(readers, key=lambda one: _lower_bound(one, time))
+                    raise _refusal(
+                        query,
+                        f"edges from {bound + 1} on ({_label_text(label, kept, reading)}), and the stream, which reads them "
+                        f"over {longest.window}, has them from {_lower_bound(longest, time) + 1} on",
+                    )
+
+
+def _lower_bound(reading: Any, time: int) -> int:
+    """Return the timestamp after which edges are in the window of a reading; the smallest for an unbounded window."""
+    window = reading.window
+    return -(2**63) if isinstance(window, rpq.UnboundedWindow) else int(window.lower_bound(time))
+
+
+def _labels(readings: Sequence[Any]) -> list[str]:
+    """Return all labels that readings name, and one that none of them names."""
+    named = {label for reading in readings for label in reading.labels.named}
+    return [*sorted(named), _unnamed_label(named)]
+
+
+def _unnamed_label(named: set[str]) -> str:
+    return max(named, default="") + "?"
+
+
+def _label_text(label: str, kept: Sequence[Any], reading: Any) -> str:
+    named = {one for each in (*kept, reading) for one in each.labels.named}
+    return f"label {label!r}" if label in named else "labels that nobody names"
+
+
+def _refusal(query: rpq.Query, why: str) -> PipelineError:
+    return PipelineError(
+        f"query {query.name!r} cannot begin here: its window would hold {why}. "
+        "Begin another stream for it, which reads the data again"
+    )

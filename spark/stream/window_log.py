@@ -1,0 +1,267 @@
+"""The window as a log of tuples, which is what Spark keeps of a partition between two micro-batches.
+
+The index is not kept: pickled it is large, and it can be built from the window.  Nor is the snapshot graph kept as such,
+as one micro-batch would change edges all over it.  Instead, the state has the log of the tuples that made the graph, cut
+into *buckets* of time:
+
+* An insert lies in the bucket of its own timestamp, a delete in the bucket of the stream time at which it arrived.  Each
+  has a number, `order`, that counts tuples as they were applied.
+* The snapshot graph is: of every edge, the largest timestamp among its inserts with a larger `order` than its last
+  delete.  An insert that refreshes an edge is one more insert; the maximum determines which one counts.
+* An engine of a version whose log had n tuples catches up with those whose `order` is n or more, in this order.
+* A bucket all of whose timestamps have left the longest window is dropped as a whole.  A delete is dropped no sooner than
+  any insert that it undoes, as none of these can be younger than the stream time at which the delete arrived.
+
+A bucket is stored in *parts*, one for each micro-batch that wrote into it, as packed tables
+(`rpq.spark.envelopes`).  A new part absorbs the parts before it that have at most twice its rows, so a bucket has
+O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches write into a bucket.
+
+Every share has the same window in its state.  When a stream moves to other shares or other queries
+(`rpq.spark.stream.rescale`), the window of one share is therefore all that the new shares need (`MovedState`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import rpq
+from rpq.engine import Engine
+from rpq.files.sealed import damaged
+from rpq.queries.query import Query
+from rpq.spark.envelopes import TUPLES, pack_table, unpack_table
+from rpq.spark.shipping import Shipped
+from rpq.stream.stream_time import windows_of
+from rpq.stream.window import Window
+
+BUCKETS = 64
+"""The number of buckets of a window, which has fewer if its slides are longer."""
+
+_EDGE = ("source", "target", "label")
+_COLUMNS = (*_EDGE, "timestamp", "delete", "order")
+
+
+class Chunks(Protocol):
+    """A store of parts: (bucket, part) → bytes."""
+
+    def read(self, bucket: int, part: int) -> bytes: ...
+
+    def write(self, bucket: int, part: int, data: bytes) -> None: ...
+
+    def remove(self, bucket: int, part: int) -> None: ...
+
+
+def bucket_width(queries: Sequence[Query]) -> int:
+    """Return the time that a bucket spans: a slide of the longest window, or a sixty-fourth of it if that is more."""
+    longest = max(_windows(queries), key=lambda window: window.size)
+    return max(longest.slide, -(-longest.size // BUCKETS))
+
+
+def _windows(queries: Sequence[Query]) -> list[Window]:
+    """Return all windows over which queries read edges; all are of time (`rpq.spark.columns.queries_in_unit`)."""
+    return [window for query in queries for window in windows_of(query) if isinstance(window, Window)]
+
+
+@dataclass
+class WindowLog:
+    """The log of a window, stored in `chunks`; `parts` maps buckets to the number of rows and the last `order` of each part.
+
+    >>> import rpq
+    >>> query = rpq.Query("a", window=rpq.Window(size=10, slide=5))
+    >>> log = WindowLog(chunks=MemoryChunks(), queries=[query])
+    >>> rows = pa.table({"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [1, 2]})
+    >>> log.append(rows.append_column("delete", [[False, True]]), time=2)
+    >>> log.append(rows.slice(1).append_column("delete", [[False]]), time=2)
+    >>> log.edges(time=2).to_pylist()
+    [{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 2}]
+    """
+
+    chunks: Chunks
+    queries: Sequence[Query]
+    parts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    order: int = 0
+
+    def __post_init__(self) -> None:
+        self._width = bucket_width(self.queries)
+
+    @property
+    def rows(self) -> int:
+        """The number of tuples in the log."""
+        return sum(rows for parts in self.parts.values() for rows, _ in parts)
+
+    def append(self, tuples: pa.Table, *, time: int) -> None:
+        """Append applied tuples (source, target, label, timestamp, delete), after which the stream time is `time`."""
+        stamps = tuples["timestamp"].to_numpy()
+        is_delete = tuples["delete"].to_numpy(zero_copy_only=False)
+        tuples = tuples.append_column("order", pa.array(np.arange(self.order, self.order + len(tuples))))
+        self.order += len(tuples)
+        buckets = np.where(is_delete, time, stamps) // self._width
+        for bucket in np.unique(buckets).tolist():
+            if not self._is_expired(bucket, time):
+                self._write(bucket, tuples.filter(pa.array(buckets == bucket)))
+        for bucket in [bucket for bucket in self.parts if self._is_expired(bucket, time)]:
+            for part in range(len(self.parts.pop(bucket))):
+                self.chunks.remove(bucket, part)
+
+    def edges(self, *, time: int) -> pa.Table | None:
+        """Return the inserts that make the window at stream time `time`, the youngest first, or None if there are none.
+
+        An edge may occur more than once, its largest timestamp first.
+        """
+        log = self._read(0)
+        if log is None:
+            return None
+        inserts = log.filter(pc.invert(log["delete"])).filter(pc.field("timestamp") > self._lower_bound(time))
+        deletes = log.filter(log["delete"])
+        if len(deletes):
+            last = deletes.group_by(_EDGE).aggregate([("order", "max")])
+            inserts = inserts.join(last, list(_EDGE), join_type="left outer")
+            undone = pc.fill_null(pc.less(inserts["order"], inserts["order_max"]), False)
+            inserts = inserts.filter(pc.invert(undone))
+        return inserts.sort_by([("timestamp", "descending")]).select([*_EDGE, "timestamp"])
+
+    def since(self, order: int) -> pa.Table | None:
+        """Return the tuples of the log from `order` on, in their order, or None if there are none."""
+        log = self._read(order)
+        if log is None:
+            return None
+        recent = log.filter(pc.field("order") >= order).sort_by("order")
+        return recent.select([*_EDGE, "timestamp", "delete"])
+
+    def _read(self, order: int) -> pa.Table | None:
+        """Return the parts whose last tuple has this `order` or a larger one, or None."""
+        tables = [
+            self._part(bucket, part)
+            for bucket, parts in self.parts.items()
+            for part, (_, last) in enumerate(parts)
+            if last >= order
+        ]
+        return pa.concat_tables(tables) if tables else None
+
+    def _part(self, bucket: int, part: int) -> pa.Table:
+        """Return a part.  Raises `StateFormatError` if it is not the one that was written."""
+        name = f"part {part} of bucket {bucket} of the window"
+        table = unpack_table(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
+        rows, last = self.parts[bucket][part]
+        orders = table["order"].to_numpy()
+        if len(table) != rows or orders[-1] != last or orders.min() < 0 or (np.diff(orders) <= 0).any():
+            raise damaged(TUPLES, name, f"it does not hold the {rows:,} tuples up to number {last:,}")
+        inserts = ~table["delete"].to_numpy(zero_copy_only=False)
+        if (table["timestamp"].to_numpy()[inserts] // self._width != bucket).any():
+            raise damaged(TUPLES, name, "it holds tuples of another bucket")
+        return table
+
+    def _write(self, bucket: int, tuples: pa.Table) -> None:
+        parts = self.parts.setdefault(bucket, [])
+        kept, rows = len(parts), len(tuples)
+        while kept and parts[kept - 1][0] <= 2 * rows:
+            kept -= 1
+            rows += parts[kept][0]
+        swallowed = [self._part(bucket, part) for part in range(kept, len(parts))]
+        for part in range(kept + 1, len(parts)):
+            self.chunks.remove(bucket, part)
+        self.chunks.write(bucket, kept, pack_table(pa.concat_tables([*swallowed, tuples])))
+        parts[kept:] = [(rows, tuples["order"][-1].as_py())]
+
+    def _lower_bound(self, time: int) -> int:
+        return min(window.lower_bound(time) for window in _windows(self.queries))
+
+    def _is_expired(self, bucket: int, time: int) -> bool:
+        return (bucket + 1) * self._width - 1 <= self._lower_bound(time)
+
+
+class MemoryChunks(dict[tuple[int, int], bytes]):
+    """A store of parts in memory."""
+
+    def read(self, bucket: int, part: int) -> bytes:
+        return self[bucket, part]
+
+    def write(self, bucket: int, part: int, data: bytes) -> None:
+        self[bucket, part] = data
+
+    def remove(self, bucket: int, part: int) -> None:
+        del self[bucket, part]
+
+
+_EDGE_COLUMNS = ("source", "target", "label", "timestamp")
+_NAME = "the window that moves to other shares"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedState(Shipped):
+    """The state of one share: its window as a packed table (None if empty), waiting envelopes, and figures of its record.
+
+    `identity` is that of the records that it replaces.  `reach` is the former window that reached back farthest.  `added`
+    are the new queries, which begin with answers over the window.
+    """
+
+    identity: str
+    tuples: bytes | None
+    waiting: tuple[bytes, ...]
+    version: int
+    time: int
+    came: int
+    late: int
+    reach: Window
+    added: tuple[rpq.Query, ...]
+
+    @classmethod
+    def from_log(
+        cls,
+        log: WindowLog,
+        *,
+        waiting: Sequence[bytes],
+        figures: Mapping[str, int],
+        identity: str,
+        added: Sequence[rpq.Query],
+    ) -> MovedState:
+        """Return the state in a log at the time in the figures of its share.  Raises `StateFormatError` if it is damaged."""
+        time = figures["time"]
+        edges = log.edges(time=time)
+        windows = (window for query in log.queries for window in windows_of(query) if isinstance(window, Window))
+        return cls(
+            identity=identity,
+            tuples=None if edges is None or not len(edges) else pack_table(edges.sort_by("timestamp").combine_chunks()),
+            waiting=tuple(waiting),
+            version=figures["version"],
+            time=time,
+            came=figures["tuples"],
+            late=figures["late"],
+            reach=min(windows, key=lambda window: window.lower_bound(time)),
+            added=tuple(added),
+        )
+
+    def edges(self) -> pa.Table | None:
+        """Return the window: the edges of the snapshot graph, the oldest first, or None if there are none."""
+        return None if self.tuples is None else unpack_table(self.tuples, columns=_EDGE_COLUMNS, name=_NAME)
+
+    def log(self, chunks: MemoryChunks, queries: Sequence[rpq.Query]) -> WindowLog:
+        """Write the window to `chunks` as the log that `queries` keep, and return the log."""
+        log = WindowLog(chunks=chunks, queries=queries)
+        edges = self.edges()
+        if edges is not None:
+            labels = edges["label"].unique().to_pylist()
+            read = [label for label in labels if any(query.reads(label) for query in queries)]
+            edges = edges.filter(pc.is_in(edges["label"], pa.array(read, edges["label"].type)))
+        if edges is not None and len(edges):
+            log.append(edges.append_column("delete", pa.array([False] * len(edges))), time=self.time)
+        return log
+
+    def first_rows(self, *, share: tuple[int, int], threads: int, memory_limit: int) -> pa.Table | None:
+        """Return the rows with which new queries begin in a share (`Engine.register`), or None without new queries."""
+        if not self.added:
+            return None
+        engine = Engine(keep=self.reach, share=share, threads=threads, memory_limit=memory_limit)
+        engine.advance(self.time)
+        edges = self.edges()
+        if edges is not None:
+            try:
+                engine.push(edges, collect=False)
+            except rpq.InputError as problem:
+                raise damaged(TUPLES, _NAME, str(problem)) from problem
+        return engine.register(self.added).to_arrow()
