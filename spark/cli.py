@@ -18,7 +18,7 @@ from rpq.cli import options as shared
 from rpq.cli.query_options import QueryOptions, in_unit_of_stream
 from rpq.cli.several import SeveralValuesCommand
 from rpq.kafka.topic_names import is_topic
-from rpq.queries.language import OF_PATHS, OF_PATTERNS
+from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rpq.queries.query_file import AskedQuery
     from rpq.spark.stream.topics import TopicEdges
 
-_QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *OF_PATHS, *OF_PATTERNS)
+_QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *PATTERN_OPTIONS)
 
 queries_file = click.option(
     "--queries",

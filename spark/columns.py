@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import rpq
 from rpq.errors import InputError
 from rpq.queries.readings import readings_of
-from rpq.readers.column_names import BOTH, DELETE, STREAM, TUPLE, ColumnNames
-from rpq.readers.field_errors import FieldError
+from rpq.readers.column_names import DELETE, OP_AND_DELETE, TUPLE_COLUMNS
+from rpq.readers.fields import FieldError
 from rpq.results.typed_columns import kinds_of
 from rpq.spark.errors import PipelineError
 from rpq.stream.durations import NANOSECONDS

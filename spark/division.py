@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.engine import Engine
-from rpq.queries.division import Division
+from rpq.queries.protocol import Division
 from rpq.queries.query import PatternQuery
 from rpq.running.limits import default_limit
 from rpq.sparql.sparql_query import SparqlQuery

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from rpq.errors import InputError
 from rpq.files.sealed import Kind, damaged, seal, unseal
 from rpq.spark.shipping import Shipped
-from rpq.stream.timestamps import EARLIEST
+from rpq.stream.stream_time import EARLIEST
 from rpq.stream.values import EMPTY
 from rpq.stream.window import INT64_MAX
 

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import rpq
 from rpq.spark.benchmark import measure, processor_seconds
 from rpq.spark.errors import PipelineError
-from rpq.spark.java import check_java
-from rpq.spark.measured_session import measured, processor_seconds
+from rpq.spark.jvm.session import check_java
 from rpq.workloads.bench.command import bench
 from rpq.workloads.bench.comparisons import spark_speed
 from rpq.workloads.bench.streams import DATA_SETS, generate

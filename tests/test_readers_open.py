@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from rpq.cli import main
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, format_registry, formats, open_reader, parse_where
+from rpq.spark.batch.prepare import prepare
 from rpq.spark.errors import PipelineError
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"

@@ -23,17 +23,15 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers import TextFormat, formats
-from rpq.readers.column_names import DELETE, TUPLE, ColumnNames
+from rpq.readers.column_names import DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.readers.edges import EDGES
-from rpq.readers.inflating import compression_of
-from rpq.readers.known_formats import format_named
+from rpq.readers.fields import DEFAULT_UNIT
+from rpq.readers.format_registry import format_named
 from rpq.readers.parquet import is_parquet
-from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, count_lines
-from rpq.readers.text.detection import line_layout
-from rpq.readers.text.first_times import with_times
+from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_of, count_lines
+from rpq.readers.text.detection import line_layout, with_times
 from rpq.readers.text.parsing import LineError, LineParser, Rows
 from rpq.readers.text.textfile import Detected, settle
-from rpq.readers.times import DEFAULT_UNIT
 from rpq.spark.errors import PipelineError
 from rpq.stream.plain_columns import with_plain_columns
 from rpq.stream.values import booleans_of_text
@@ -386,7 +384,7 @@ def _bad_lines(errors: list[LineError], block: Block) -> dict[str, pa.Array]:
 def _read_parquet(split: Split) -> Iterator[Part]:
     """Yield the parts of the row groups of a split."""
     with pq.ParquetFile(split.path) as file:
-        names = [name for name in (*TUPLE, DELETE) if name in file.schema_arrow.names]
+        names = [name for name in (*TUPLE_COLUMNS, DELETE) if name in file.schema_arrow.names]
         first = sum(file.metadata.row_group(group).num_rows for group in range(split.start))
         row = first
         for batch in file.iter_batches(row_groups=list(range(split.start, split.end)), columns=names):

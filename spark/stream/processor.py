@@ -39,8 +39,7 @@ from rpq.spark.stream.engine_host import connect_engine
 from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, figures_frame, row_frames
 from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareSpec
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
-from rpq.stream.stream_time import windows_of
-from rpq.stream.timestamps import EARLIEST
+from rpq.stream.stream_time import EARLIEST, windows_of
 from rpq.stream.window import INT64_MAX
 
 if TYPE_CHECKING:

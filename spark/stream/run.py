@@ -11,7 +11,6 @@ import click
 import rpq
 from rpq.readers.fields import time_kind
 from rpq.readers.text.line_layout import INTEGER
-from rpq.readers.times import time_kind
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
