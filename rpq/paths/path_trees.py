@@ -1,11 +1,11 @@
 """The trees that path queries ask for: an index for each thread, over one automaton and one window.
 
 A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
-share the trees (`sharing.py`), so what an edge costs is that of one index, and each query is told the rows of its own roots
-(`roots.py`). A query alone is told what its indexes report, as it is; from the second one on rows
+share the trees (`sharing.py`), so what an edge costs is that of one index, and each query gets the rows of its own roots
+(`roots.py`). A query alone gets the rows of its indexes as they are; from the second one on rows
 are dealt out.
 
-What each is told and counts is what it would be told alone. Therefore these have trees of their own: simple paths that can
+Each gets and counts the rows that it would have alone. Therefore these have trees of their own: simple paths that can
 be in doubt, as a budget is one query's; engines whose rows carry witnesses; queries that started empty in mid-stream, whose
 windows hold less than those of others.
 """
@@ -52,7 +52,7 @@ class Reader:
     """What the trees had counted when it came, in the order of `COUNTS`."""
     latency_before: np.ndarray
     to_load: list[np.ndarray] = field(default_factory=list)
-    """For each index the roots whose trees it has to have when the query is loaded."""
+    """The roots whose trees each index has to have when the query is loaded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,14 +99,14 @@ class PathTrees:
         self._free_places: list[int] = []
         self._whole: list[Reader] = []  # those for which every vertex is a root
         self.is_shared = False
-        """Whether several were told at a time: rows are dealt out from then on."""
+        """Whether there were several readers at a time: rows are dealt out from then on."""
         self._named = NamedRoots()
         self._of_root = self._named.readers
-        self._rows = np.zeros((16, 2), np.int64)  # told to each reader: added, removed
+        self._rows = np.zeros((16, 2), np.int64)  # of each reader: added, removed
         self._number_of = np.full(16, -1, np.int32)  # of each reader among the queries of the engine
         self._counted_up_to = np.zeros(2, np.int64)  # of what the indexes have counted, while nothing is dealt out
         self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, which they ask for next
-        self._left = 0  # roots that nobody reads any more, and whose trees are still there
+        self._left = 0  # roots without a reader whose trees still exist
         self._met: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
         self._unnumbered: list[Reader] = []
@@ -170,7 +170,7 @@ class PathTrees:
             self._drop_unread()
 
     def _drop_unread(self) -> None:
-        """Drop trees that nobody reads. O(size of the indexes)."""
+        """Drop trees without readers. O(size of the indexes)."""
         self._left = 0
         if self._whole:
             return
@@ -321,7 +321,7 @@ class PathTrees:
             if len(lacking):
                 index.grow(lacking)
             if self._division.is_whole:
-                flags[:] = 1  # new vertices may come without being told of
+                flags[:] = 1  # new vertices may come without a call
             return index.answers()
         found = [_NO_PAIRS]
         if has_tree.any():
@@ -341,7 +341,7 @@ class PathTrees:
     # --- what they tell --------------------------------------------------------------------------------------
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """Return what takes chunks, each with the number of its query; queries are numbered by their names."""
+        """Return the workers, each with the number of its query; `numbers` maps names to numbers."""
         if numbers is not self._numbers:
             self._numbers, self._unnumbered = numbers, [*self.readers.values()]
         if not self.is_shared and len(self.readers) > 1:
@@ -353,7 +353,7 @@ class PathTrees:
         return [(numbers[reader.name], index) for index in self.workers]
 
     def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
-        """Return what an index reports by query: a delta for each that reads everything, one for all others."""
+        """Return the rows of an index by query: a delta for each that reads everything, one for all others."""
         if not len(delta):
             return []
         self._know_numbers()
@@ -402,12 +402,12 @@ class PathTrees:
         return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.workers)
 
     def rows(self, reader: Reader) -> np.ndarray:
-        """Return rows that a query was told: added, removed."""
+        """Return the numbers of reported rows of a query: added, removed."""
         told: np.ndarray = self._rows[reader.place].copy()
         return told if self.is_shared else told + self._counted_rows() - self._counted_up_to
 
     def set_rows(self, reader: Reader, rows: Sequence[int]) -> None:
-        """Set the numbers of rows that a query was told."""
+        """Set the numbers of reported rows of a query."""
         self._settle_rows()
         self._rows[reader.place] = rows
 
@@ -423,7 +423,7 @@ class PathTrees:
         return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
 
     def counted(self) -> np.ndarray:
-        """Return what was counted of tuples, which all indexes have in common, in the order of `COUNTS`."""
+        """Return the counts of tuples, which all indexes have in common, in the order of `COUNTS`."""
         return self.workers[0].state[_COUNTS].copy()
 
     def latency(self) -> np.ndarray:
@@ -465,7 +465,7 @@ class PathTrees:
         return self._held_now
 
     def sweep(self) -> None:
-        """Drop trees that nobody reads."""
+        """Drop trees without readers."""
         if self._left:
             self._drop_unread()
 

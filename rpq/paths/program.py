@@ -1,4 +1,4 @@
-"""From a DFA to the flat tables that kernels walk.
+"""The flat tables of a DFA, which kernels walk.
 
 Two things change on the way. Symbols with equal columns become one *class*, so that `a|b|c` costs what `a` costs
 and adjacency lists are kept a class, not a label. And a start state with incoming transitions gets a copy that

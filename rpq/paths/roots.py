@@ -59,7 +59,7 @@ class RootReaders:
         return self._flat[first : first + self._count.item(root)]
 
     def has(self, roots: np.ndarray) -> np.ndarray:
-        """Return which of some roots somebody reads (boolean)."""
+        """Return which of some roots have a reader (boolean)."""
         is_read: np.ndarray = self._count[roots] > 0
         return is_read
 
@@ -214,7 +214,7 @@ class NamedRoots:
             self._of_name.setdefault(name, []).append(reader)
 
     def remove(self, names: Iterable[Vertex], reader: int) -> int:
-        """Remove a reader of these names; return how many vertices nobody reads now. O(names, and their readers)."""
+        """Remove a reader of these names; return how many vertices have no reader now. O(names, and their readers)."""
         left = 0
         for name in names:
             readers = self._of_name[name]

@@ -79,7 +79,7 @@ class QueryFileError(QueryError):
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where something stands in a file of queries."""
+    """A place in a file of queries."""
 
     file: str
     line: int | None = None
@@ -130,7 +130,7 @@ class AskedQuery:
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
-        """Return where the file says a field, at the query or with the defaults; the query where it does not say it."""
+        """Return the place of a field in the file, at the query or with the defaults; that of the query without it."""
         return self.places.get(field, self.place)
 
     def error(self, field: str, message: str) -> QueryFileError:
@@ -247,7 +247,7 @@ def read_query_file(
 
 
 def asked_query(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: Place) -> AskedQuery:
-    """Return one query by its fields, as a file has them; what it does not say is said by `defaults`.
+    """Return one query by its fields, as a file has them; `defaults` has those that it leaves out.
 
     Raises `QueryFileError`.
 
@@ -258,7 +258,7 @@ def asked_query(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place:
 
 
 def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, Place]) -> AskedQuery:
-    """Return one query; `common` is what it need not say, of which the file says what is in `places`."""
+    """Return one query; `common` has the fields that it may leave out, `places` where the file has these."""
     own = _fields(entry, place, FIELDS)
     if "query" not in own:
         raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")

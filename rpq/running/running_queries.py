@@ -56,13 +56,13 @@ class RunningQueries:
         self._holding: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
         self._overrunning: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
         self._beginning: set[str] = set()  # queries with answers before the first tuple
-        self._divided: set[str] = set()  # queries that must be told of every new vertex
-        self._unreported: dict[str, np.ndarray] = {}  # rows that queries counted and that were not told, by name
+        self._divided: set[str] = set()  # queries that have to know of every new vertex
+        self._unreported: dict[str, np.ndarray] = {}  # rows that queries counted and that were not reported, by name
         self._late: set[str] = set()  # queries that started empty in mid-stream
         self._naming: dict[str, dict[str, None]] = {}  # the queries that name a label
         self._unnamed: dict[str, None] = {}  # those that read labels which they do not name
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
-        self._roomy: dict[Any, None] = {}  # holders that must be told of new vertices
+        self._roomy: dict[Any, None] = {}  # holders that have to know of new vertices
         self._keep_window: Window | None = None  # all edges of it are kept, whoever reads them
         self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # over which some query reads, and their numbers
         self._readers: Counter[tuple[AnyWindow, Hashable]] = Counter()  # queries that read over a window
@@ -214,7 +214,7 @@ class RunningQueries:
     def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
         """Remove queries; return whether less is read now. O(labels) for each that goes.
 
-        Rows of others are numbered anew before the next are told. O(queries) then, and now where others have workers.
+        Queries are numbered anew before the next rows are reported. O(queries) then, and now where others have workers.
         """
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         before = self._reading[ids] > 0
@@ -297,7 +297,7 @@ class RunningQueries:
             self._host_of.pop(make, None)
 
     def _drop_unread_windows(self, graph: SnapshotGraph) -> None:
-        """Drop windows over which nobody reads any more, also from the graph. O(windows · labels)."""
+        """Drop windows over which no query reads any more, also from the graph. O(windows · labels)."""
         keep = (self._keep_window, None)
         kept = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == keep]
         self._windows = {key: number for number, (key, _) in enumerate(kept)}
@@ -359,7 +359,7 @@ class RunningQueries:
                 self._jobs = tuple(chain.from_iterable(self._working.values()))
 
     def _read(self, added: Sequence[RunningQuery], labels: LabelDictionary) -> np.ndarray:
-        """Count what queries read; return the labels that nobody read before over some of their windows."""
+        """Count what queries read; return the labels that no query read before over some of their windows."""
         self.latest = min([self.latest, *(INT64_MAX - window.reach for running in added for window in running.windows)])
         for running in added:
             for key in self._windows_with_keys(running):
@@ -451,11 +451,11 @@ class RunningQueries:
         return min([part.vertex_room for part in (*self.hosts, *self._roomy)], default=INT64_MAX)
 
     def rows(self) -> np.ndarray:
-        """Return rows added and removed so far."""
+        """Return the numbers of rows added and removed so far."""
         return sum(map(self.rows_of, self._held.values()), np.zeros(2, np.int64))
 
     def rows_of(self, running: RunningQuery) -> np.ndarray:
-        """Return rows added and removed so far by one query: those that were told."""
+        """Return the numbers of reported rows of one query, added and removed, so far."""
         reports = self.reports_of(running)
         return running.rows() - self.unreported_rows(running) if reports is None else reports.rows.copy()
 
@@ -465,11 +465,11 @@ class RunningQueries:
             self._unreported[running.question.name] = self.unreported_rows(running) + rows
 
     def unreported_rows(self, running: RunningQuery) -> np.ndarray:
-        """Return how many rows that a query has counted, added and removed, were not told."""
+        """Return how many rows that a query has counted, added and removed, were not reported."""
         return self._unreported.get(running.question.name, _NO_ROWS)
 
     def figures_of(self, running: RunningQuery) -> Figures:
-        """Return what one query has counted and holds; its rows are those that were told. O(size of the index)."""
+        """Return what one query has counted and holds; its rows are those that were reported. O(size of the index)."""
         figures, reports = running.figures(), self.reports_of(running)
         if reports is None:
             added, removed = (np.array([figures.added, figures.removed]) - self.unreported_rows(running)).tolist()
@@ -479,7 +479,7 @@ class RunningQueries:
         return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
 
     def reports_of(self, running: RunningQuery) -> Reports | None:
-        """Return what of a query's rows waits for a report; None where it tells every change."""
+        """Return the rows of a query that wait for a report; None where it reports every change."""
         return self._reports_of.get(running.question.name)
 
     def retained_vertices(self) -> np.ndarray:

@@ -206,7 +206,7 @@ def only_tuple(data: Any) -> tuple[Any, ...] | None:
         if sorted(names) in (_SORTED_NAMES, _SORTED_NAMES_WITH_OP) and data.schema.field("timestamp").type == NUMBER:
             try:
                 values = [data.column(name)[0].as_py() for name in names]
-            except ValueError:  # text that is no UTF-8, or a time beyond those of Python: to be told as of any column
+            except ValueError:  # text that is no UTF-8, or a time beyond those of Python: refused as in any column
                 return None
             found = dict(zip(names, values, strict=True))
             return (*(found[name] for name in _NAMES), found.get("op", "+"))

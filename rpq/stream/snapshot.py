@@ -205,7 +205,7 @@ class SnapshotGraph:
         np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
 
     def forget_labels(self, labels: list[int]) -> None:
-        """Let these label ids, which no edge bears, be given to other labels."""
+        """Release label ids, which no edge bears, for other labels."""
         self.horizons.lost[labels] = LONG_AGO
 
     def _group(self, member: np.ndarray) -> int:
@@ -260,7 +260,7 @@ class SnapshotGraph:
         advance(self._edges_view, self._horizons_view, time)
 
     def make_room(self, tuples: int, vertices: int) -> None:
-        """Let so many more tuples be resolved, with vertex ids below `vertices`."""
+        """Make room for `count` more tuples, with vertex ids below `vertices`."""
         edges = self.edges
         if vertices > len(edges.degree):
             more = max(vertices - len(edges.degree), len(edges.degree) // 2)
@@ -294,7 +294,7 @@ class SnapshotGraph:
         return outcome
 
     def resolve_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> np.ndarray:
-        """As `resolve` for tuples some of which are edges of a named stream too (`is_named`, uint8): one event.
+        """Resolve as `resolve` does tuples some of which are edges of a named stream too (`is_named`, uint8): one event.
 
         `named` is the view of a chunk of the same tuples with the labels of their streams; its `edge` is written as well,
         where a tuple is not named as that of the merged stream. What became of a tuple is the strongest of what became of
@@ -312,7 +312,7 @@ class SnapshotGraph:
         return bool(fields[FREE] == 0 and fields[COUNT] == len(self.edges.source))
 
     def resolve_one(self, tuples: Any, outcome: np.ndarray) -> None:
-        """As `resolve` for a chunk of one tuple."""
+        """Resolve a chunk of one tuple, as `resolve` does."""
         arguments = self._edges_view, self._horizons_view, self.counted.view, tuples, 1, outcome, self.outcomes
         if self._resolve_one is None:
             self._resolve_one = bound(resolve, *arguments)
@@ -335,7 +335,7 @@ class SnapshotGraph:
         return chunk.edge
 
     def enter_static(self, source: np.ndarray, target: np.ndarray, label: np.ndarray) -> None:
-        """Let edges, for whose ends there is room, be there for ever; no window holds them by that."""
+        """Enter static edges, for whose ends there is room; no window holds them by that."""
         self.make_room(len(source), self.vertex_room)
         _enter_static(self._edges_view, self._horizons_view, source, target, label)
         self.statics = len(self.static_edges())

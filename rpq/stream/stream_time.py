@@ -213,7 +213,7 @@ class StreamTime:
     # --- to go on later --------------------------------------------------------------------------------------
 
     def to_json(self, queries: Collection[Windowed]) -> dict[str, Any]:
-        """For JSON: what was learnt from the timestamps, and the windows of these queries that are durations."""
+        """Return as JSON values what was learnt from the timestamps, and the windows of queries that are durations."""
         kind, step, zone = None, None, None
         if self.type is not None:
             kind = "number" if self.type == _NUMBERS else "date" if pa.types.is_date32(self.type) else "time"
@@ -225,7 +225,7 @@ class StreamTime:
 
     @classmethod
     def from_json(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
-        """From what `described` gave, and the queries that run: these as they were given, by name.
+        """Return the stream time that `to_json` described, and the queries that run as they were given, by name.
 
         Raises `ValueError` where it was not `described` that gave it.
         """
@@ -372,7 +372,7 @@ class MaxAhead:
             raise InputError(f"column 'timestamp': {unfit}", column="timestamp")
 
     def misfit(self, times: StreamTime) -> str | None:
-        """Return why the limit does not go with the timestamps of a stream, or its windows; None where it does."""
+        """Return the reason why the limit does not go with the timestamps or windows of a stream; None where it does."""
         if self.times is not None or times.unit is not None:
             return None
         has_numbers = times.measured is False or times.is_of_numbers
@@ -413,7 +413,7 @@ class AheadLimit(NamedTuple):
         return (row, int(before[row])) if ahead[row] else None
 
     def reason(self, timestamp: int, before: int, times: StreamTime) -> str:
-        """Return what is wrong with a timestamp, at this stream time."""
+        """Return the message about a timestamp that is too far ahead of this stream time."""
         of_time = times.unit is not None or (times.type is not None and not times.is_of_numbers)
         most = duration_text(self.most * NANOSECONDS[times.inner_unit]) if of_time else str(self.most)
         times_longest = f", {self.max_ahead.times:,} times the longest window" if self.max_ahead.times is not None else ""

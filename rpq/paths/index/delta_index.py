@@ -380,7 +380,7 @@ class DeltaIndex:
         return self.judge.restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since the last call."""
         return self.judge.take_overruns()
 
     def sweep(self) -> None:

@@ -101,7 +101,7 @@ class Judge(Protocol):
         """Make an absolute slide the current one, in place of `JudgedIndex.cross_table`, and judge its rows."""
 
     def judge_load(self, *, quiet: bool) -> None:
-        """Judge the rows of a load; nobody sees them if it is `quiet`."""
+        """Judge the rows of a load, which are dropped if it is `quiet`."""
 
     def write_paths(self) -> int:
         """Write the witnesses of the current event from row RESUME on; return a code of the kernels."""
@@ -115,7 +115,7 @@ class Judge(Protocol):
         """Return the steps of the path by which an answer is known, first to last; None where that is the table's walk."""
 
     def figures(self) -> DoubtFigures:
-        """Return what was met and done, and what is held."""
+        """Return the counts of judging, and the numbers of what is in doubt now."""
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
         """Set the counts to go on from."""
@@ -130,7 +130,7 @@ class Judge(Protocol):
         """Make the next load set those of these roots aside that meet a conflict, with the given sizes."""
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since the last call."""
 
     def restore_root(self, root: int) -> bool:
         """Restore a root, with rows for its answers, and return whether it was set aside. It may go over again."""
@@ -182,7 +182,7 @@ class NoDoubt:
         return int(kernels.write_paths(self._index.view))
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
-        """Return all of them."""
+        """Return all of `walks`."""
         return walks
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
@@ -205,7 +205,7 @@ class NoDoubt:
         """Do nothing: no root meets a conflict."""
 
     def take_overruns(self) -> list[Overrun]:
-        """Return None."""
+        """Return an empty list."""
         return []
 
     def restore_root(self, root: int) -> bool:
