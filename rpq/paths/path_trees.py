@@ -56,7 +56,7 @@ class Reader:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Held:
+class _IndexSize:
     """The figures of what the indexes hold, as long as their states stay."""
 
     states: tuple[bytes, ...]
@@ -106,11 +106,11 @@ class PathTrees:
         self._number_of = np.full(16, -1, np.int32)  # of each reader among the queries of the engine
         self._counted_up_to = np.zeros(2, np.int64)  # of what the indexes have counted, while nothing is dealt out
         self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, which they ask for next
-        self._left = 0  # roots without a reader whose trees still exist
-        self._met: np.ndarray | None = None
+        self._unread_trees = 0  # roots without a reader whose trees still exist
+        self._met_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
         self._unnumbered: list[Reader] = []
-        self._held_now: _Held | None = None
+        self._size_now: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)
@@ -163,22 +163,22 @@ class PathTrees:
         self._free_places.append(reader.place)
         if reader.roots is None:
             self._whole.remove(reader)
-            self._left += 0 if self._whole else self.vertex_room
+            self._unread_trees += 0 if self._whole else self.vertex_room
         else:
-            self._left += self._named.remove(reader.roots, reader.place)
-        if not self._whole and self._left > max(16, self._named.vertex_count):
+            self._unread_trees += self._named.remove(reader.roots, reader.place)
+        if not self._whole and self._unread_trees > max(16, self._named.vertex_count):
             self._drop_unread()
 
     def _drop_unread(self) -> None:
         """Drop trees without readers. O(size of the indexes)."""
-        self._left = 0
+        self._unread_trees = 0
         if self._whole:
             return
         for index, is_root in zip(self.workers, self._is_root, strict=True):
             unread = np.flatnonzero(is_root.astype(bool) & self._of_root.unread[: len(is_root)])
             if len(unread):
                 index.drop(unread)
-        self._held_now = None
+        self._size_now = None
 
     def _ask_guard(self, size: int, place: int) -> None:
         next(iter(self.readers.values())).guard(size, place)
@@ -214,8 +214,8 @@ class PathTrees:
         """Make room for a query that came, as `make_room`; `load` sees to the trees that it lacks."""
         self._grow_arrays(vertices.count)
         if not self.is_loaded:
-            if fresh is not self._met:  # it is the same for all that come in one step
-                self._met = fresh
+            if fresh is not self._met_vertices:  # it is the same for all that come in one step
+                self._met_vertices = fresh
                 self._meet(vertices, fresh)
         elif reader.roots is None:
             reader.to_load = self._owned(vertices, fresh)
@@ -325,7 +325,7 @@ class PathTrees:
             return index.answers()
         found = [_NO_PAIRS]
         if has_tree.any():
-            pairs = self._held().pairs[self.workers.index(index)]
+            pairs = self._index_size().pairs[self.workers.index(index)]
             found += [_of_root(pairs, root) for root in roots[has_tree].tolist()]
         if len(lacking):
             found.append(index.grow(lacking).pairs.copy())
@@ -335,7 +335,7 @@ class PathTrees:
         """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
         index = self.workers[0]
         mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
-        if self._held().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
+        if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
             raise Damage("a query holds other edges than one that asks for the same paths")
 
     # --- what they tell --------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ class PathTrees:
         """Return the pairs that answer a query now, of each index."""
         if not self.is_shared:
             return [index.answers() for index in self.workers]
-        pairs = self._held().pairs
+        pairs = self._index_size().pairs
         if reader.roots is None:
             return pairs
         roots = self._named.ids(reader.roots).tolist()
@@ -439,7 +439,7 @@ class PathTrees:
         if not self.is_shared:
             live = [index.live() for index in self.workers]
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
-        held = self._held()
+        held = self._index_size()
         answers = sum(map(len, self.answers(reader)))
         cells = held.cells.sum() if reader.roots is None else held.cells[self._named.ids(reader.roots)].sum()
         return int(cells), answers, held.edges
@@ -450,23 +450,23 @@ class PathTrees:
         share, rest = divmod(total, len(self.readers))
         return share + (rest if reader is next(iter(self.readers.values())) else 0)
 
-    def _held(self) -> _Held:
+    def _index_size(self) -> _IndexSize:
         states = tuple(index.state.tobytes() for index in self.workers)
-        if self._held_now is None or self._held_now.states != states:
+        if self._size_now is None or self._size_now.states != states:
             cells = np.zeros(self.vertex_room, np.int64)
             for index in self.workers:
                 kernels.count_cells(index.view, cells)
-            self._held_now = _Held(
+            self._size_now = _IndexSize(
                 states=states,
                 pairs=[np.sort(index.answers()) for index in self.workers],
                 cells=cells,
                 edges=self.workers[0].live()[2],
             )
-        return self._held_now
+        return self._size_now
 
     def sweep(self) -> None:
         """Drop trees without readers."""
-        if self._left:
+        if self._unread_trees:
             self._drop_unread()
 
     def _check(self) -> None:

@@ -20,7 +20,7 @@ from rpq.stream.vertices import VertexDictionary
 _NOBODY = np.zeros(0, np.int32)
 
 
-class Dealt(NamedTuple):
+class DealtRows(NamedTuple):
     """The rows of events by reader: those of part i, up to `end[i]`, are of event `event[i]`, for `reader[i]`."""
 
     pairs: np.ndarray  # int64
@@ -103,7 +103,7 @@ class RootReaders:
         self._first[roots] = np.cumsum(counts) - counts
         self._flat, self._used = flat, self._live
 
-    def deal(self, pairs: np.ndarray, ends: np.ndarray, kinds: np.ndarray, told: np.ndarray) -> Dealt:
+    def deal(self, pairs: np.ndarray, ends: np.ndarray, kinds: np.ndarray, told: np.ndarray) -> DealtRows:
         """Return the rows (root << 32 | end) of events, which end there, by who reads them. O(rows dealt).
 
         Those that events of a kind (1 added, -1 removed) bring are counted in `told` (int64, reader × [added, removed]).
@@ -112,15 +112,15 @@ class RootReaders:
             readers = self.of(int(pairs[0]) >> 32)
             told[readers, 0 if kinds[0] > 0 else 1] += 1
             count = len(readers)
-            return Dealt(pairs.repeat(count), np.arange(1, count + 1), np.zeros(count, np.int64), readers)
+            return DealtRows(pairs.repeat(count), np.arange(1, count + 1), np.zeros(count, np.int64), readers)
         total, most = count_dealt(pairs, ends, self._count)
-        dealt = Dealt(
+        dealt = DealtRows(
             np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int32)
         )
         chain = np.empty((most, 2), np.int64)
         read = self._first, self._count, self._flat
         parts = deal_rows(pairs, ends, kinds, *read, self._scratch, chain, dealt, told)
-        return Dealt(dealt.pairs, dealt.end[:parts], dealt.event[:parts], dealt.reader[:parts])
+        return DealtRows(dealt.pairs, dealt.end[:parts], dealt.event[:parts], dealt.reader[:parts])
 
     def _check(self) -> None:
         """Assert the invariants. O(vertices)."""

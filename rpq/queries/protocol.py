@@ -1,4 +1,4 @@
-"""What a query is to the engine while it runs: the protocol that every kind of query implements.
+"""The protocol that every kind of query implements: what a running query is to the engine.
 
 The evaluation (`rpq.running`) turns names into ids, keeps the snapshot graph, moves the clock, and cuts the stream into
 chunks. It knows no kind of query; what it needs of one stands here. A running query has *workers*, one for each thread
@@ -171,7 +171,7 @@ class Resources:
     events: Literal["window", "alone"] | None = None  # whether events have several tuples, and each is answered by itself
     sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none needs alone
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
-    common: dict[Hashable, Any] = field(default_factory=dict)  # what queries share, by what it is: theirs to fill
+    common: dict[Hashable, Any] = field(default_factory=dict)  # shared parts of queries by their keys: theirs to fill
 
 
 class Overrun(NamedTuple):
@@ -306,7 +306,7 @@ class Holder(Protocol):
         """Return the workers, each with the number of the query that it answers for, by the numbers of all names.
 
         With SEVERAL it is no `Worker` but like one, with `deltas(before=…)` in place of `delta`, which as its `advance`
-        gives deltas behind the numbers of their queries. It is called again where others come, or numbers change.
+        gives (number of the query, delta). It is called again where other queries come, or numbers change.
         """
 
 

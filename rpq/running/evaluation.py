@@ -1,4 +1,4 @@
-"""How a chunk of tuples goes through an engine.
+"""The way of a chunk of tuples through an engine.
 
 Names become ids (`Intake`), ids become edges (`SnapshotGraph`), each running query's workers take the edges in
 (`Crew`), and what they report gets its names back (`rpq.results.naming`) before any id can be given to another vertex.

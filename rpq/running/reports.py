@@ -1,4 +1,4 @@
-"""Reports: what a query tells at certain moments only, as the net difference to the report before.
+"""Reports: the rows of a query at certain moments only, as the net difference to the report before.
 
 What happens at a time c belongs to the report of the first boundary b ≥ c of the query's window (report="slide"), or of c
 itself (report="time"), and the report is made when the stream time first exceeds that: at the tuple that does so, before

@@ -1,4 +1,4 @@
-"""Which edges an engine keeps for queries that are registered later, and what these find in their windows.
+"""The edges that an engine keeps for queries that are registered later, and the window contents of these.
 
 An edge is kept while some query reads its label over a window that holds it, or while the window `keep` of the engine holds
 it. A query that comes in mid-stream is refused where one of its windows would hold an edge that was not kept.

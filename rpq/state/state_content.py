@@ -1,4 +1,4 @@
-"""What a saved state says beside the edges of the window: JSON with every type and range checked."""
+"""The content of a saved state beside the edges of the window: JSON with every type and range checked."""
 
 from __future__ import annotations
 

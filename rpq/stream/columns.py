@@ -1,4 +1,4 @@
-"""Bringing what users push into columns: Arrow tables, pandas frames, mappings of columns, rows.
+"""Conversion of what users push to columns: Arrow tables, pandas frames, mappings of columns, rows.
 
 A column is an array (of Arrow, numpy, pandas, or anything that speaks the Arrow PyCapsule interface), whose type is
 right or wrong as a whole, or a list of values, each of which is: `rpq.stream.values` looks at these.

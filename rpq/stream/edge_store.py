@@ -1,4 +1,4 @@
-"""How the snapshot graph lies in memory, and the kernels over it.
+"""The memory layout of the snapshot graph, and the kernels over it.
 
 An edge is (source, label, target); a hash table (`rpq/arrays/hashing.py`) maps it to a dense id. Labels that are read
 over the same windows form a *group* with one horizon: an edge is there by its time if its timestamp is larger. It may

@@ -1,4 +1,4 @@
-"""Windows: what part of a stream a query reads, by time, by number, or all of it."""
+"""Windows: the part of a stream that a query reads, by time, by number, or all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an index asks of its judge, and what the judge may use of the index.
+"""The protocol between an index and its judge.
 
 The table of an index holds walks, and marks those cells that a walk may be unable to answer for. Whether such a walk makes
 its pair an answer is for the *judge* to say, which the index owns. There are two: `NoDoubt`, for which every pair of the

@@ -1,4 +1,4 @@
-"""How the Δ index lies in memory.
+"""The memory layout of the Δ index.
 
 Observation 1: only the expiry slide of a node matters, not its timestamp, because all edges of one slide
 leave the window together. Observation 2: trees that hold the same node do the same work. So the spanning
