@@ -11,7 +11,7 @@ from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     import rpq
-    from rpq.queries.query_file import AskedQuery
+    from rpq.queries.query_file import QueryEntry
 
 _NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *PATTERN_OPTIONS)
 
@@ -53,7 +53,7 @@ def queries_asked(options: dict[str, Any], *, unit: str | None, integers: bool) 
         raise click.UsageError(str(error)) from error
 
 
-def _entries(options: dict[str, Any]) -> list[AskedQuery]:
+def _entries(options: dict[str, Any]) -> list[QueryEntry]:
     from rpq.queries.query_file import QueryFileError, read_query_file
 
     said = _said(options)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rpq.errors import QueryError
 from rpq.queries.query import PatternQuery, Query
-from rpq.queries.query_file import AskedQuery, Place, asked_query
+from rpq.queries.query_file import Place, QueryEntry, query_entry
 from rpq.sparql.sparql_query import SparqlQuery
 from rpq.stream.durations import DurationError, duration_text, parse_duration
 from rpq.stream.window import Window, kind_of_text, size_and_slide
@@ -69,7 +69,7 @@ def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
         del entry["name"]
-    asked = asked_query({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
+    asked = query_entry({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
     query = query_of(asked, defaults.time_unit)
     if query.name in UNREACHABLE:
         message = f"name: a query named {query.name!r} has no address: clients leave it out of paths; give it another"
@@ -84,7 +84,7 @@ def _see_that_it_is_unicode(field: str, text: str) -> None:
         raise FieldsError(f"{field}: has half of a surrogate pair, which no text has", field=field) from None
 
 
-def query_of(asked: AskedQuery, time_unit: str | None) -> Query:
+def query_of(asked: QueryEntry, time_unit: str | None) -> Query:
     """The query, with a slide where it has none and needs one."""
     window = asked.window
     if window is not None and asked.slide is None and kind_of_text(window) == "time":

@@ -90,7 +90,7 @@ SCHEMAS: Json = {
         {"tuples": _COUNT, "late": _COUNT, "time": _TIME, "position": _COUNT, "warnings": {"type": "array", "items": _TEXT}},
         required=["tuples", "late", "time", "position"],
     ),
-    "AskedQuery": _object(_FIELDS, required=["expression"], is_open=False),
+    "QueryEntry": _object(_FIELDS, required=["expression"], is_open=False),
     "CheckedQuery": _object(_FIELDS, required=["expression"], is_open=False),
     "Query": _object(
         {

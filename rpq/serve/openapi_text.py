@@ -189,7 +189,7 @@ def _post_query(limits: ServeLimits) -> Json:
         "operationId": "register_query",
         "summary": "Register a query.",
         "description": f"There may be {limits.queries:,}.",
-        "requestBody": _asked("AskedQuery"),
+        "requestBody": _asked("QueryEntry"),
         "responses": _responses(
             {"201": {"description": "It runs.", "content": _content(_ref("Query"))}},
             "400", "409", "408", "413", "415", "422", "429", "503", "507",
