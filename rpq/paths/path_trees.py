@@ -186,7 +186,7 @@ class PathTrees:
     # --- what they read --------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names. O(labels)."""
+        """Add label ids with their names. O(labels)."""
         if len(labels) == 0:
             return
         classes = np.array([self._compiled.classes_of(label_in(name, None)) for name in names], np.int16)

@@ -122,8 +122,9 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
 
 
 def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Whether t makes a conflict after r, at (r, t), and, as `earlier_first` and `earlier_state`, for each step s -> t the
-    states r after which it can be the last step to a conflict.
+    """Return which states t make a conflict after which r, and after which states a step can be the last to one.
+
+    The first is an array at (r, t); the second, `earlier_first` and `earlier_state`, has for each step s -> t the states r.
 
     t makes a conflict after r if a non-empty word leads from r to t and [r] ⊉ [t]. A walk that visits a vertex in r and
     comes back to it with the step s -> t, from another vertex, has spelt a non-empty word from r to s before.

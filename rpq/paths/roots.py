@@ -42,7 +42,7 @@ class RootReaders:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self._first.nbytes + self._count.nbytes + self._flat.nbytes + self._scratch.nbytes
 
     def make_room(self, vertices: int, readers: int) -> None:

@@ -66,7 +66,7 @@ class Sharer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self._index.nbytes
 
     def _check(self) -> None:

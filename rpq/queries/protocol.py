@@ -228,7 +228,7 @@ class Worker(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -246,7 +246,7 @@ class Host(Protocol):
     """Whether rows are collected. Where not, deltas may lack them, and only say how many there are."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names, before the queries do. O(labels)."""
+        """Add label ids with their names, before the queries do. O(labels)."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph, before the queries; `fresh` ids are those of new names."""
@@ -272,7 +272,7 @@ class Host(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -294,7 +294,7 @@ class Holder(Protocol):
         """Whether `make_room` has to be called for new vertex ids."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names."""
+        """Add label ids with their names."""
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         """Return which edges are read."""
@@ -366,7 +366,7 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names, some of which are labels of named streams (`StreamLabel`). O(labels)."""
+        """Add label ids with their names, some of which are labels of named streams (`StreamLabel`). O(labels)."""
 
     @abstractmethod
     def reads(self, labels: np.ndarray) -> np.ndarray:

@@ -204,12 +204,12 @@ class Reports:
 
     @property
     def waiting(self) -> int:
-        """Rows that wait, net."""
+        """The number of waiting rows, net."""
         return int(np.abs(self._net().weights).sum()) if self._raw else 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: what waits, and as much again while it is sorted."""
+        """The number of bytes held: what waits, and as much again while it is sorted."""
         return 2 * (self._raw + len(self._whole.weights)) * (4 * self._columns + 16)
 
     def vertices(self) -> np.ndarray:

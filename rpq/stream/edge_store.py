@@ -243,7 +243,7 @@ class CountedWindows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.arrays)
 
     def settle(self, windows: dict[Hashable, CountWindow], edges: int, held: np.ndarray) -> None:

@@ -97,7 +97,7 @@ class SnapshotGraph:
 
     @property
     def edges(self) -> Edges:
-        """The arrays; to replace some is to replace the whole."""
+        """The arrays of the graph; assigning them replaces all."""
         return self._edges
 
     @edges.setter
@@ -139,7 +139,7 @@ class SnapshotGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.edges) + self.counted.nbytes
 
     def wanted(self, label: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ class SnapshotGraph:
             move_horizons(self._edges_view, self._horizons_view)
 
     def set_labels(self, labels: np.ndarray, read: np.ndarray) -> None:
-        """Take in label ids, and over which windows they are `read`: (label, window), boolean. O(labels · windows)."""
+        """Set over which windows label ids are `read`: (label, window), boolean. O(labels · windows)."""
         held = len(self.horizons.wanted)
         if len(labels) and (needed := int(labels.max()) + 1) > held:
             more = max(needed - held, held, 16)
@@ -245,7 +245,7 @@ class SnapshotGraph:
         return window.slide_number(self.time or 0) if isinstance(window, Window) else LONG_AGO
 
     def chunk_of(self, edges: np.ndarray) -> Chunk:
-        """Edges, by id, as a chunk of inserts."""
+        """Return edges, given by id, as a chunk of inserts."""
         return Chunk(
             source=self.edges.source[edges],
             target=self.edges.target[edges],
@@ -321,7 +321,7 @@ class SnapshotGraph:
     def enter(
         self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int
     ) -> np.ndarray:
-        """Enter edges as they were saved, whatever the time; their ids."""
+        """Enter edges as they were saved, whatever the time, and return their ids."""
         chunk = Chunk(
             source=source.astype(np.int32),
             target=target.astype(np.int32),
@@ -346,7 +346,7 @@ class SnapshotGraph:
         return bool(fields[NEW] > max(self.held // 2, self._patience))
 
     def collect(self) -> np.ndarray:
-        """Give back the ids of edges that have gone; the vertices that no edge names any more."""
+        """Release the ids of edges that have left, and return the vertices that no edge names any more."""
         return _collect(self._edges_view, self._horizons_view)
 
     def _check(self) -> None:

@@ -88,7 +88,7 @@ class VertexDictionary:
 
     @property
     def names(self) -> Names:
-        """The arrays; to replace some is to replace the whole."""
+        """The arrays of the graph; assigning them replaces all."""
         return self._names
 
     @names.setter
@@ -111,7 +111,7 @@ class VertexDictionary:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.names)
 
     def intern(self, column: pa.Array, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -137,7 +137,7 @@ class DeltaIndex:
 
     @property
     def index(self) -> Index:
-        """The arrays; to replace some is to replace the whole."""
+        """The arrays of the graph; assigning them replaces all."""
         return self._index
 
     @index.setter
@@ -180,7 +180,7 @@ class DeltaIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return index_bytes(self.index) + self.judge.nbytes
 
     def live(self) -> tuple[int, int, int]:

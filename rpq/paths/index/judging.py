@@ -24,9 +24,11 @@ from rpq.stream.window import Window
 
 
 class DoubtFigures(NamedTuple):
-    """Counts of judging: conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside
-    now, and what became of paths, blocked pairs and conflicts. A pair that a delete frees from doubt counts until the
-    slide changes."""
+    """Counts of judging.
+
+    Conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside now, and what became of paths,
+    blocked pairs and conflicts. A pair that a delete frees from doubt counts until the slide changes.
+    """
 
     conflicts: int = 0
     conflicted_roots: int = 0
@@ -87,7 +89,7 @@ class Judge(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
 
     def make_room(self, vertices: int, edges: int) -> None:
         """Make room for vertex and edge ids up to these numbers."""

@@ -95,7 +95,7 @@ class NumberedIndex(DeltaIndex):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return super().nbytes + self._numbering.leaves.nbytes
 
     def live(self) -> tuple[int, int, int]:
