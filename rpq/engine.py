@@ -53,26 +53,26 @@ class Engine:
     """An engine that evaluates persistent queries over one stream.
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` for edges without time
-    - Queries: `queries`, `register`, `unregister`; `on_change` for functions that are told their rows
+    - Queries: `queries`, `register`, `unregister`; `on_change` for functions that are called with their rows
     - What holds now: `time`, `answers`, `witness`, `statistics`
     - To go on later: `save`, `restore`
 
-    `threads` divide the roots of each path query; a pattern or a query in SPARQL is evaluated by one, of which a
-    `ThreadsWarning` tells. `memory_limit` (bytes, by default 70 % of the machine's memory)
-    ends a push with a `MemoryLimitError` before the engine grows past it, `max_rows` with a `RowLimitError` where one event
-    (a tuple, a boundary) would bring more rows to one query; None: no limit. With `witness` every row that adds a pair
-    carries a path. `share` (number, of how many) makes it answer only for a part of the roots: several engines over the
-    same tuples divide the work. Roots are the sources of pairs, or the targets where a query asks for few of these.
+    `threads` divide the roots of each path query; a pattern or a query in SPARQL is evaluated by one thread, and a
+    `ThreadsWarning` says so. `memory_limit` (bytes, by default 70 % of the machine's memory) ends a push with a
+    `MemoryLimitError` before the engine grows past it; `max_rows` ends it with a `RowLimitError` where one event (a tuple,
+    a boundary) would bring more rows to one query, None being no limit. With `witness` every row that adds a pair carries a
+    path. With `share` (number, of how many) the engine answers only for a part of the roots: several engines over the same
+    tuples divide the work. Roots are the sources of pairs, or the targets where a query asks for few of these.
 
-    Timestamps are plain numbers, and windows too; or dates or times, and windows are durations (`Window(size="30d",
-    slide="1d")`). Rows, `time` and all else that tells a time have what the timestamps are: numbers, dates, or times with
-    their zone. `time_unit` (s, ms, us or ns) is the unit of plain numbers, which then go with durations, and of what is
-    kept of dates and times: finer ones are floored. Without it these are kept to the nanosecond, which only the
-    years 1677 to 2262 are, and a window in one of the two over timestamps of the other is an error.
+    Timestamps and windows are plain numbers; or timestamps are dates or times, and windows are durations
+    (`Window(size="30d", slide="1d")`). Rows, `time` and all other times are of the type of the timestamps: numbers, dates,
+    or times with their zone. `time_unit` (s, ms, us or ns) is the unit of plain numbers, which then go with durations, and
+    the resolution of dates and times: finer ones are floored. Without it dates and times have a resolution of nanoseconds,
+    which limits them to the years 1677 to 2262, and windows of one kind over timestamps of the other are an error.
 
     `max_ahead` is how far ahead of the stream time a tuple may be: a length in the stream's unit, a duration, or "1000x",
-    a thousand times the longest window of the queries that run (and of `keep`). One that is further ahead is a bad tuple, an
-    `InputError`, and moves nothing; None, the default, lets all come.
+    a thousand times the longest window of the queries that run (and of `keep`). A tuple that is further ahead is
+    an `InputError` and moves nothing; None, the default, is no limit.
 
     `keep` is a window all edges of which are kept, so that any query over it or a smaller one can be registered at any time.
     Without it an edge is kept while some query reads its label over a window that holds it.
@@ -184,16 +184,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     ) -> Changes:
         """Apply tuples in the order given, and return the answer changes.
 
-        `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may
-        also be given by keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and
-        stream, text or null. `stream` as one text says that all of these tuples are of that stream. Paths and
-        patterns read the merged stream, in which the names play no part: one edge, and a delete removes it, whichever stream
-        brought it; a query that reads one ON a stream sees the tuples of that name alone, with their own deletes.
-        With `collect=False` changes are counted and not kept. Raises `InputError` at the first tuple that is
-        not well-formed, `MemoryLimitError` and `RowLimitError`; `changes` of the error are those of the tuples before it.
+        `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may also be given by
+        keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream, text or null.
+        `stream` as one text says that all of these tuples are of that stream. Paths and patterns read the merged stream, in
+        which the names of streams play no part: an edge is there once, and a delete removes it, whichever stream brought it.
+        A query that reads one ON a stream sees only the tuples of that name, with their own deletes. With `collect=False`
+        changes are counted and not kept. Raises `InputError` at the first tuple that is not well-formed, `MemoryLimitError`
+        and `RowLimitError`; `changes` of the error has the changes of the tuples before it.
 
-        Of an engine with `events` a column event is looked at too: consecutive tuples with equal values in it are one event,
-        those without one an event each. `event=True` says that all of these tuples are one. An event ends with its push.
+        An engine with `events` also reads a column event: consecutive tuples with equal values in it are one event, tuples
+        without a value an event each. `event=True` says that all of these tuples are one event. An event ends with its push.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -356,7 +356,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def run(self, reader: Iterable[Any], *, collect: bool = True) -> Iterator[Changes]:
         """Push every batch of a reader (or any iterable of tables), and yield the changes of each.
 
-        Of an engine with `events` Arrow tables are cut elsewhere where an event goes on in the next one.
+        Where the engine has `events`, Arrow tables are cut elsewhere if an event goes on in the next one.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -374,9 +374,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Add edges without time: they do not move the stream time, and never leave.
 
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` takes them. Every query
-        reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. What
-        they bring by themselves comes as an event before the first tuple, with its time. May be called several times
-        before the first tuple, not afterwards. Raises `InputError`, with nothing loaded. O(edges).
+        reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. Answers
+        that static edges make by themselves come as an event before the first tuple, with its time. May be called several
+        times before the first tuple, not afterwards. Raises `InputError`, with nothing loaded. O(edges).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -396,7 +396,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def advance(self, time: Any) -> Changes:
         """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
 
-        `max_ahead` plays no part: it is what the caller says, not what some input happens to hold.
+        `max_ahead` plays no part here: the caller chose the time, it did not come from some input.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -457,7 +457,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         Several come all or not at all. Raises `RegistrationError` if an edge that a window would hold was not kept,
         because no query needed it then; it names the time from which the query can be registered. `Engine(keep=…)` keeps
         all edges of a window, for whatever is registered later. With start="empty" queries begin with empty windows.
-        A `handler` is told of their rows, as `on_change` says, the first ones included.
+        A `handler` is called with their rows, as `on_change` says, the first ones included.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -546,11 +546,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def on_change(self, handler: Handler, *, query: str | Iterable[str] | None = None) -> None:
         """Call a function with the rows of a query, of several, or of all queries that there are and will be.
 
-        Whatever call of the engine brings rows, when it is done, `handler` is called with a list of them (`Change`) for each
-        query that has any, in time order, before the call returns; with collect=False too. It may call the engine, register
-        and unregister queries: rows of these calls are told afterwards. What it raises the call raises, when all handlers
-        were called; the tuples are applied by then. Several handlers are called one after the other. Those of a query
-        go with it, and none is kept in a saved state. O(rows) a call. Raises `QueryError`.
+        After each call of the engine that brings rows, and before that call returns, `handler` is called with a list of them
+        (`Change`) in time order, once for each query that has any; with collect=False too. A handler may call the engine,
+        and register and unregister queries: it is called with the rows of these calls afterwards. An exception of a handler
+        is raised by the call of the engine after all handlers were called; the tuples are applied by then. Several handlers
+        are called one after the other. The handlers of a query are removed with it, and no handler is part of a saved state.
+        O(rows) a call. Raises `QueryError`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -668,7 +669,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def witness(
         self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
-        """Return what makes an answer, given by the values of its columns, one; None if it is none.
+        """Return one witness of an answer, which is given by the values of its columns; None if it is no answer.
 
         Of a path query a `Path` from source to target, one that will last longest: the first call builds the index anew to
         keep supports, if it does not yet; O(length × degree) in most cases. Of a pattern a `Witness`: a binding, and
@@ -874,7 +875,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return max_ahead.limit(times, (window for query in asked for window in windows_of(times.resolve(query))))
 
     def _ahead_limit(self) -> AheadLimit | None:
-        """Return what tuples that come now are held to."""
+        """Return the limit `max_ahead` for tuples that come now."""
         if self._max_ahead is None or self._most_ahead is None:
             return None
         return AheadLimit(self._max_ahead, self._most_ahead, self._now)

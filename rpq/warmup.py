@@ -140,7 +140,7 @@ def warm_up_variant(variant: Variant) -> float:
         _join(name, state=True)
         _share(name)
         _join_paths(query, name, state=True)
-        if find_spec("rdflib") is not None:  # else nobody asks in SPARQL here
+        if find_spec("rdflib") is not None:  # else no query is in SPARQL here
             _solve(name, state=True)
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
@@ -153,8 +153,7 @@ def _names(vertices: str) -> Callable[[int], int | str]:
 
 
 def _set_aside(engine: Engine, known: list[int | str]) -> None:
-    """Let the search for simple paths from a root take more than a budget of three nodes, let it answer again, and take
-    its conflict away."""
+    """Make a search for simple paths exceed a budget of three nodes, restore its root, and remove the conflict."""
     x, y, z = known[:3]
     middle = [(u, v, "b", 0) for u in known[4:9] for v in known[4:9] if u != v]
     engine.push_rows([(x, known[4], "a", 0), *middle, (known[8], z, "b", 0), (z, known[5], "c", 0)])
@@ -163,7 +162,7 @@ def _set_aside(engine: Engine, known: list[int | str]) -> None:
 
 
 def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
-    """Let a query take in a window that is there already, ask for a path, and let names and edges need more room."""
+    """Load a window that is there already, ask for a path, and make names and edges need more room."""
     window = query.window
     for witness in (False, True):
         engine = Engine(query, memory_limit=1 << 60, witness=witness, _capacity=16)
@@ -177,7 +176,7 @@ def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
 
 
 def _join(name: Callable[[int], int | str], *, state: bool) -> None:
-    """Let patterns take in edges, lose them, come in mid-stream and go, be asked for their answers, and need more room."""
+    """Run patterns: insert and delete edges, register in mid-stream, ask for answers, and make them need more room."""
     window = Window(size=10, slide=1)
     chain = Query("?x a ?y . ?y b ?z", window=window, semantics="explicit", name="chain")
     star = Query("?x a ?y . ?x b ?z . ?z c ?w . ?w a 1", window=window, name="star")
@@ -209,7 +208,7 @@ def _join(name: Callable[[int], int | str], *, state: bool) -> None:
 
 
 def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
-    """Let operators of SPARQL take in changes of both sides, and need more room."""
+    """Run operators of SPARQL over changes of both sides, until they need more room."""
     bodies = {
         "group": "SELECT ?y (AVG(?x) AS ?n) (COUNT(*) AS ?m) { ?x <a> ?y } GROUP BY ?y",
         "filtered": "SELECT ?x { ?x <a> ?y FILTER(?y > 3) }",
@@ -238,7 +237,7 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
 
 
 def _share(name: Callable[[int], int | str]) -> None:
-    """Let patterns share conditions that are there already in part, lose edges, and go."""
+    """Run patterns that share conditions which exist in part already, delete edges, and unregister them."""
     window = Window(size=10, slide=1)
     texts = ("?x a 1 . ?x b ?y", "?x b 2 . ?x a ?y", "?v b ?w . ?w c ?x . ?x a 1", "?x a 1 . ?x b 2 . ?x c ?y")
     engine = Engine(keep=window, memory_limit=1 << 60, _capacity=16, _sharing="always")
@@ -254,7 +253,7 @@ def _share(name: Callable[[int], int | str]) -> None:
 
 
 def _share_trees(window: Window, name: Callable[[int], int | str]) -> None:
-    """Let path queries share trees, come to them in mid-stream, and leave some that nobody reads."""
+    """Run path queries that share trees, register in mid-stream, and leave some trees without a reader."""
     queries = [Query("a/b*", window=window, sources=[name(number)], name=f"{number}") for number in range(20)]
     engine = Engine(*queries[:3], memory_limit=1 << 60, _capacity=16)
     engine.push_rows([(name(number), name(number * 7 % 5), "ab"[number % 2], 0) for number in range(30)])
@@ -284,7 +283,7 @@ def _read_and_write() -> None:
 
 
 def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) -> None:
-    """Let patterns with path atoms take edges in, from all vertices and from some, and let these be others."""
+    """Run patterns with path atoms, from all vertices and from some, and change which these are."""
     window = _plain(query.window)
 
     def pattern(text: str) -> Query:
@@ -315,7 +314,7 @@ def _count(
     witness: bool,
     state: bool,
 ) -> None:
-    """Let windows that know no time take in edges and lose them, beside static ones, and come in mid-stream."""
+    """Run windows without time: insert and delete edges beside static ones, and register in mid-stream."""
     path = Query("a/b*", window=window, paths=paths, semantics="explicit", name="path")
     pattern = Query("?x a ?y . ?y b _:z", window=CountWindow(size=2), name="pattern")
     every = Query("a", window=UnboundedWindow(), paths=paths, name="every")
@@ -339,7 +338,7 @@ def _count(
 
 
 def _judge_streams() -> None:
-    """Let the kernels be there that queries over named streams or several windows need."""
+    """Compile the kernels of queries over named streams or several windows."""
     nothing = Chunk(
         source=np.zeros(1, np.int32),
         target=np.zeros(1, np.int32),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import rpq
 from rpq.errors import InputError
 from rpq.queries.readings import readings_of
-from rpq.readers.column_names import DELETE, OP_AND_DELETE, TUPLE_COLUMNS
+from rpq.readers.column_names import DELETE, OP_AND_DELETE, STREAM, TUPLE_COLUMNS, ColumnNames
 from rpq.readers.fields import FieldError
 from rpq.results.typed_columns import kinds_of
 from rpq.spark.errors import PipelineError

@@ -25,7 +25,7 @@ from rpq.compiled.vector_copy import VECTOR, copy_vector
 _MOST_BYTES = np.iinfo(np.int32).max - VECTOR
 _FEWEST_BYTES = len(b'{"":1}\n')
 _MOST_DIGITS = 18
-"""Of an integer that fits 64 bits whatever its digits."""
+"""The number of digits with which every integer fits 64 bits."""
 _MOST_KEYS = 32
 _KINDS = {"text": 0, "integer": 1, "boolean": 2}
 _TEXT, _INTEGER, _BOOLEAN = _KINDS.values()

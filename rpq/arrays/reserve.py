@@ -2,7 +2,7 @@
 
 New memory costs more than writing to it: the system clears each page before it gives it out, 0.3 ns a byte and up to ten
 times that where pages are small, and the allocator gives large regions back as soon as they are free. So large regions are
-kept here, up to a bound, and given out again once nobody refers to them any more, whoever that was: a region is free
+kept here, up to a bound, and given out again once nothing refers to them any more: a region is free
 where this list has the only reference to it.
 """
 

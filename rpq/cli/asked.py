@@ -16,7 +16,7 @@ from rpq.queries.language import language_of
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
-    from rpq.queries.query_file import AskedQuery
+    from rpq.queries.query_file import QueryEntry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Asked:
     """What a run is asked, as far as that is known before the input is: `entries` of a file, none for an expression."""
 
     settings: RunSettings
-    entries: tuple[AskedQuery, ...] = ()
+    entries: tuple[QueryEntry, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ def asked_of(settings: RunSettings) -> Asked:
     return Asked(settings=settings)
 
 
-def entries_of(path: str, settings: RunSettings | None = None) -> list[AskedQuery]:
+def entries_of(path: str, settings: RunSettings | None = None) -> list[QueryEntry]:
     """Read a file of queries; what they do not say is said by the options.  A usage error if anything is wrong with it."""
     from rpq.queries.query_file import QueryFileError, read_query_file
 
@@ -142,12 +142,12 @@ def _defaults(settings: RunSettings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None} | settings.of_one_kind
 
 
-def _check_outputs(entries: Sequence[AskedQuery], *, are_written: bool) -> None:
+def _check_outputs(entries: Sequence[QueryEntry], *, are_written: bool) -> None:
     """Refuse outputs that cannot be, before any of them is opened; whether one can be written only where it will be."""
     from rpq.cli.outputs.sinks import SinkError, check_suffix
     from rpq.files.destinations import STANDARD_STREAM, WriteError, check_writable
 
-    first: dict[str | None, AskedQuery] = {}  # of each output, which thousands may have
+    first: dict[str | None, QueryEntry] = {}  # of each output, which thousands may have
     for entry in entries:
         first.setdefault(entry.output, entry)
     for entry in first.values():

@@ -12,7 +12,7 @@ from rpq.stream.window import kind_of_text
 if TYPE_CHECKING:
     from rpq import automata
     from rpq.patterns.explained import Explanation
-    from rpq.queries.query_file import AskedQuery
+    from rpq.queries.query_file import QueryEntry
     from rpq.sparql.explained_sparql import SparqlExplanation
 
 
@@ -156,7 +156,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
         _write(dot, graphs.encode())
 
 
-def _options(query: AskedQuery) -> list[str]:
+def _options(query: QueryEntry) -> list[str]:
     """What a query asks beside its expression, a line each."""
     ends = [
         (field, f"{len(vertices):,}: {' '.join(map(str, vertices[:8]))}{' …' * (len(vertices) > 8)}")
@@ -171,7 +171,7 @@ def _options(query: AskedQuery) -> list[str]:
     return [f"{name:<13}{value}" for name, value in [*asked, ("output", query.output)] if value is not None]
 
 
-def _explained(asked: AskedQuery) -> Explanation | SparqlExplanation:
+def _explained(asked: QueryEntry) -> Explanation | SparqlExplanation:
     """What a pattern of a file means, or a query in SPARQL."""
     if asked.language == "sparql":
         return _explained_sparql(asked.expression, asked.paths)

@@ -15,7 +15,7 @@ from rpq.cli.outputs.late import LateFile
 from rpq.cli.outputs.output_forms import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
 from rpq.cli.outputs.query_outputs import QueryOutputs
 from rpq.cli.outputs.sinks import Sink, open_sink
-from rpq.queries.query_file import AskedQuery
+from rpq.queries.query_file import QueryEntry
 
 if TYPE_CHECKING:
     from rpq.cli.checkpoint import Position
@@ -151,9 +151,9 @@ def _refuse_what_is_no_edge(asked: Asked) -> None:
             raise click.UsageError(str(error)) from error
 
 
-def _first_by_output(asked: Asked) -> dict[str, AskedQuery]:
+def _first_by_output(asked: Asked) -> dict[str, QueryEntry]:
     """For each output, by its key, the first query that names it."""
-    first: dict[str, AskedQuery] = {}
+    first: dict[str, QueryEntry] = {}
     key_of = cache(output_key)  # thousands of queries may have one output
     for entry in asked.entries:
         if entry.output is not None:

@@ -9,7 +9,7 @@ from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 
 LATENCY_BUCKETS = 1024
-"""Of a histogram of tuples by the ticks that they took, 16 an octave: see `rpq.running.statistics.latency_quantile`."""
+"""The buckets of a histogram of ticks a tuple, 16 an octave: see `rpq.running.statistics.latency_quantile`."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -1,4 +1,4 @@
-"""For which processors machine code was made, and which of it runs on this one.
+"""The processors for which machine code was made, and which of it runs on this one.
 
 numba compiles for the very processor that it runs on: its name and each of its features are part of the key of a
 compiled kernel, so a cache that was made on one machine says nothing on most others. The names below stand for what

@@ -5,7 +5,7 @@ from numba import config, types
 from numba.extending import intrinsic
 
 VECTOR = 16
-"""Bytes that are copied at once: so many must be there behind the last that is meant, in both arrays."""
+"""Bytes that are copied at once; as many must follow the last one to copy, in both arrays."""
 
 
 @intrinsic

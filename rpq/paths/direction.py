@@ -1,4 +1,4 @@
-"""From which end the paths of a query are followed.
+"""The end from which the paths of a query are followed.
 
 The index keeps a tree for each root, so a query costs what its roots cost; that only few ends of paths count saves rows,
 not trees. The paths from x to y are those from y to x of the reversed expression. Therefore a query for few targets has

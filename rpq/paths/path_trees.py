@@ -1,11 +1,11 @@
 """The trees that path queries ask for: an index for each thread, over one automaton and one window.
 
 A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
-share the trees (`sharing.py`), so what an edge costs is that of one index, and each query is told the rows of its own roots
-(`roots.py`). A query alone is told what its indexes report, as it is; from the second one on rows
+share the trees (`sharing.py`), so what an edge costs is that of one index, and each query gets the rows of its own roots
+(`roots.py`). A query alone gets the rows of its indexes as they are; from the second one on rows
 are dealt out.
 
-What each is told and counts is what it would be told alone. Therefore these have trees of their own: simple paths that can
+Each gets and counts the rows that it would have alone. Therefore these have trees of their own: simple paths that can
 be in doubt, as a budget is one query's; engines whose rows carry witnesses; queries that started empty in mid-stream, whose
 windows hold less than those of others.
 """
@@ -52,11 +52,11 @@ class Reader:
     """What the trees had counted when it came, in the order of `COUNTS`."""
     latency_before: np.ndarray
     to_load: list[np.ndarray] = field(default_factory=list)
-    """For each index the roots whose trees it has to have when the query is loaded."""
+    """The roots whose trees each index has to have when the query is loaded."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Held:
+class _IndexSize:
     """The figures of what the indexes hold, as long as their states stay."""
 
     states: tuple[bytes, ...]
@@ -99,18 +99,18 @@ class PathTrees:
         self._free_places: list[int] = []
         self._whole: list[Reader] = []  # those for which every vertex is a root
         self.is_shared = False
-        """Whether several were told at a time: rows are dealt out from then on."""
+        """Whether there were several readers at a time: rows are dealt out from then on."""
         self._named = NamedRoots()
         self._of_root = self._named.readers
-        self._rows = np.zeros((16, 2), np.int64)  # told to each reader: added, removed
+        self._rows = np.zeros((16, 2), np.int64)  # of each reader: added, removed
         self._number_of = np.full(16, -1, np.int32)  # of each reader among the queries of the engine
         self._counted_up_to = np.zeros(2, np.int64)  # of what the indexes have counted, while nothing is dealt out
         self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, which they ask for next
-        self._left = 0  # roots that nobody reads any more, and whose trees are still there
-        self._met: np.ndarray | None = None
+        self._unread_trees = 0  # roots without a reader whose trees still exist
+        self._met_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
         self._unnumbered: list[Reader] = []
-        self._held_now: _Held | None = None
+        self._size_now: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)
@@ -163,22 +163,22 @@ class PathTrees:
         self._free_places.append(reader.place)
         if reader.roots is None:
             self._whole.remove(reader)
-            self._left += 0 if self._whole else self.vertex_room
+            self._unread_trees += 0 if self._whole else self.vertex_room
         else:
-            self._left += self._named.remove(reader.roots, reader.place)
-        if not self._whole and self._left > max(16, self._named.vertex_count):
+            self._unread_trees += self._named.remove(reader.roots, reader.place)
+        if not self._whole and self._unread_trees > max(16, self._named.vertex_count):
             self._drop_unread()
 
     def _drop_unread(self) -> None:
-        """Drop trees that nobody reads. O(size of the indexes)."""
-        self._left = 0
+        """Drop trees without readers. O(size of the indexes)."""
+        self._unread_trees = 0
         if self._whole:
             return
         for index, is_root in zip(self.workers, self._is_root, strict=True):
             unread = np.flatnonzero(is_root.astype(bool) & self._of_root.unread[: len(is_root)])
             if len(unread):
                 index.drop(unread)
-        self._held_now = None
+        self._size_now = None
 
     def _ask_guard(self, size: int, place: int) -> None:
         next(iter(self.readers.values())).guard(size, place)
@@ -186,7 +186,7 @@ class PathTrees:
     # --- what they read --------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names. O(labels)."""
+        """Add label ids with their names. O(labels)."""
         if len(labels) == 0:
             return
         classes = np.array([self._compiled.classes_of(label_in(name, None)) for name in names], np.int16)
@@ -214,8 +214,8 @@ class PathTrees:
         """Make room for a query that came, as `make_room`; `load` sees to the trees that it lacks."""
         self._grow_arrays(vertices.count)
         if not self.is_loaded:
-            if fresh is not self._met:  # it is the same for all that come in one step
-                self._met = fresh
+            if fresh is not self._met_vertices:  # it is the same for all that come in one step
+                self._met_vertices = fresh
                 self._meet(vertices, fresh)
         elif reader.roots is None:
             reader.to_load = self._owned(vertices, fresh)
@@ -321,11 +321,11 @@ class PathTrees:
             if len(lacking):
                 index.grow(lacking)
             if self._division.is_whole:
-                flags[:] = 1  # new vertices may come without being told of
+                flags[:] = 1  # new vertices may come without a call
             return index.answers()
         found = [_NO_PAIRS]
         if has_tree.any():
-            pairs = self._held().pairs[self.workers.index(index)]
+            pairs = self._index_size().pairs[self.workers.index(index)]
             found += [_of_root(pairs, root) for root in roots[has_tree].tolist()]
         if len(lacking):
             found.append(index.grow(lacking).pairs.copy())
@@ -335,13 +335,13 @@ class PathTrees:
         """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
         index = self.workers[0]
         mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
-        if self._held().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
+        if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
             raise Damage("a query holds other edges than one that asks for the same paths")
 
     # --- what they tell --------------------------------------------------------------------------------------
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """Return what takes chunks, each with the number of its query; queries are numbered by their names."""
+        """Return the workers, each with the number of its query; `numbers` maps names to numbers."""
         if numbers is not self._numbers:
             self._numbers, self._unnumbered = numbers, [*self.readers.values()]
         if not self.is_shared and len(self.readers) > 1:
@@ -353,7 +353,7 @@ class PathTrees:
         return [(numbers[reader.name], index) for index in self.workers]
 
     def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
-        """Return what an index reports by query: a delta for each that reads everything, one for all others."""
+        """Return the rows of an index by query: a delta for each that reads everything, one for all others."""
         if not len(delta):
             return []
         self._know_numbers()
@@ -387,7 +387,7 @@ class PathTrees:
         """Return the pairs that answer a query now, of each index."""
         if not self.is_shared:
             return [index.answers() for index in self.workers]
-        pairs = self._held().pairs
+        pairs = self._index_size().pairs
         if reader.roots is None:
             return pairs
         roots = self._named.ids(reader.roots).tolist()
@@ -402,12 +402,12 @@ class PathTrees:
         return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.workers)
 
     def rows(self, reader: Reader) -> np.ndarray:
-        """Return rows that a query was told: added, removed."""
+        """Return the numbers of reported rows of a query: added, removed."""
         told: np.ndarray = self._rows[reader.place].copy()
         return told if self.is_shared else told + self._counted_rows() - self._counted_up_to
 
     def set_rows(self, reader: Reader, rows: Sequence[int]) -> None:
-        """Set the numbers of rows that a query was told."""
+        """Set the numbers of reported rows of a query."""
         self._settle_rows()
         self._rows[reader.place] = rows
 
@@ -423,7 +423,7 @@ class PathTrees:
         return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
 
     def counted(self) -> np.ndarray:
-        """Return what was counted of tuples, which all indexes have in common, in the order of `COUNTS`."""
+        """Return the counts of tuples, which all indexes have in common, in the order of `COUNTS`."""
         return self.workers[0].state[_COUNTS].copy()
 
     def latency(self) -> np.ndarray:
@@ -439,7 +439,7 @@ class PathTrees:
         if not self.is_shared:
             live = [index.live() for index in self.workers]
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
-        held = self._held()
+        held = self._index_size()
         answers = sum(map(len, self.answers(reader)))
         cells = held.cells.sum() if reader.roots is None else held.cells[self._named.ids(reader.roots)].sum()
         return int(cells), answers, held.edges
@@ -450,23 +450,23 @@ class PathTrees:
         share, rest = divmod(total, len(self.readers))
         return share + (rest if reader is next(iter(self.readers.values())) else 0)
 
-    def _held(self) -> _Held:
+    def _index_size(self) -> _IndexSize:
         states = tuple(index.state.tobytes() for index in self.workers)
-        if self._held_now is None or self._held_now.states != states:
+        if self._size_now is None or self._size_now.states != states:
             cells = np.zeros(self.vertex_room, np.int64)
             for index in self.workers:
                 kernels.count_cells(index.view, cells)
-            self._held_now = _Held(
+            self._size_now = _IndexSize(
                 states=states,
                 pairs=[np.sort(index.answers()) for index in self.workers],
                 cells=cells,
                 edges=self.workers[0].live()[2],
             )
-        return self._held_now
+        return self._size_now
 
     def sweep(self) -> None:
-        """Drop trees that nobody reads."""
-        if self._left:
+        """Drop trees without readers."""
+        if self._unread_trees:
             self._drop_unread()
 
     def _check(self) -> None:

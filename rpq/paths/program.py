@@ -1,4 +1,4 @@
-"""From a DFA to the flat tables that kernels walk.
+"""The flat tables of a DFA, which kernels walk.
 
 Two things change on the way. Symbols with equal columns become one *class*, so that `a|b|c` costs what `a` costs
 and adjacency lists are kept a class, not a label. And a start state with incoming transitions gets a copy that
@@ -122,8 +122,9 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
 
 
 def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Whether t makes a conflict after r, at (r, t), and, as `earlier_first` and `earlier_state`, for each step s -> t the
-    states r after which it can be the last step to a conflict.
+    """Return which states t make a conflict after which r, and after which states a step can be the last to one.
+
+    The first is an array at (r, t); the second, `earlier_first` and `earlier_state`, has for each step s -> t the states r.
 
     t makes a conflict after r if a non-empty word leads from r to t and [r] ⊉ [t]. A walk that visits a vertex in r and
     comes back to it with the step s -> t, from another vertex, has spelt a non-empty word from r to s before.

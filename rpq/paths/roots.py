@@ -20,7 +20,7 @@ from rpq.stream.vertices import VertexDictionary
 _NOBODY = np.zeros(0, np.int32)
 
 
-class Dealt(NamedTuple):
+class DealtRows(NamedTuple):
     """The rows of events by reader: those of part i, up to `end[i]`, are of event `event[i]`, for `reader[i]`."""
 
     pairs: np.ndarray  # int64
@@ -42,7 +42,7 @@ class RootReaders:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self._first.nbytes + self._count.nbytes + self._flat.nbytes + self._scratch.nbytes
 
     def make_room(self, vertices: int, readers: int) -> None:
@@ -59,7 +59,7 @@ class RootReaders:
         return self._flat[first : first + self._count.item(root)]
 
     def has(self, roots: np.ndarray) -> np.ndarray:
-        """Return which of some roots somebody reads (boolean)."""
+        """Return which of some roots have a reader (boolean)."""
         is_read: np.ndarray = self._count[roots] > 0
         return is_read
 
@@ -103,7 +103,7 @@ class RootReaders:
         self._first[roots] = np.cumsum(counts) - counts
         self._flat, self._used = flat, self._live
 
-    def deal(self, pairs: np.ndarray, ends: np.ndarray, kinds: np.ndarray, told: np.ndarray) -> Dealt:
+    def deal(self, pairs: np.ndarray, ends: np.ndarray, kinds: np.ndarray, told: np.ndarray) -> DealtRows:
         """Return the rows (root << 32 | end) of events, which end there, by who reads them. O(rows dealt).
 
         Those that events of a kind (1 added, -1 removed) bring are counted in `told` (int64, reader × [added, removed]).
@@ -112,15 +112,15 @@ class RootReaders:
             readers = self.of(int(pairs[0]) >> 32)
             told[readers, 0 if kinds[0] > 0 else 1] += 1
             count = len(readers)
-            return Dealt(pairs.repeat(count), np.arange(1, count + 1), np.zeros(count, np.int64), readers)
+            return DealtRows(pairs.repeat(count), np.arange(1, count + 1), np.zeros(count, np.int64), readers)
         total, most = count_dealt(pairs, ends, self._count)
-        dealt = Dealt(
+        dealt = DealtRows(
             np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int32)
         )
         chain = np.empty((most, 2), np.int64)
         read = self._first, self._count, self._flat
         parts = deal_rows(pairs, ends, kinds, *read, self._scratch, chain, dealt, told)
-        return Dealt(dealt.pairs, dealt.end[:parts], dealt.event[:parts], dealt.reader[:parts])
+        return DealtRows(dealt.pairs, dealt.end[:parts], dealt.event[:parts], dealt.reader[:parts])
 
     def _check(self) -> None:
         """Assert the invariants. O(vertices)."""
@@ -214,7 +214,7 @@ class NamedRoots:
             self._of_name.setdefault(name, []).append(reader)
 
     def remove(self, names: Iterable[Vertex], reader: int) -> int:
-        """Remove a reader of these names; return how many vertices nobody reads now. O(names, and their readers)."""
+        """Remove a reader of these names; return how many vertices have no reader now. O(names, and their readers)."""
         left = 0
         for name in names:
             readers = self._of_name[name]

@@ -15,7 +15,7 @@ from rpq.results.delta import Delta
 
 
 def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
-    """Return what the trees of a query are: those of queries with equal keys are the same. None: of this query alone."""
+    """Return the key of a query's trees, which queries with equal keys share; None where it has trees of its own."""
     if resources.sharing == "never" or resources.witness or resources.is_late:
         return None
     if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
@@ -29,10 +29,10 @@ class Trees(Protocol):
     """The protocol of trees whose rows are dealt out to several queries."""
 
     def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
-        """Return what an index reports by query."""
+        """Return the rows of an index by query."""
 
     def sweep(self) -> None:
-        """Drop trees that nobody reads."""
+        """Drop trees without readers."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -60,13 +60,13 @@ class Sharer:
         return self._trees.rows_by_query(self._index.advance(time))
 
     def sweep(self) -> None:
-        """Release everything that has left the window, or that nobody reads."""
+        """Release everything that has left the window, or that has no reader."""
         self._trees.sweep()
         self._index.sweep()
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self._index.nbytes
 
     def _check(self) -> None:

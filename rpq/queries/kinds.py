@@ -34,7 +34,7 @@ class Kind:
 
 
 _NAMED = 10
-"""So many queries are named in a warning."""
+"""The number of queries that a warning names at most."""
 _kinds: dict[str, Kind] = {}
 _PLAIN = "path"  # the kind that is not written down: there was no other once
 

@@ -1,4 +1,4 @@
-"""Which notation the text of a query is in, and which options go with it.
+"""The notation of the text of a query, and the options that go with it.
 
 What parses as a path expression is one (`select` is a label); else what begins with a keyword of SPARQL, perhaps after
 comments (`# …`), is SPARQL, and so is an update, which is refused; else what has a `?` before a letter, `_:`, or a dot

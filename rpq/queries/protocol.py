@@ -1,4 +1,4 @@
-"""What a query is to the engine while it runs: the protocol that every kind of query implements.
+"""The protocol that every kind of query implements: what a running query is to the engine.
 
 The evaluation (`rpq.running`) turns names into ids, keeps the snapshot graph, moves the clock, and cuts the stream into
 chunks. It knows no kind of query; what it needs of one stands here. A running query has *workers*, one for each thread
@@ -171,7 +171,7 @@ class Resources:
     events: Literal["window", "alone"] | None = None  # whether events have several tuples, and each is answered by itself
     sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none needs alone
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
-    common: dict[Hashable, Any] = field(default_factory=dict)  # what queries share, by what it is: theirs to fill
+    common: dict[Hashable, Any] = field(default_factory=dict)  # shared parts of queries by their keys: theirs to fill
 
 
 class Overrun(NamedTuple):
@@ -228,7 +228,7 @@ class Worker(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -243,10 +243,10 @@ class Host(Protocol):
     vertex_room: int
     """The number below which vertex ids can be used."""
     keeps_rows: bool
-    """Whether rows are told. Where not, deltas may lack them, and only say how many there are."""
+    """Whether rows are collected. Where not, deltas may lack them, and only say how many there are."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names, before the queries do. O(labels)."""
+        """Add label ids with their names, before the queries do. O(labels)."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph, before the queries; `fresh` ids are those of new names."""
@@ -272,7 +272,7 @@ class Host(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -294,7 +294,7 @@ class Holder(Protocol):
         """Whether `make_room` has to be called for new vertex ids."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names."""
+        """Add label ids with their names."""
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         """Return which edges are read."""
@@ -303,10 +303,10 @@ class Holder(Protocol):
         """Make room for the ids of the dictionary and the graph."""
 
     def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """Return what takes chunks, each with the number of the query that it answers for, by the numbers of all names.
+        """Return the workers, each with the number of the query that it answers for, by the numbers of all names.
 
         With SEVERAL it is no `Worker` but like one, with `deltas(before=…)` in place of `delta`, which as its `advance`
-        gives deltas behind the numbers of their queries. It is called again where others come, or numbers change.
+        gives (number of the query, delta). It is called again where other queries come, or numbers change.
         """
 
 
@@ -314,7 +314,7 @@ class RunningQuery(ABC):
     """A registered query while it runs."""
 
     question: Question
-    """With its windows in the integers of the stream."""
+    """The query, with its windows in the integers of the stream."""
 
     workers: Sequence[Worker]
     """One for each thread; none where there is a host."""
@@ -323,16 +323,16 @@ class RunningQuery(ABC):
     """The number below which vertex ids can be used."""
 
     needs_room: bool = True
-    """Whether new vertex ids are to be told of by `make_room` at all, after the first time; else its host is told."""
+    """Whether `make_room` is called for new vertex ids, after the first time; else its host knows them."""
     report: Literal["change", "slide", "time"] = "change"
-    """When its rows are told: with every change, or net at boundaries of its window, or of each moment. What it reports
+    """When its rows are reported: with every change, or net at boundaries of its window, or of each moment. What it reports
     is every change in any case, of windows too; `rpq.running.reports` makes the others of that."""
 
     telling: Telling = "changes"
-    """What of a report is told, if it does not tell every change."""
+    """Which part of a report its rows have, where it does not report every change."""
 
     has_first_rows: bool = False
-    """Whether it has answers before the first tuple, of an empty graph: they are told with the time of that."""
+    """Whether it has answers before the first tuple, of an empty graph: they are reported with its time."""
 
     term_texts: Texts | None = None
     """Gives the terms of ids in its rows, where these are not all ids of vertices; its columns are typed then."""
@@ -344,7 +344,7 @@ class RunningQuery(ABC):
     """Whether it names vertices though no edge of the graph may: whether `retained_vertices` and `retain` are for it."""
 
     is_divided: bool = False
-    """Whether vertices differ in what they may be, so that every new one must be told of by `make_room`."""
+    """Whether vertices differ in what they may be, so that `make_room` is called for every new one."""
 
     # --- who holds what it needs -----------------------------------------------------------------------------
 
@@ -366,7 +366,7 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names, some of which are labels of named streams (`StreamLabel`). O(labels)."""
+        """Add label ids with their names, some of which are labels of named streams (`StreamLabel`). O(labels)."""
 
     @abstractmethod
     def reads(self, labels: np.ndarray) -> np.ndarray:
@@ -401,7 +401,7 @@ class RunningQuery(ABC):
         return deltas
 
     def retained_vertices(self) -> np.ndarray:
-        """Return the ids of vertices that it names though no edge of the graph may: nobody else is given them."""
+        """Return the ids of vertices that it names though no edge of the graph may: no other vertex gets them."""
         return _NO_VERTICES
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
@@ -428,20 +428,20 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def rows(self) -> np.ndarray:
-        """Return rows added and removed so far."""
+        """Return the numbers of rows added and removed so far."""
 
     @abstractmethod
     def figures(self) -> Figures:
-        """Return what was counted, and what is held. O(size of the index)."""
+        """Return the counts and sizes of the query. O(size of the index)."""
 
     has_witnesses: bool = True
-    """Whether `witness` and `witnesses` can be asked; nobody asks others."""
+    """Whether `witness` and `witnesses` can be called."""
 
     witnesses_are_of_now: bool = False
     """Whether `witnesses` looks for them in what holds when it is asked: after each tuple, then."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
-        """Return what makes an answer, given as ids, one; None if it is none."""
+        """Return one witness of an answer, which is given as ids; None if it is no answer."""
         raise NotImplementedError(_NO_WITNESS)
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
@@ -479,7 +479,7 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
-        """Return what was counted and cannot be found again from the window, for JSON."""
+        """Return the counts that cannot be computed again from the window, as JSON values."""
 
     @abstractmethod
     def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:

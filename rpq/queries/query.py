@@ -1,4 +1,4 @@
-"""What a user asks: a path expression or a graph pattern, a window, and how paths and answers are to be understood.
+"""Queries as users make them: a path expression or a graph pattern, a window, and the meaning of paths and answers.
 
 `Query(text)` makes the one that the text is, as `rpq.queries.language` tells: a path query, or a `PatternQuery`.
 """

@@ -21,7 +21,7 @@ The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window
 
 A file is taken as a whole or not at all: the first thing wrong with it is a `QueryFileError` that names the place.  What
 a field means may depend on the stream (how many of its time units are `30d`, are its vertices integers or texts?), so
-reading gives `AskedQuery` objects, and these give a `Query` once the stream is known.
+reading gives `QueryEntry` objects, and these give a `Query` once the stream is known.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class QueryFileError(QueryError):
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where something stands in a file of queries."""
+    """A place in a file of queries."""
 
     file: str
     line: int | None = None
@@ -98,7 +98,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedQuery:
+class QueryEntry:
     """A query as a file asks it; `query` gives what it means over a stream.
 
     `window` and `slide` are None where neither the file nor the defaults say them; `sources` and `targets` where there
@@ -130,7 +130,7 @@ class AskedQuery:
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
-        """Return where the file says a field, at the query or with the defaults; the query where it does not say it."""
+        """Return the place of a field in the file, at the query or with the defaults; that of the query without it."""
         return self.places.get(field, self.place)
 
     def error(self, field: str, message: str) -> QueryFileError:
@@ -207,7 +207,7 @@ def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, 
 
 def read_query_file(
     path: str | os.PathLike[str], defaults: Mapping[str, Any] | None = None, *, default_place: str = "the defaults"
-) -> list[AskedQuery]:
+) -> list[QueryEntry]:
     """Read and check a file of queries; at least one, each with a name of its own.
 
     What a query does not say is said by the `[defaults]` of a TOML file, and what these do not by `defaults`, which are
@@ -232,9 +232,9 @@ def read_query_file(
         entries = _lines(file, content)
     else:
         raise Place(file=file).error("the ending tells the format: expected a name that ends in .toml, .jsonl or .ndjson")
-    found: dict[str, AskedQuery] = {}
+    found: dict[str, QueryEntry] = {}
     for place, entry in entries:
-        asked = _asked(place, entry, common, places)
+        asked = _read_entry(place, entry, common, places)
         if asked.name in found:
             raise place.error(
                 f"there is a query named {asked.name!r} already, at {found[asked.name].place}; names tell rows apart",
@@ -246,19 +246,19 @@ def read_query_file(
     return list(found.values())
 
 
-def asked_query(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: Place) -> AskedQuery:
-    """Return one query by its fields, as a file has them; what it does not say is said by `defaults`.
+def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: Place) -> QueryEntry:
+    """Return one query by its fields, as a file has them; `defaults` has those that it leaves out.
 
     Raises `QueryFileError`.
 
-    >>> asked_query({"query": "a/b", "window": 10}, defaults={"slide": 1}, place=Place(file="the query")).slide
+    >>> query_entry({"query": "a/b", "window": 10}, defaults={"slide": 1}, place=Place(file="the query")).slide
     1
     """
-    return _asked(place, entry, _fields(dict(defaults), Place(file="the defaults"), DEFAULT_FIELDS), {})
+    return _read_entry(place, entry, _fields(dict(defaults), Place(file="the defaults"), DEFAULT_FIELDS), {})
 
 
-def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, Place]) -> AskedQuery:
-    """Return one query; `common` is what it need not say, of which the file says what is in `places`."""
+def _read_entry(place: Place, entry: Any, common: dict[str, Any], places: dict[str, Place]) -> QueryEntry:
+    """Return one query; `common` has the fields that it may leave out, `places` where the file has these."""
     own = _fields(entry, place, FIELDS)
     if "query" not in own:
         raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")
@@ -267,7 +267,7 @@ def _asked(place: Place, entry: Any, common: dict[str, Any], places: dict[str, P
     places = places | dict.fromkeys(own, place)
     language, columns, dfa, pattern = _understood(text, values, place, places)
     values["language"] = language
-    return AskedQuery(
+    return QueryEntry(
         place=place, places=places, expression=text, columns=columns, dfa=dfa, pattern=pattern, **values
     )
 
@@ -368,7 +368,7 @@ def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _checked(field: str, value: Any, place: Place) -> Any:
-    """Return the value of a field as an `AskedQuery` holds it."""
+    """Return the value of a field as an `QueryEntry` holds it."""
     if field in CHOICES:
         if not isinstance(value, str) or value not in CHOICES[field]:
             hint = _did_you_mean(value, CHOICES[field]) if isinstance(value, str) else ""

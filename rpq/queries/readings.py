@@ -1,4 +1,4 @@
-"""What a query reads: which labels, over which windows, in which streams."""
+"""The labels that a query reads, over which windows, in which streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a chunk of tuples goes through an engine.
+"""The way of a chunk of tuples through an engine.
 
 Names become ids (`Intake`), ids become edges (`SnapshotGraph`), each running query's workers take the edges in
 (`Crew`), and what they report gets its names back (`rpq.results.naming`) before any id can be given to another vertex.
@@ -79,8 +79,8 @@ class Evaluation:
         self.graph = SnapshotGraph(capacity=capacity)
         self.running = RunningQueries()
         self.overruns: list[SetAside] = []
-        self.awaits_first = False  # whether something is told before the first tuple, which has not come
-        self.reported_time: int | None = None  # where the time of the graph is not to be told
+        self.awaits_first = False  # whether rows precede the first tuple, which has not come
+        self.reported_time: int | None = None  # the time of rows where it is not that of the graph
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
         self.row_guard = RowGuard(max_rows)
@@ -89,7 +89,7 @@ class Evaluation:
         self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
         self._look_every = min(64, capacity)
         self._vertex_room = 0  # vertex ids below need no more room, as of the last time when some was made
-        self._is_divided = False  # and whether a query must be told of every new one
+        self._is_divided = False  # and whether a query has to know of every new one
         self._threads = threads
         self._capacity = capacity
         self.collector = Collector(self.intake, self.graph, self.running)
@@ -319,7 +319,7 @@ class Evaluation:
         return [(number, of_tuples_alone(delta, np.full(1, self.reported_time))) for number, delta in deltas]
 
     def empty_windows(self, time: int) -> None:
-        """Move the stream time to one at which nothing is left in any window; what leaves is not told."""
+        """Move the stream time to one at which nothing is left in any window; what leaves is not reported."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         queries = self.running.by_number

@@ -1,4 +1,4 @@
-"""From the tuples of a push to chunks of ids.
+"""The way from the tuples of a push to chunks of ids.
 
 `EventClock` numbers events where each is answered by itself; `Intake` has the dictionaries of vertices and labels, and
 `label_ids_in_streams` the labels that tuples have in named streams.
@@ -62,7 +62,7 @@ def label_ids_in_streams(
 # --- Answering each event by itself, with nothing kept between them: time is the number of the event ---
 #
 # A window of one event that slides by one is then a window of time like any other. What leaves it when the next event comes
-# is not told, and rows have the time of their event, not its number.
+# is not reported, and rows have the time of their event, not its number.
 
 ONE_EVENT = Window(size=1, slide=1)
 
@@ -136,7 +136,7 @@ class IntakeChunk(NamedTuple):
     chunk: Chunk
     named: Chunk | None
     is_named: np.ndarray  # uint8 a tuple: `named` has another label than `chunk`
-    unread: np.ndarray  # int32 a tuple: the label of its stream that nobody reads there, -1 none
+    unread: np.ndarray  # int32 a tuple: the label of its stream that no query reads there, -1 none
 
 
 class Intake:
@@ -172,7 +172,7 @@ class Intake:
             fresh = np.concatenate([fresh, more])
             self._make_room(edges, fresh)
         except BaseException:
-            # No worker may have been told about them: they are new again the next time.
+            # Workers may not know them: they are new again the next time.
             self.vertices.release(fresh)
             raise
         self.interned += len(fresh)

@@ -1,7 +1,7 @@
-"""Reports: what a query tells at certain moments only, as the net difference to the report before.
+"""Reports: the rows of a query at certain moments only, as the net difference to the report before.
 
 What happens at a time c belongs to the report of the first boundary b ≥ c of the query's window (report="slide"), or of c
-itself (report="time"), and the report is told when the stream time first exceeds that: at the tuple that does so, before
+itself (report="time"), and the report is made when the stream time first exceeds that: at the tuple that does so, before
 whatever that tuple brings. Until then its rows wait here, as a bag with weights. They outlive the edges that made
 them, so their vertices keep their ids (`vertices`).
 """
@@ -69,7 +69,7 @@ class Reports:
         self._telling = telling
         self._texts = texts
         self._whole = _Net(np.zeros((0, columns), np.int32), *np.zeros((2, 0), np.int64))
-        """The answer at the last report, where that is what is told."""
+        """The answer at the last report, where reports are whole answers."""
         self._time: int | None = None
         self._guard = guard
         self._granted = 0  # bytes that the guard knows of
@@ -78,9 +78,9 @@ class Reports:
         self._waiting: list[_Net] = []
         self._raw = 0  # rows in all pieces
         self._netted = 0  # rows in the first piece, when it was the only one
-        self._due = 0  # when what waits is told, if something does
+        self._due = 0  # when waiting rows are reported, if there are any
         self.rows = np.zeros(2, np.int64)
-        """Rows added and removed that were told so far."""
+        """The numbers of rows added and removed that were reported so far."""
 
     def due(self, times: np.ndarray) -> np.ndarray:
         """Return the times of the reports that tell of what happens at some times."""
@@ -93,7 +93,7 @@ class Reports:
         """Queue what a chunk brought; return what is reported in it, if anything.
 
         `times` are the largest timestamps up to each of its tuples. Deltas are of one query: all its workers'.
-        O(rows) where nothing is told, amortised; else O(rows log rows), those that waited included. Raises
+        O(rows) where nothing is reported, amortised; else O(rows log rows), those that waited included. Raises
         `MemoryLimitError`.
         """
         for delta in deltas:
@@ -204,12 +204,12 @@ class Reports:
 
     @property
     def waiting(self) -> int:
-        """Rows that wait, net."""
+        """The number of waiting rows, net."""
         return int(np.abs(self._net().weights).sum()) if self._raw else 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: what waits, and as much again while it is sorted."""
+        """The number of bytes held: what waits, and as much again while it is sorted."""
         return 2 * (self._raw + len(self._whole.weights)) * (4 * self._columns + 16)
 
     def vertices(self) -> np.ndarray:
@@ -220,7 +220,7 @@ class Reports:
     # --- to go on later --------------------------------------------------------------------------------------
 
     def saved(self, vertices: VertexDictionary) -> dict[str, Any]:
-        """Return what waits, and what was told, as JSON values; vertices by their names."""
+        """Return waiting rows and the counts of reported ones as JSON values; vertices by their names."""
         nothing = _Net(np.zeros((0, self._columns), np.int32), *np.zeros((2, 0), np.int64))
         net, whole = self._net() if self._raw else nothing, self._whole
         used, places = np.unique(np.concatenate([net.ids, whole.ids]), return_inverse=True)

@@ -1,4 +1,4 @@
-"""Which edges an engine keeps for queries that are registered later, and what these find in their windows.
+"""The edges that an engine keeps for queries that are registered later, and the window contents of these.
 
 An edge is kept while some query reads its label over a window that holds it, or while the window `keep` of the engine holds
 it. A query that comes in mid-stream is refused where one of its windows would hold an edge that was not kept.
@@ -40,14 +40,14 @@ class KeepOption:
 
 
 def keep_option(window: Window) -> KeepOption:
-    """Return what keeps a window. Raises `QueryError` where it is none of time."""
+    """Return the option `keep` for a window. Raises `QueryError` where it is none of time."""
     if not isinstance(window, Window):
         raise QueryError(f"keep is a window of time, as in keep=rpq.Window(size=…, slide=…), not {window!r}")
     return KeepOption(window)
 
 
 def count_key(reading: Reading, origin: str | None) -> Hashable:
-    """Return what tells a count window from others: those that number the same inserts are one.
+    """Return the key of a count window: windows that number the same inserts have equal keys.
 
     `origin` is the name of the query that started it empty in mid-stream, None for one that has seen all.
     """
@@ -65,7 +65,7 @@ class _Refusal(NamedTuple):
 def refuse_if_lost(
     question: Question, labels: LabelDictionary, graph: SnapshotGraph, *, told: Callable[[int], Any]
 ) -> None:
-    """Raise if a window of a new query would hold an edge that was not kept; times are `told` as the stream's are.
+    """Raise if a window of a new query would hold an edge that was not kept; `told` turns times into those of the stream.
 
     Where windows of time alone refuse, the error tells the latest of the times from which they would not.
     """

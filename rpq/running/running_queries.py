@@ -37,69 +37,69 @@ class RunningQueries:
     """Running queries by name, in the order in which they were registered, which numbers them."""
 
     def __init__(self) -> None:
-        self._held: dict[str, RunningQuery] = {}
+        self._by_name: dict[str, RunningQuery] = {}
         self._schemas: Asked | None = Asked()
-        self._jobs: tuple[tuple[int, Any], ...] | None = ()  # (number of the query, worker); None: not known since some went
-        self.hosts: tuple[Any, ...] = ()  # what queries of one kind share
-        self._numbers: dict[str, int] | None = {}  # by name; None, as the above: not known since queries went
+        self._jobs: tuple[tuple[int, Any], ...] | None = ()  # (number of the query, worker); None after a removal
+        self.hosts: tuple[Any, ...] = ()  # the hosts, each shared by the queries of a kind
+        self._numbers: dict[str, int] | None = {}  # by name; None after queries were removed
         self._by_number: list[RunningQuery] | None = []
-        self._reports: dict[int, Reports] | None = {}  # of queries that do not tell every change, by number; None: as jobs
+        self._reports: dict[int, Reports] | None = {}  # of queries that do not report every change, by number
         self._reports_of: dict[str, Reports] = {}  # by name
-        self._host_of: dict[Any, Any] = {}  # hosts, by what makes them: kinds may share one
-        self._hosted: Counter[Any] = Counter()  # queries that each serves
+        self._host_of: dict[Any, Any] = {}  # hosts by the function that makes them: kinds may share one
+        self._host_users: Counter[Any] = Counter()  # the number of queries of each host
         self._columns: dict[str, Schema] = {}
         self._texts: dict[str, Texts] = {}  # of queries whose ids are not all those of vertices
         self._texts_by_number: dict[int, Texts] | None = {}
-        self._holders: Counter[Any] = Counter()  # what holds the workers of queries, and of how many
-        self._working: dict[Any, list[tuple[int, Any]]] = {}  # those that have some, and these
-        self._common: dict[Hashable, Any] = {}  # what queries share, by what it is
-        self._holding: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
+        self._holders: Counter[Any] = Counter()  # the holders of workers, each with its number of queries
+        self._jobs_of_holder: dict[Any, list[tuple[int, Any]]] = {}  # of holders that have any
+        self._common: dict[Hashable, Any] = {}  # shared parts of queries by their keys
+        self._vertex_holders: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
         self._overrunning: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
-        self._beginning: set[str] = set()  # queries with answers before the first tuple
-        self._divided: set[str] = set()  # queries that must be told of every new vertex
-        self._unreported: dict[str, np.ndarray] = {}  # rows that queries counted and that were not told, by name
-        self._late: set[str] = set()  # queries that started empty in mid-stream
-        self._naming: dict[str, dict[str, None]] = {}  # the queries that name a label
-        self._unnamed: dict[str, None] = {}  # those that read labels which they do not name
+        self._first_row_queries: set[str] = set()  # queries with answers before the first tuple
+        self._divided_queries: set[str] = set()  # queries that have to know of every new vertex
+        self._unreported: dict[str, np.ndarray] = {}  # rows that queries counted and that were not reported, by name
+        self._late_queries: set[str] = set()  # queries that started empty in mid-stream
+        self._queries_of_label: dict[str, dict[str, None]] = {}  # the queries that name a label
+        self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
-        self._roomy: dict[Any, None] = {}  # holders that must be told of new vertices
-        self._keep_window: Window | None = None  # all edges of it are kept, whoever reads them
-        self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # over which some query reads, and their numbers
+        self._room_users: dict[Any, None] = {}  # holders that have to know of new vertices
+        self._keep_window: Window | None = None  # its edges are kept whether a query reads them or not
+        self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # windows of queries, and their numbers
         self._readers: Counter[tuple[AnyWindow, Hashable]] = Counter()  # queries that read over a window
         self._reading = np.zeros((0, 0), np.int32)  # (label, window): how many queries read it
 
     def __iter__(self) -> Iterator[RunningQuery]:
-        return iter(self._held.values())
+        return iter(self._by_name.values())
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._by_name)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._held
+        return name in self._by_name
 
     def named(self, name: str | None) -> RunningQuery:
         """Return the query of that name, or the only one."""
-        if name is None and len(self._held) == 1:
-            return next(iter(self._held.values()))
-        if name is None or name not in self._held:
-            known = ", ".join(map(repr, self._held)) or "none"
+        if name is None and len(self._by_name) == 1:
+            return next(iter(self._by_name.values()))
+        if name is None or name not in self._by_name:
+            known = ", ".join(map(repr, self._by_name)) or "none"
             raise QueryError(f"no query named {name!r}; the registered ones are: {known}")
-        return self._held[name]
+        return self._by_name[name]
 
     @property
     def jobs(self) -> tuple[tuple[int, Any], ...]:
         """The workers, each with the number of its query, or SEVERAL. O(1), and O(queries) after some were removed."""
         if self._jobs is None:
             numbers = self._known_numbers()
-            self._working = {holder: holder.jobs(numbers) for holder in self._working}
-            self._jobs = tuple(chain.from_iterable(self._working.values()))
+            self._jobs_of_holder = {holder: holder.jobs(numbers) for holder in self._jobs_of_holder}
+            self._jobs = tuple(chain.from_iterable(self._jobs_of_holder.values()))
         return self._jobs
 
     @property
     def by_number(self) -> Sequence[RunningQuery]:
         """The queries in the order of their numbers; complexity as `jobs`."""
         if self._by_number is None:
-            self._by_number = [*self._held.values()]
+            self._by_number = [*self._by_name.values()]
         return self._by_number
 
     @property
@@ -151,7 +151,7 @@ class RunningQueries:
     def refuse_if_unfit(self, question: Any) -> None:
         """Raise if this is no query, or has the name of another."""
         kind_of(question)
-        if question.name in self._held:
+        if question.name in self._by_name:
             raise QueryError(f"there is a query named {question.name!r} already; give this one another name")
 
     def start(
@@ -184,11 +184,11 @@ class RunningQueries:
                 f"query {question.name!r}: report={running.report!r} tells at boundaries of its default window, which has "
                 f"to be one of time, not {question.window!r}"
             )
-        self._hosted[kind.host] += 1
+        self._host_users[kind.host] += 1
         running.set_labels(*labels)
-        self._held[question.name] = running
+        self._by_name[question.name] = running
         if resources.is_late:
-            self._late.add(question.name)
+            self._late_queries.add(question.name)
         if running.report != "change" and isinstance(question.window, Window):
             self._reports_of[question.name] = Reports(
                 running.report,
@@ -202,39 +202,39 @@ class RunningQueries:
 
     def drop(self, name: str) -> None:
         """Take a query away that was started, and did not come among those that run."""
-        running = self._held.pop(name)
+        running = self._by_name.pop(name)
         running.leave()
-        self._late.discard(name)
+        self._late_queries.discard(name)
         self._reports_of.pop(name, None)
         self._unreported.pop(name, None)
         make = kind_of(running.question).host
-        self._hosted[make] -= 1
+        self._host_users[make] -= 1
         self._forget_idle_host(make)
 
     def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
         """Remove queries; return whether less is read now. O(labels) for each that goes.
 
-        Rows of others are numbered anew before the next are told. O(queries) then, and now where others have workers.
+        Queries are numbered anew before the next rows are reported. O(queries) then, and now where others have workers.
         """
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         before = self._reading[ids] > 0
         for name in names:
-            running = self._held[name]
+            running = self._by_name[name]
             for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
                 self._reading[ids, self._windows[key]] -= mine
                 self._readers[key] -= 1
             holder = running.holder
             self._holders[holder] -= 1
             if not self._holders[holder]:
-                for some in (self._holders, self._working, self._roomy):
+                for some in (self._holders, self._jobs_of_holder, self._room_users):
                     some.pop(holder, None)
             self._index_labels(running, forget=True)
             self.drop(name)
             del self._columns[name]
             self._texts.pop(name, None)
-            self._holding.pop(name, None)
+            self._vertex_holders.pop(name, None)
             self._overrunning.pop(name, None)
-            for names_of_some in (self._divided, self._beginning):
+            for names_of_some in (self._divided_queries, self._first_row_queries):
                 names_of_some.discard(name)
         self.hosts = tuple(self._host_of.values())
         self._numbers = self._schemas = self._jobs = None
@@ -250,7 +250,7 @@ class RunningQueries:
     def keep(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
         self._keep_window = window
-        self._settle(labels, graph)
+        self._recount_readings(labels, graph)
 
     @property
     def keep_window(self) -> Window | None:
@@ -265,12 +265,12 @@ class RunningQueries:
     @property
     def have_first_rows(self) -> bool:
         """Whether one has answers before the first tuple."""
-        return bool(self._beginning)
+        return bool(self._first_row_queries)
 
     @property
     def is_divided(self) -> bool:
         """Whether a query has to know of every new vertex."""
-        return bool(self._divided)
+        return bool(self._divided_queries)
 
     @property
     def read_windows(self) -> list[AnyWindow]:
@@ -290,14 +290,14 @@ class RunningQueries:
 
     def _hosted_by(self, make: Any) -> str:
         """Return the name of a query that a host serves; the first of them."""
-        return next(name for name, running in self._held.items() if kind_of(running.question).host == make)
+        return next(name for name, running in self._by_name.items() if kind_of(running.question).host == make)
 
     def _forget_idle_host(self, make: Any) -> None:
-        if not self._hosted[make]:
+        if not self._host_users[make]:
             self._host_of.pop(make, None)
 
     def _drop_unread_windows(self, graph: SnapshotGraph) -> None:
-        """Drop windows over which nobody reads any more, also from the graph. O(windows · labels)."""
+        """Drop windows over which no query reads any more, also from the graph. O(windows · labels)."""
         keep = (self._keep_window, None)
         kept = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == keep]
         self._windows = {key: number for number, (key, _) in enumerate(kept)}
@@ -306,7 +306,7 @@ class RunningQueries:
         self.latest = INT64_MAX - max((window.reach for window, _ in self._windows), default=0)
         self._set_windows(graph)
 
-    def _settle(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
+    def _recount_readings(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Tell the graph what is read over which windows, after one that is kept came. O(queries · labels)."""
         self._windows, self._readers = {}, Counter()
         self.latest = INT64_MAX
@@ -315,7 +315,7 @@ class RunningQueries:
             self._windows[self._keep_window, None] = 0
             self.latest -= self._keep_window.reach
             self._reading = np.ones((labels.room, 1), np.int32)
-        self._read(list(self._held.values()), labels)
+        self._count_readings(list(self._by_name.values()), labels)
         self._set_windows(graph)
 
     def settle_added(self, added: Sequence[RunningQuery], labels: LabelDictionary, graph: SnapshotGraph) -> None:
@@ -327,11 +327,11 @@ class RunningQueries:
         numbers |= {running.question.name: first + place for place, running in enumerate(added)}
         self.hosts = tuple(self._host_of.values())
         self._texts |= {running.question.name: running.term_texts for running in added if running.term_texts is not None}
-        self._holding |= {running.question.name: running for running in added if running.holds_vertices}
+        self._vertex_holders |= {running.question.name: running for running in added if running.holds_vertices}
         self._overrunning |= {running.question.name: running for running in added if running.may_overrun}
-        self._beginning |= {running.question.name for running in added if running.has_first_rows}
-        self._divided |= {running.question.name for running in added if running.is_divided}
-        self._hold(added, numbers)
+        self._first_row_queries |= {running.question.name for running in added if running.has_first_rows}
+        self._divided_queries |= {running.question.name for running in added if running.is_divided}
+        self._register_holders(added, numbers)
         for running in added:
             self._index_labels(running)
         if self._by_number is not None:
@@ -341,25 +341,25 @@ class RunningQueries:
         if self._texts_by_number is not None and self._texts:
             self._texts_by_number |= {numbers[name]: self._texts[name] for name in columns if name in self._texts}
         self._schemas = schemas.grown([*columns], [*columns.values()])
-        changed = self._read(added, labels)
+        changed = self._count_readings(added, labels)
         if len(self._windows) > windows:
             self._set_windows(graph)
         elif len(changed):
             graph.set_labels(changed, self._reading[changed] > 0)
 
-    def _hold(self, added: Sequence[RunningQuery], numbers: dict[str, int]) -> None:
+    def _register_holders(self, added: Sequence[RunningQuery], numbers: dict[str, int]) -> None:
         """Register what holds the workers of queries that come. O(holders), at the speed of copying."""
         holders = {running.holder: running for running in added}
         self._holders.update(running.holder for running in added)
-        self._roomy |= {holder: None for holder in holders if holder.needs_room}
+        self._room_users |= {holder: None for holder in holders if holder.needs_room}
         fresh = {holder: holder.jobs(numbers) for holder in holders if holder.workers}
         if fresh:
-            self._working |= fresh
+            self._jobs_of_holder |= fresh
             if self._jobs is not None:  # else others have other numbers too
-                self._jobs = tuple(chain.from_iterable(self._working.values()))
+                self._jobs = tuple(chain.from_iterable(self._jobs_of_holder.values()))
 
-    def _read(self, added: Sequence[RunningQuery], labels: LabelDictionary) -> np.ndarray:
-        """Count what queries read; return the labels that nobody read before over some of their windows."""
+    def _count_readings(self, added: Sequence[RunningQuery], labels: LabelDictionary) -> np.ndarray:
+        """Count what queries read; return the labels that no query read before over some of their windows."""
         self.latest = min([self.latest, *(INT64_MAX - window.reach for running in added for window in running.windows)])
         for running in added:
             for key in self._windows_with_keys(running):
@@ -394,21 +394,21 @@ class RunningQueries:
         for reading in readings_of(running.question):
             if reading.labels.others:
                 if forget:
-                    self._unnamed.pop(name, None)
+                    self._queries_of_other_labels.pop(name, None)
                 else:
-                    self._unnamed[name] = None
+                    self._queries_of_other_labels[name] = None
                 continue
             for label in reading.labels.named:
                 if not forget:
-                    self._naming.setdefault(label, {})[name] = None
-                elif label in self._naming:
-                    self._naming[label].pop(name, None)
-                    if not self._naming[label]:
-                        del self._naming[label]
+                    self._queries_of_label.setdefault(label, {})[name] = None
+                elif label in self._queries_of_label:
+                    self._queries_of_label[label].pop(name, None)
+                    if not self._queries_of_label[label]:
+                        del self._queries_of_label[label]
 
     def is_late(self, running: RunningQuery) -> bool:
         """Return whether a query started empty in mid-stream, and holds less than one that did not would."""
-        return running.question.name in self._late
+        return running.question.name in self._late_queries
 
     def keys(self, running: RunningQuery) -> list[Hashable]:
         """Return for each window of a query its `count_key`, None for a window that counts nothing."""
@@ -430,10 +430,10 @@ class RunningQueries:
             self._reading[labels, self._windows[self._keep_window, None]] = 1
         for holder in self._holders:
             holder.set_labels(labels, names)
-        asking: dict[str, None] = dict(self._unnamed)
+        asking: dict[str, None] = dict(self._queries_of_other_labels)
         for name in names:
-            asking |= self._naming.get(text_of(name), {})
-        for running in map(self._held.__getitem__, asking):
+            asking |= self._queries_of_label.get(text_of(name), {})
+        for running in map(self._by_name.__getitem__, asking):
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
@@ -442,20 +442,20 @@ class RunningQueries:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
         for host in self.hosts:
             host.make_room(vertices, fresh, graph)
-        for holder in self._roomy:
+        for holder in self._room_users:
             holder.make_room(vertices, fresh, graph)
 
     @property
     def vertex_room(self) -> int:
         """The number below which all can use vertex ids."""
-        return min([part.vertex_room for part in (*self.hosts, *self._roomy)], default=INT64_MAX)
+        return min([part.vertex_room for part in (*self.hosts, *self._room_users)], default=INT64_MAX)
 
     def rows(self) -> np.ndarray:
-        """Return rows added and removed so far."""
-        return sum(map(self.rows_of, self._held.values()), np.zeros(2, np.int64))
+        """Return the numbers of rows added and removed so far."""
+        return sum(map(self.rows_of, self._by_name.values()), np.zeros(2, np.int64))
 
     def rows_of(self, running: RunningQuery) -> np.ndarray:
-        """Return rows added and removed so far by one query: those that were told."""
+        """Return the numbers of reported rows of one query, added and removed, so far."""
         reports = self.reports_of(running)
         return running.rows() - self.unreported_rows(running) if reports is None else reports.rows.copy()
 
@@ -465,11 +465,11 @@ class RunningQueries:
             self._unreported[running.question.name] = self.unreported_rows(running) + rows
 
     def unreported_rows(self, running: RunningQuery) -> np.ndarray:
-        """Return how many rows that a query has counted, added and removed, were not told."""
+        """Return how many rows that a query has counted, added and removed, were not reported."""
         return self._unreported.get(running.question.name, _NO_ROWS)
 
     def figures_of(self, running: RunningQuery) -> Figures:
-        """Return what one query has counted and holds; its rows are those that were told. O(size of the index)."""
+        """Return what one query has counted and holds; its rows are those that were reported. O(size of the index)."""
         figures, reports = running.figures(), self.reports_of(running)
         if reports is None:
             added, removed = (np.array([figures.added, figures.removed]) - self.unreported_rows(running)).tolist()
@@ -479,15 +479,15 @@ class RunningQueries:
         return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
 
     def reports_of(self, running: RunningQuery) -> Reports | None:
-        """Return what of a query's rows waits for a report; None where it tells every change."""
+        """Return the rows of a query that wait for a report; None where it reports every change."""
         return self._reports_of.get(running.question.name)
 
     def retained_vertices(self) -> np.ndarray:
         """Return the ids of vertices that queries name though no edge of the graph may."""
         waiting = {number: reports.vertices() for number, reports in self.reports.items()}
-        if self._holding:  # else, with thousands of queries, not one is asked
+        if self._vertex_holders:  # else, with thousands of queries, not one is asked
             numbers = self._known_numbers()
-            for name, running in self._holding.items():
+            for name, running in self._vertex_holders.items():
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
-        held = [*(running.retained_vertices() for running in self._holding.values()), *waiting.values()]
+        held = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in held if len(vertices))])

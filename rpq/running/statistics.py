@@ -25,8 +25,8 @@ class Statistics:
     From `conflicts` to `roots_set_aside` they are of simple paths: how often a root met its first conflict, how many roots
     have met one now, pairs that conflicts put in doubt now (for each of these a path is kept, or that there is none),
     searches for a simple path, and roots that are set aside now. `rows_waiting` are those that wait for the next report
-    (of queries with `report="slide"` or "time"); the others, rows that were told. Compiling and loading kernels is in none
-    of the times.
+    (of queries with `report="slide"` or "time"); the other rows were reported. No time includes compiling or loading
+    kernels.
     The repr leaves out what is 0.
 
     >>> import rpq

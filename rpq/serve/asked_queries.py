@@ -39,7 +39,7 @@ def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
         del entry["name"]
-    asked = asked_query({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
+    asked = query_entry({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
     query = query_of(asked, defaults.time_unit)
     if query.name in UNREACHABLE:
         message = f"name: a query named {query.name!r} has no address: clients leave it out of paths; give it another"

@@ -25,7 +25,7 @@ from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import single_thread_warning
 from rpq.queries.language import PATTERN_OPTIONS
-from rpq.queries.query_file import AskedQuery
+from rpq.queries.query_file import QueryEntry
 from rpq.serve.application import Application
 from rpq.serve.asked_queries import FIELDS, QueryDefaults, query_asked
 from rpq.serve.connections import Repetitions, room_for
@@ -164,7 +164,7 @@ def _asked(expressions: Sequence[str], settings: RunSettings, defaults: QueryDef
     return found
 
 
-def _fields_of(entry: AskedQuery) -> dict[str, Any]:
+def _fields_of(entry: QueryEntry) -> dict[str, Any]:
     values = {name: getattr(entry, name) for name in FIELDS if name != "expression"}
     fields = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {"expression": entry.expression, **{name: value for name, value in fields.items() if value is not None}}

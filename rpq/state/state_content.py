@@ -1,4 +1,4 @@
-"""What a saved state says beside the edges of the window: JSON with every type and range checked."""
+"""The content of a saved state beside the edges of the window: JSON with every type and range checked."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Content:
 
 
 def _times(content: Described) -> dict[str, Any]:
-    """Return what `StreamTime.described` gave, of the right types."""
+    """Return what `StreamTime.to_json` gave, of the right types."""
     unit, kind, step, zone, zoned = (content[name] for name in ("unit", "kind", "step", "zone", "zoned"))
     durations = {
         name: [length.whole(1, _LONGEST) for length in pair.tuple_of(2)] for name, pair in content["durations"].items()

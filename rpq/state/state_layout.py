@@ -1,4 +1,4 @@
-"""How a saved state lies in its file.
+"""The layout of a saved state in its file.
 
 Under a seal (`sealed.py`): the length of a description (8 bytes), the description (JSON), and arrays one after the
 other, each with its number of entries in the description, so that no length is believed before it was compared with

@@ -1,4 +1,4 @@
-"""Bringing what users push into columns: Arrow tables, pandas frames, mappings of columns, rows.
+"""Conversion of what users push to columns: Arrow tables, pandas frames, mappings of columns, rows.
 
 A column is an array (of Arrow, numpy, pandas, or anything that speaks the Arrow PyCapsule interface), whose type is
 right or wrong as a whole, or a list of values, each of which is: `rpq.stream.values` looks at these.
@@ -19,14 +19,14 @@ from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
 from rpq.stream.plain_columns import (
     NUMBER,
     TEXT,
+    add_problem,
     cast,
-    filled,
-    named,
+    check_names,
+    fill_nulls,
     padded_to_length,
     plain_column,
-    problem,
     row_error,
-    signed,
+    to_int64,
 )
 from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.values import (
@@ -206,7 +206,7 @@ def only_tuple(data: Any) -> tuple[Any, ...] | None:
         if sorted(names) in (_SORTED_NAMES, _SORTED_NAMES_WITH_OP) and data.schema.field("timestamp").type == NUMBER:
             try:
                 values = [data.column(name)[0].as_py() for name in names]
-            except ValueError:  # text that is no UTF-8, or a time beyond those of Python: to be told as of any column
+            except ValueError:  # text that is no UTF-8, or a time beyond those of Python: refused as in any column
                 return None
             found = dict(zip(names, values, strict=True))
             return (*(found[name] for name in _NAMES), found.get("op", "+"))
@@ -413,12 +413,12 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
     own = array.type
     if pa.types.is_null(own):
         if len(array):
-            problem(problems, 0, name, MISSING)
+            add_problem(problems, 0, name, MISSING)
         return pa.nulls(len(array), TEXT)
     if own == TEXT:
-        return named(array, name, problems)
-    array = filled(array, name, 0, problems)
-    return signed(array, name, problems) if pa.types.is_uint64(own) else cast(array, NUMBER)
+        return check_names(array, name, problems)
+    array = fill_nulls(array, name, 0, problems)
+    return to_int64(array, name, problems) if pa.types.is_uint64(own) else cast(array, NUMBER)
 
 
 def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
@@ -433,9 +433,9 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
         array = array.dictionary_decode()  # whatever of the dictionary is used
     if pa.types.is_dictionary(array.type):
         if array.null_count:
-            filled(array.indices, "label", 0, problems)
+            fill_nulls(array.indices, "label", 0, problems)
         return array
-    return named(array, "label", problems).dictionary_encode()
+    return check_names(array, "label", problems).dictionary_encode()
 
 
 def _streams(column: Any, problems: list[InputError]) -> pa.Array:
@@ -457,20 +457,20 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         if isinstance(column, list):
             return padded_to_length(deletes_of(column), count, "delete", problems)
         if pa.types.is_null(column.type) and count:
-            problem(problems, 0, "delete", MISSING)
+            add_problem(problems, 0, "delete", MISSING)
             return np.zeros(count, np.uint8)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if column.type == TEXT:
-            texts = filled(column, "delete", "false", problems)
+            texts = fill_nulls(column, "delete", "false", problems)
             column = booleans_of_text(texts)
             unknown = pc.index(column.is_null(), True).as_py()
             if unknown >= 0:
-                problem(problems, unknown, "delete", f"{shown(texts[unknown].as_py())} is neither; {MEANT['delete']}")
+                add_problem(problems, unknown, "delete", f"{shown(texts[unknown].as_py())} is neither; {MEANT['delete']}")
             column = column.fill_null(False)
         if pa.types.is_null(column.type):
             column = column.cast(pa.bool_())
-        return np.array(filled(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
+        return np.array(fill_nulls(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
     if "op" not in read:
         return np.zeros(count, np.uint8)
     column = read["op"]
@@ -485,9 +485,9 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
             place = pc.index(encoded.indices, pa.scalar(code, encoded.indices.type)).as_py()
             if place >= 0:
                 what = MISSING if value is None else f"{shown(value)} is no operation; {MEANT['op']}"
-                problem(problems, place, "op", what)
+                add_problem(problems, place, "op", what)
     is_delete = np.array([value == "-" for value in values] or [False], np.uint8)
-    return is_delete[filled(encoded.indices, "op", 0, problems).to_numpy(zero_copy_only=False)]
+    return is_delete[fill_nulls(encoded.indices, "op", 0, problems).to_numpy(zero_copy_only=False)]
 
 
 # --- edges without time -------------------------------------------------------------------------------------

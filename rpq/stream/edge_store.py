@@ -1,4 +1,4 @@
-"""How the snapshot graph lies in memory, and the kernels over it.
+"""The memory layout of the snapshot graph, and the kernels over it.
 
 An edge is (source, label, target); a hash table (`rpq/arrays/hashing.py`) maps it to a dense id. Labels that are read
 over the same windows form a *group* with one horizon: an edge is there by its time if its timestamp is larger. It may
@@ -40,7 +40,7 @@ FIELDS = 10
 
 STATIC = 1 << 30
 HOLDERS = STATIC - 1
-"""Of `Edges.held`: how many count windows hold the edge; above that whether it is static."""
+"""The bits of `Edges.held` that count the windows which hold the edge; the bit above them is set where it is static."""
 
 
 class Edges(NamedTuple):
@@ -243,11 +243,11 @@ class CountedWindows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.arrays)
 
     def settle(self, windows: dict[Hashable, CountWindow], edges: int, held: np.ndarray) -> None:
-        """Have these windows; those that are new have numbered nothing, and those that are gone hold nothing more.
+        """Set the windows; new ones have numbered nothing, and edges of those that are gone are released.
 
         `held` is `Edges.held` of the graph, which has room for so many `edges`. O(edges · windows) where some came or went.
         """
@@ -283,14 +283,14 @@ class CountedWindows:
         )
 
     def set_groups(self, groups: Sequence[Sequence[int]]) -> None:
-        """Let the labels of group i be read over the windows `groups[i]`."""
+        """Set the windows `groups[i]` over which the labels of group i are read."""
         first = np.zeros(len(groups) + 1, np.int32)
         np.cumsum([len(windows) for windows in groups], out=first[1:])
         windows = np.array([window for some in groups for window in some], np.int32)
         self.arrays = self.arrays._replace(group_first=first, group_window=windows)
 
     def make_room(self, more: int) -> None:
-        """Let there be so many more edges."""
+        """Make room for more edges."""
         count, held = more * len(self.keys), self.arrays
         if count:
             self.arrays = held._replace(
@@ -309,7 +309,7 @@ class CountedWindows:
         return found
 
     def fill(self, key: Hashable, number: int, edges: np.ndarray, slides: np.ndarray, held: np.ndarray) -> None:
-        """Let an empty window have numbered so many inserts, and hold edges that leave at these slides."""
+        """Fill an empty window with its number of inserts and the edges that leave at these slides."""
         window = self.keys.index(key)
         self.arrays.number[window] = number
         order = np.argsort(slides, kind="stable")
@@ -408,7 +408,7 @@ def number_insert(edges, horizons, counted, group, edge):
 
 @njit(cache=True, nogil=True)
 def delete_from_windows(edges, counted, group, edge):
-    """Let no count window hold an edge any more."""
+    """Remove an edge from all count windows."""
     windows = counted.fields[COUNTED]
     for place in range(np.int64(counted.group_first[group]), np.int64(counted.group_first[group + 1])):
         window = np.int64(counted.group_window[place])

@@ -20,7 +20,7 @@ from rpq.stream.values import MEANT
 
 
 def first_of_events(column: Any) -> np.ndarray:
-    """For each tuple the row of the first one of its event (int64), of a column of values of any kind, null for none.
+    """Return for each tuple the row of the first one of its event (int64), by a column of any values, null for none.
 
     >>> first_of_events(["g", "g", None, None, "h", "g"]).tolist()
     [0, 0, 2, 3, 4, 5]

@@ -87,7 +87,7 @@ class LabelDictionary:
         return len(self.ids) > 2 * max(self._remembered, self._kept)
 
     def forget(self, edges: np.ndarray, lost: np.ndarray) -> list[int]:
-        """Let go of labels that no edge bears, but for those with the latest losses; the ids that are free now.
+        """Forget labels that no edge bears, but for those with the latest losses; return the ids that are free now.
 
         `edges` (an id) counts the edges with that label, `lost` is the largest timestamp of a lost insert. O(labels).
         """

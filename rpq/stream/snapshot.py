@@ -97,7 +97,7 @@ class SnapshotGraph:
 
     @property
     def edges(self) -> Edges:
-        """The arrays; to replace some is to replace the whole."""
+        """The arrays of the graph; assigning them replaces all."""
         return self._edges
 
     @edges.setter
@@ -139,7 +139,7 @@ class SnapshotGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.edges) + self.counted.nbytes
 
     def wanted(self, label: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ class SnapshotGraph:
             move_horizons(self._edges_view, self._horizons_view)
 
     def set_labels(self, labels: np.ndarray, read: np.ndarray) -> None:
-        """Take in label ids, and over which windows they are `read`: (label, window), boolean. O(labels · windows)."""
+        """Set over which windows label ids are `read`: (label, window), boolean. O(labels · windows)."""
         held = len(self.horizons.wanted)
         if len(labels) and (needed := int(labels.max()) + 1) > held:
             more = max(needed - held, held, 16)
@@ -205,7 +205,7 @@ class SnapshotGraph:
         np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
 
     def forget_labels(self, labels: list[int]) -> None:
-        """Let these label ids, which no edge bears, be given to other labels."""
+        """Release label ids, which no edge bears, for other labels."""
         self.horizons.lost[labels] = LONG_AGO
 
     def _group(self, member: np.ndarray) -> int:
@@ -245,7 +245,7 @@ class SnapshotGraph:
         return window.slide_number(self.time or 0) if isinstance(window, Window) else LONG_AGO
 
     def chunk_of(self, edges: np.ndarray) -> Chunk:
-        """Edges, by id, as a chunk of inserts."""
+        """Return edges, given by id, as a chunk of inserts."""
         return Chunk(
             source=self.edges.source[edges],
             target=self.edges.target[edges],
@@ -260,7 +260,7 @@ class SnapshotGraph:
         advance(self._edges_view, self._horizons_view, time)
 
     def make_room(self, tuples: int, vertices: int) -> None:
-        """Let so many more tuples be resolved, with vertex ids below `vertices`."""
+        """Make room for `count` more tuples, with vertex ids below `vertices`."""
         edges = self.edges
         if vertices > len(edges.degree):
             more = max(vertices - len(edges.degree), len(edges.degree) // 2)
@@ -294,7 +294,7 @@ class SnapshotGraph:
         return outcome
 
     def resolve_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> np.ndarray:
-        """As `resolve` for tuples some of which are edges of a named stream too (`is_named`, uint8): one event.
+        """Resolve as `resolve` does tuples some of which are edges of a named stream too (`is_named`, uint8): one event.
 
         `named` is the view of a chunk of the same tuples with the labels of their streams; its `edge` is written as well,
         where a tuple is not named as that of the merged stream. What became of a tuple is the strongest of what became of
@@ -312,7 +312,7 @@ class SnapshotGraph:
         return bool(fields[FREE] == 0 and fields[COUNT] == len(self.edges.source))
 
     def resolve_one(self, tuples: Any, outcome: np.ndarray) -> None:
-        """As `resolve` for a chunk of one tuple."""
+        """Resolve a chunk of one tuple, as `resolve` does."""
         arguments = self._edges_view, self._horizons_view, self.counted.view, tuples, 1, outcome, self.outcomes
         if self._resolve_one is None:
             self._resolve_one = bound(resolve, *arguments)
@@ -321,7 +321,7 @@ class SnapshotGraph:
     def enter(
         self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int
     ) -> np.ndarray:
-        """Enter edges as they were saved, whatever the time; their ids."""
+        """Enter edges as they were saved, whatever the time, and return their ids."""
         chunk = Chunk(
             source=source.astype(np.int32),
             target=target.astype(np.int32),
@@ -335,7 +335,7 @@ class SnapshotGraph:
         return chunk.edge
 
     def enter_static(self, source: np.ndarray, target: np.ndarray, label: np.ndarray) -> None:
-        """Let edges, for whose ends there is room, be there for ever; no window holds them by that."""
+        """Enter static edges, for whose ends there is room; no window holds them by that."""
         self.make_room(len(source), self.vertex_room)
         _enter_static(self._edges_view, self._horizons_view, source, target, label)
         self.statics = len(self.static_edges())
@@ -346,7 +346,7 @@ class SnapshotGraph:
         return bool(fields[NEW] > max(self.held // 2, self._patience))
 
     def collect(self) -> np.ndarray:
-        """Give back the ids of edges that have gone; the vertices that no edge names any more."""
+        """Release the ids of edges that have left, and return the vertices that no edge names any more."""
         return _collect(self._edges_view, self._horizons_view)
 
     def _check(self) -> None:

@@ -33,7 +33,7 @@ def label_in(name: LabelName, stream: str | None) -> str | None:
 
 
 def name_in(label: str, stream: str | None) -> LabelName:
-    """Return what a label is called in a stream, or in the merged one.
+    """Return the name of a label in a stream, or in the merged one.
 
     >>> name_in("a", None), name_in("a", "s")
     ('a', StreamLabel(label='a', stream='s'))

@@ -28,11 +28,10 @@ import pyarrow as pa
 
 from rpq.errors import InputError, QueryError
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS, DurationError, duration_text, nanoseconds_of
-from rpq.stream.plain_columns import NUMBER, cast, filled, padded_to_length, problem, signed
+from rpq.stream.plain_columns import NUMBER, add_problem, cast, fill_nulls, padded_to_length, to_int64
 from rpq.stream.values import MISSING, kind_of_timestamp, shown, timestamps_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
-_NUMBERS = pa.int64()
 _DAY = NANOSECONDS["d"]
 _WRITE = 'write rpq.Window(size="30d", slide="1d")'
 
@@ -88,7 +87,7 @@ class StreamTime:
     @cached_property
     def is_of_numbers(self) -> bool:
         """Whether timestamps are known to be plain numbers, and rows have such."""
-        return self.type == _NUMBERS
+        return self.type == NUMBER
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -108,9 +107,9 @@ class StreamTime:
                     f"{durations}, that of {plain[0][0].name!r} in plain numbers ({plain[0][1]}): give both in durations, "
                     'or tell the engine in which unit the numbers are: rpq.Engine(…, time_unit="s")'
                 )
-            if self.type == _NUMBERS:
+            if self.type == NUMBER:
                 raise QueryError(f"{durations}, but the timestamps of this stream are plain numbers: {self._numbers_hint()}")
-        if self.unit is None and plain and self.type is not None and self.type != _NUMBERS:
+        if self.unit is None and plain and self.type is not None and self.type != NUMBER:
             raise QueryError(
                 f"the window of query {plain[0][0].name!r} is in plain numbers ({plain[0][1]}), but the timestamps of this "
                 f"stream are dates or times: {_WRITE}"
@@ -143,13 +142,13 @@ class StreamTime:
             return self
         if pa.types.is_integer(given):
             if self.unit is not None or (self.type is None and not self.measured):
-                return self if self.type is not None else replace(self, type=_NUMBERS)
+                return self if self.type is not None else replace(self, type=NUMBER)
             if self.type is not None:
                 raise _unfit(f"these are plain numbers, and those before were {_named(self.type)}")
             raise _unfit(f"these are plain numbers, and windows are in durations: {self._numbers_hint()}")
         if not (pa.types.is_timestamp(given) or pa.types.is_date(given)):
             raise _unfit(f"it is of type {given}; timestamps are integers, or dates or times")
-        if self.unit is None and self.type == _NUMBERS:
+        if self.unit is None and self.type == NUMBER:
             raise _unfit(f"these are {_named(given)}, and those before were plain numbers")
         if self.unit is None and self.measured is False:
             raise _unfit(
@@ -168,9 +167,9 @@ class StreamTime:
             _see_that_it_exists(zone)
         if self.type is None:
             return replace(self, type=self._fine_enough(given), zoned=zoned)
-        if self.zoned == zoned and (self.type == _NUMBERS or self._fine_enough(self.type, given) == self.type):
+        if self.zoned == zoned and (self.type == NUMBER or self._fine_enough(self.type, given) == self.type):
             return self
-        told = self.type if self.type == _NUMBERS else self._fine_enough(self.type, given)
+        told = self.type if self.type == NUMBER else self._fine_enough(self.type, given)
         return replace(self, type=told, zoned=zoned)
 
     def integers(self, moments: pa.Array) -> tuple[np.ndarray, int | None]:
@@ -179,7 +178,7 @@ class StreamTime:
         if pa.types.is_date32(moments.type):
             numbers = moments.view(pa.int32()).to_numpy().astype(np.int64)
         else:
-            numbers = moments.view(_NUMBERS).to_numpy()
+            numbers = moments.view(NUMBER).to_numpy()
         ours = NANOSECONDS[self.inner_unit]
         if own >= ours:
             factor = own // ours
@@ -193,30 +192,30 @@ class StreamTime:
 
     def column(self, times: np.ndarray) -> pa.Array:
         """Integers of the stream as an array of its type."""
-        if self.type is None or self.type == _NUMBERS:
-            return pa.array(times, _NUMBERS)
+        if self.type is None or self.type == NUMBER:
+            return pa.array(times, NUMBER)
         ours, own = NANOSECONDS[self.inner_unit], _unit_of(self.type)
         if own < ours and len(times) and max(-int(times.min()), int(times.max())) > INT64_MAX // (ours // own):
             # Finer times came later than these, which no longer fit into the unit that those made necessary.
-            return pa.array(times, _NUMBERS).view(pa.timestamp(self.inner_unit, self.type.tz))
+            return pa.array(times, NUMBER).view(pa.timestamp(self.inner_unit, self.type.tz))
         numbers = times // (own // ours) if own >= ours else times * (ours // own)
         if pa.types.is_date32(self.type):
             return pa.array(numbers.astype(np.int32)).view(self.type)
-        return pa.array(numbers, _NUMBERS).view(self.type)
+        return pa.array(numbers, NUMBER).view(self.type)
 
     def to_timestamp(self, time: int | None) -> Any:
         """Return one time of the stream as the type that came in: an integer, or a date or time."""
-        if time is None or self.type is None or self.type == _NUMBERS:
+        if time is None or self.type is None or self.type == NUMBER:
             return time
         return python_values(self.column(np.array([time], np.int64)))[0]
 
     # --- to go on later --------------------------------------------------------------------------------------
 
     def to_json(self, queries: Collection[Windowed]) -> dict[str, Any]:
-        """For JSON: what was learnt from the timestamps, and the windows of these queries that are durations."""
+        """Return as JSON values what was learnt from the timestamps, and the windows of queries that are durations."""
         kind, step, zone = None, None, None
         if self.type is not None:
-            kind = "number" if self.type == _NUMBERS else "date" if pa.types.is_date32(self.type) else "time"
+            kind = "number" if self.type == NUMBER else "date" if pa.types.is_date32(self.type) else "time"
         if self.type is not None and kind == "time":
             step, zone = self.type.unit, self.type.tz
         windows = ((query.name, query.window) for query in queries if not hasattr(query, "readings"))
@@ -225,7 +224,7 @@ class StreamTime:
 
     @classmethod
     def from_json(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
-        """From what `described` gave, and the queries that run: these as they were given, by name.
+        """Return the stream time that `to_json` described, and the queries that run as they were given, by name.
 
         Raises `ValueError` where it was not `described` that gave it.
         """
@@ -233,7 +232,7 @@ class StreamTime:
             windows = {
                 name: Window(size=size, slide=slide, unit="ns") for name, (size, slide) in described["durations"].items()
             }
-            kinds = {None: None, "number": _NUMBERS, "date": pa.date32()}
+            kinds = {None: None, "number": NUMBER, "date": pa.date32()}
             is_time = described["kind"] == "time"
             told = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
             asked = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
@@ -253,7 +252,7 @@ class StreamTime:
 
     def _fine_enough(self, told: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
         """Return the type `told`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
-        if told == _NUMBERS:
+        if told == NUMBER:
             return told
         needed = _unit_of(told)
         if given is not None:
@@ -281,7 +280,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     except (ValueError, OverflowError):
         if not pa.types.is_timestamp(column.type):
             raise
-        return list(column.cast(_NUMBERS).to_numpy().view(f"M8[{column.type.unit}]"))
+        return list(column.cast(NUMBER).to_numpy().view(f"M8[{column.type.unit}]"))
 
 
 def _unit_of(kind: pa.DataType) -> int:
@@ -372,7 +371,7 @@ class MaxAhead:
             raise InputError(f"column 'timestamp': {unfit}", column="timestamp")
 
     def misfit(self, times: StreamTime) -> str | None:
-        """Return why the limit does not go with the timestamps of a stream, or its windows; None where it does."""
+        """Return the reason why the limit does not go with the timestamps or windows of a stream; None where it does."""
         if self.times is not None or times.unit is not None:
             return None
         has_numbers = times.measured is False or times.is_of_numbers
@@ -413,7 +412,7 @@ class AheadLimit(NamedTuple):
         return (row, int(before[row])) if ahead[row] else None
 
     def reason(self, timestamp: int, before: int, times: StreamTime) -> str:
-        """Return what is wrong with a timestamp, at this stream time."""
+        """Return the message about a timestamp that is too far ahead of this stream time."""
         of_time = times.unit is not None or (times.type is not None and not times.is_of_numbers)
         most = duration_text(self.most * NANOSECONDS[times.inner_unit]) if of_time else str(self.most)
         times_longest = f", {self.max_ahead.times:,} times the longest window" if self.max_ahead.times is not None else ""
@@ -457,22 +456,22 @@ def timestamps_as_integers(
     else:
         array = column
     if pa.types.is_null(array.type) and count:
-        problem(problems, 0, "timestamp", MISSING)
+        add_problem(problems, 0, "timestamp", MISSING)
     if count == 0 or any(one.row == 0 for one in problems[mistakes:]):
         return np.zeros(count, np.int64), times
     times = times.with_type(array.type)
     if pa.types.is_integer(array.type):
-        array = filled(array, "timestamp", 0, problems)
-        array = signed(array, "timestamp", problems) if pa.types.is_uint64(array.type) else cast(array, NUMBER)
+        array = fill_nulls(array, "timestamp", 0, problems)
+        array = to_int64(array, "timestamp", problems) if pa.types.is_uint64(array.type) else cast(array, NUMBER)
         numbers = array.to_numpy()
     else:
         epoch = pa.array([0], pa.int32() if pa.types.is_date(array.type) else NUMBER).view(array.type)
-        array = filled(array, "timestamp", epoch[0], problems) if array.null_count else array
+        array = fill_nulls(array, "timestamp", epoch[0], problems) if array.null_count else array
         numbers, outside = times.integers(array)
         if outside is not None:
             unit = times.inner_unit
             coarser = _COARSER[unit]
-            problem(
+            add_problem(
                 problems,
                 outside,
                 "timestamp",
@@ -480,13 +479,14 @@ def timestamps_as_integers(
                 f"rpq.Engine(…, time_unit={coarser!r}) holds more",
             )
     if numbers.min() < EARLIEST:
-        problem(
+        add_problem(
             problems, int(np.argmin(numbers)), "timestamp", f"{EARLIEST - 1} is too small; at least {EARLIEST} is possible"
         )
     if numbers.max() > latest:
         row = int(np.argmax(numbers > latest))
         time, last = (shown(times.to_timestamp(int(number))) for number in (numbers[row], latest))
-        problem(problems, row, "timestamp", f"{time} and the size of the window exceed 64 bits; at most {last} is possible")
+        reason = f"{time} and the size of the window exceed 64 bits; at most {last} is possible"
+        add_problem(problems, row, "timestamp", reason)
     return np.array(numbers), times  # Arrow's are read-only, which is another type to the kernels
 
 
@@ -511,7 +511,7 @@ def _of_both_kinds(
         except InputError as misfit:
             if not rows[0]:
                 raise
-            problem(problems, rows[0], "timestamp", misfit.message.removeprefix("column 'timestamp': "))
+            add_problem(problems, rows[0], "timestamp", misfit.message.removeprefix("column 'timestamp': "))
             end = rows[0]
             continue
         numbers[rows] = some

@@ -26,8 +26,10 @@ MEANT = {
 }
 MISSING = "nothing is given; a value is needed"
 EMPTY = "is empty; expected a name"
-"""Of a vertex or a label: in outputs an empty text stands for what has no value, so no name is empty, wherever tuples come
-from."""
+"""The problem of an empty vertex or label.
+
+In outputs an empty text stands for what has no value, so no name is empty, wherever tuples come from.
+"""
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 """The texts that say true or false, in small letters."""

@@ -7,7 +7,7 @@ deleted from table or arena one by one: `release` builds the table anew and clos
 once half of it is garbage, which is amortised O(1) a name.
 
 The hash by which vertices are divided (`hashes`) is a fixed function of the name, the same in every process and version. The
-hash of the table is nobody else's business: that of a text takes eight bytes at a time.
+hash of the table is private to it: that of a text takes eight bytes at a time.
 """
 
 from typing import Any, NamedTuple
@@ -88,7 +88,7 @@ class VertexDictionary:
 
     @property
     def names(self) -> Names:
-        """The arrays; to replace some is to replace the whole."""
+        """The arrays of the graph; assigning them replaces all."""
         return self._names
 
     @names.setter
@@ -111,7 +111,7 @@ class VertexDictionary:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.names)
 
     def intern(self, column: pa.Array, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -384,7 +384,7 @@ def _enter_number(names, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _enter_text(names, h, data, start, length):
-    """As `_enter_number`, for a text of bytes, whose hash is `h`."""
+    """Enter a text of bytes, whose hash is `h`, as `_enter_number` enters a number."""
     fields = names.fields
     place = _probe_text(names, h, data, start, length)
     if place >= 0:

@@ -1,4 +1,4 @@
-"""Windows: what part of a stream a query reads, by time, by number, or all of it."""
+"""Windows: the part of a stream that a query reads, by time, by number, or all of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Window:
 
     Numbers are whole and in the unit of the stream's timestamps. Durations are text ("30d", "10m" (minutes), "1.5h",
     "500ms"; units ns, us, ms, s, m, h, d, w), `datetime.timedelta`, and those of numpy and pandas; they go with
-    timestamps that are dates or times, or with an engine that was told the `time_unit` of its timestamps.
+    timestamps that are dates or times, or with an engine that has the `time_unit` of its timestamps.
     They are kept in nanoseconds, and `unit` is "ns" then and else None. Raises `QueryError`.
 
     At stream time τ the window holds the edges with timestamp > ⌊τ/slide⌋·slide − size (Pacaci et al. 2020, definition
@@ -189,7 +189,7 @@ class CountWindow:
         return Window(size=self.size, slide=self.step)
 
     def lower_bound(self, number: int) -> int:
-        """After insert `number` the window holds the edges with a larger number than this.
+        """Return the number above which the window holds edges after insert `number`.
 
         >>> CountWindow(size=3, step=2).lower_bound(5)
         1
@@ -261,7 +261,7 @@ class WindowTextError(QueryError):
 
 
 def kind_of_text(window: int | str) -> Literal["time", "count", "unbounded"]:
-    """Return which kind of window a text says.
+    """Return the kind of window that a text describes.
 
     >>> [kind_of_text(text) for text in ("30d", 30, "count:1000", "unbounded")]
     ['time', 'time', 'count', 'unbounded']
@@ -309,7 +309,7 @@ def window_of(
 
 
 def size_and_slide(window: AnyWindow) -> tuple[int | str, int | None]:
-    """Return what `window_of` makes a window of, in the stream's unit: its size and its slide.
+    """Return the size and the slide of which `window_of` makes a window, in the stream's unit.
 
     >>> windows = Window(size=30, slide=1), CountWindow(size=1000, step=10), UnboundedWindow()
     >>> tuple(map(size_and_slide, windows))

@@ -182,8 +182,10 @@ def _note_met(index, number, lanes):
 
 @njit(cache=True, nogil=True)
 def bring_doubt(index, row, count, from_vertex, from_state):
-    """Bring a row the doubt of the blocks in the queue's scratch, which were just pushed into it, and that of the step
-    itself; the pending bits of the blocks that it added any to."""
+    """Push the doubt of blocks into a row, and return the pending bits of the blocks to which this added any.
+
+    The blocks are those in the queue's scratch, which were just pushed into the row; the step brings its own doubt.
+    """
     table, queue, now = index.table, index.queue, index.state[NOW]
     vertex, state = node_of(table, row)
     may_meet = makes_conflicts(index, vertex, state, from_vertex, from_state)

@@ -137,7 +137,7 @@ class DeltaIndex:
 
     @property
     def index(self) -> Index:
-        """The arrays; to replace some is to replace the whole."""
+        """The arrays of the graph; assigning them replaces all."""
         return self._index
 
     @index.setter
@@ -180,7 +180,7 @@ class DeltaIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return index_bytes(self.index) + self.judge.nbytes
 
     def live(self) -> tuple[int, int, int]:
@@ -380,7 +380,7 @@ class DeltaIndex:
         return self.judge.restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since the last call."""
         return self.judge.take_overruns()
 
     def sweep(self) -> None:

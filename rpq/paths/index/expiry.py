@@ -220,7 +220,7 @@ def expire(index, slide, order):
 
 @njit(cache=True, nogil=True)
 def _next_death(index):
-    """Return no answer dies before this relative slide."""
+    """Return a relative slide before which no answer dies."""
     table, accepting = index.table, index.program.accepting
     first = np.int64(NEVER)
     for row in range(index.state[ROWS]):

@@ -1,4 +1,4 @@
-"""What an index asks of its judge, and what the judge may use of the index.
+"""The protocol between an index and its judge.
 
 The table of an index holds walks, and marks those cells that a walk may be unable to answer for. Whether such a walk makes
 its pair an answer is for the *judge* to say, which the index owns. There are two: `NoDoubt`, for which every pair of the
@@ -24,9 +24,11 @@ from rpq.stream.window import Window
 
 
 class DoubtFigures(NamedTuple):
-    """Counts of judging: conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside
-    now, and what became of paths, blocked pairs and conflicts. A pair that a delete frees from doubt counts until the
-    slide changes."""
+    """Counts of judging.
+
+    Conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside now, and what became of paths,
+    blocked pairs and conflicts. A pair that a delete frees from doubt counts until the slide changes.
+    """
 
     conflicts: int = 0
     conflicted_roots: int = 0
@@ -87,7 +89,7 @@ class Judge(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
 
     def make_room(self, vertices: int, edges: int) -> None:
         """Make room for vertex and edge ids up to these numbers."""
@@ -101,7 +103,7 @@ class Judge(Protocol):
         """Make an absolute slide the current one, in place of `JudgedIndex.cross_table`, and judge its rows."""
 
     def judge_load(self, *, quiet: bool) -> None:
-        """Judge the rows of a load; nobody sees them if it is `quiet`."""
+        """Judge the rows of a load, which are dropped if it is `quiet`."""
 
     def write_paths(self) -> int:
         """Write the witnesses of the current event from row RESUME on; return a code of the kernels."""
@@ -115,7 +117,7 @@ class Judge(Protocol):
         """Return the steps of the path by which an answer is known, first to last; None where that is the table's walk."""
 
     def figures(self) -> DoubtFigures:
-        """Return what was met and done, and what is held."""
+        """Return the counts of judging, and the numbers of what is in doubt now."""
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
         """Set the counts to go on from."""
@@ -130,7 +132,7 @@ class Judge(Protocol):
         """Make the next load set those of these roots aside that meet a conflict, with the given sizes."""
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since the last call."""
 
     def restore_root(self, root: int) -> bool:
         """Restore a root, with rows for its answers, and return whether it was set aside. It may go over again."""
@@ -182,7 +184,7 @@ class NoDoubt:
         return int(kernels.write_paths(self._index.view))
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
-        """Return all of them."""
+        """Return all of `walks`."""
         return walks
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
@@ -205,7 +207,7 @@ class NoDoubt:
         """Do nothing: no root meets a conflict."""
 
     def take_overruns(self) -> list[Overrun]:
-        """Return None."""
+        """Return an empty list."""
         return []
 
     def restore_root(self, root: int) -> bool:

@@ -1,4 +1,4 @@
-"""How the Δ index lies in memory.
+"""The memory layout of the Δ index.
 
 Observation 1: only the expiry slide of a node matters, not its timestamp, because all edges of one slide
 leave the window together. Observation 2: trees that hold the same node do the same work. So the spanning
@@ -35,7 +35,7 @@ different windows, and several partitions of the roots of one, can share a snaps
 
 Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is
 full they return a `NEED_…` code and leave everything consistent; Python makes it larger and calls the kernel again, which
-resumes. How kernels are read and written is told in `docs/kernels.md`.
+resumes. `docs/kernels.md` explains how kernels are read and written.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class NumberedIndex(DeltaIndex):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return super().nbytes + self._numbering.leaves.nbytes
 
     def live(self) -> tuple[int, int, int]:
@@ -194,7 +194,7 @@ class NumberedIndex(DeltaIndex):
         return super().restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since this was last asked."""
+        """Return the roots that went over their budget since the last call."""
         self._note_overruns()
         taken, self._overruns = self._overruns, []
         return taken

@@ -79,7 +79,7 @@ class AsideRoots:
     # --- roots that the kernels found to be over the budget --------------------------------------------------
 
     def overdrawn(self) -> list[int]:
-        """Return those of this tuple or boundary."""
+        """Return the roots that went over the budget at this tuple or boundary."""
         return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def leaving(self, *, inserted: bool) -> np.ndarray:
@@ -178,7 +178,7 @@ def holds_root(table: Table, mask: np.ndarray, root: int) -> bool:
 
 
 def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
-    """Return those of some roots that have a slot."""
+    """Return the mask of those of some roots that have a slot."""
     mask = np.zeros_like(table.conflicted)
     for root in roots:
         slot = slot_of(table, root)

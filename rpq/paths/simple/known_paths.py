@@ -51,7 +51,7 @@ class KnownPaths:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in (*self._certificates, *self._scratch))
 
     def make_room(self, vertices: int, edges: int) -> None:

@@ -34,7 +34,7 @@ is in doubt costs one search a pair, whose first attempt nearly always succeeds,
 trees node by node. Of a pair with several accepting states each cell must be free of doubt: such a pair could be left
 to the table while one of them is, but would have to be found again when that one dies first.
 
-What becomes of roots whose searches take too long is told in `aside_roots.py`.
+`aside_roots.py` explains what becomes of roots whose searches take too long.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class SimpleJudge:
         self._aside.waiting = roots
 
     def take_overruns(self) -> list[Overrun]:
-        """Return those that were since this was last asked."""
+        """Return the roots that went over their budget since the last call."""
         taken, self._aside.overruns = self._aside.overruns, []
         return taken
 
