@@ -308,7 +308,7 @@ class _Bench:
 
 @contextmanager
 def _limit_cores(cores: int) -> Iterator[None]:
-    """Let processes that are started meanwhile use so many processors at most, where a system can be asked for that."""
+    """Limit processes that are started within a block to so many processors, where the system supports that."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
