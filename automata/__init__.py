@@ -5,7 +5,7 @@
 - `reversal` and `nonempty` give another expression: the same paths from their other end, those that are not empty
 - `compile` an expression into a `DFA`, whose alphabet are `Symbol`s
 
-Nothing here knows of graphs, streams or numba.
+Nothing here depends on graphs, streams or numba; nothing of `rpq` is imported from outside this package.
 
 >>> from rpq import automata
 >>> print(automata.parse("knows/(^likes | hasTag){2}"))

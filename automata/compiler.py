@@ -137,9 +137,9 @@ class _Builder:
         return start, end
 
     def _repetition(self, node: Repetition, inverted: bool) -> tuple[int, int]:
-        """`minimum` copies in a row, then others each of which may be the last; without a maximum the last one is a loop.
+        """Build `minimum` copies in a row, then optional ones up to `maximum`; without a maximum the last copy is a loop.
 
-        So the copy of `+` is the one that loops: were it written again behind a first one, nested ones would double.
+        So the single copy of `+` is the loop: if the loop followed a separate first copy, nested repetitions would double.
         """
         start = end = self._state()
         for _ in range(node.minimum - (node.maximum is None and node.minimum > 0)):

@@ -56,7 +56,7 @@ def shrinks_to_simple_paths(
     reaches = reachability(transitions)
     if np.any(reaches[reaches[0]] & ~contains[reaches[0]]):
         return False
-    # [s0] ∪ {ε} ⊇ [t] looks at one step by hand, since ε is no state's concern after it.
+    # [s0] ∪ {ε} ⊇ [t] is checked for the first step by hand, since ε matters only before it.
     for t in range(len(transitions)):
         for from_start, from_t in zip(transitions[0], transitions[t], strict=True):
             if from_t >= 0 and (from_start < 0 or not contains[from_start, from_t]):

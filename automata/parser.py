@@ -59,7 +59,7 @@ def parse(text: str) -> Expression:
 def parse_prefix(text: str, start: int) -> tuple[Expression, int]:
     """Parse the longest path expression that begins at `start`; it and the place behind it and the blanks that follow.
 
-    Here a `?` before a letter begins the name of a variable, and is no quantifier: expressions stand between terms.
+    Here a `?` before a letter begins the name of a variable and is not a quantifier, since expressions are between terms.
 
     >>> expression, end = parse_prefix("?x a2q / c2a* ?y", 3)
     >>> str(expression), end

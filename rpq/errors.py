@@ -158,7 +158,9 @@ class ConflictBudgetError(RpqError):
     The engine can be used on.
     """
 
-    def __init__(self, message: str, *, query: str, root: int | str, row: int | None, size: int, budget: int) -> None:
+    def __init__(
+        self, message: str, *, query: str, root: int | str, row: int | None, size: int, budget: int
+    ) -> None:
         super().__init__(message)
         self.query = query
         self.root = root

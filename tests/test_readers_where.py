@@ -229,7 +229,7 @@ CONDITIONS = ["v = w", "v < w", "v > 1", "v = 1", "v != 2.5", "v = 'x'", "v", "n
     text=st.sampled_from(CONDITIONS),
 )
 def test_a_verdict_depends_on_its_row_alone(rows, text):
-    loose = {name: ColumnKind(key=name, kind="loose") for name in "vw"}
+    loose = {name: ColumnKind(key=name, kind="untyped") for name in "vw"}
     predicate = Predicate(parse_where(text), loose)
 
     def verdicts(part) -> list[bool]:
@@ -260,7 +260,7 @@ def number(text: str) -> float | None:
     sign=st.sampled_from(["<", "=", ">="]),
 )
 def test_numbers_are_compared_as_python_does(value, other, sign):
-    predicate = Predicate(parse_where(f"v {sign} {other}"), {"v": ColumnKind(key="v", kind="loose")})
+    predicate = Predicate(parse_where(f"v {sign} {other}"), {"v": ColumnKind(key="v", kind="untyped")})
     kept, undecided = predicate.keep({"v": pa.array([value])}, 1)
     expected = number(value)
     compare = {"<": operator.lt, "=": operator.eq, ">=": operator.ge}[sign]

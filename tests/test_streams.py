@@ -189,8 +189,8 @@ def test_edges_without_time_need_no_timestamps(tmp_path: Path) -> None:
     ):
         path = tmp_path / name
         path.write_text(text)
-        (row,) = read(path, columns=ColumnNames(has_timestamps=False))
+        (row,) = read(path, columns=ColumnNames(timed=False))
         assert {key: row[key] for key in edges} == edges, name
     (tmp_path / "two.txt").write_text("x y\n")
     with pytest.raises(rpq.InputError, match="expected source, target, label"):
-        read(tmp_path / "two.txt", columns=ColumnNames(has_timestamps=False))
+        read(tmp_path / "two.txt", columns=ColumnNames(timed=False))

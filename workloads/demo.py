@@ -283,7 +283,7 @@ def _table_of_pattern(rows: pa.Table) -> Any:
 
 
 def _next_steps(output: str | None, edges: int, seed: int) -> str:
-    """Commands to paste, each of which works alone and in any folder where the names in it mean what they mean here."""
+    """Return commands to paste, each of which works by itself in any folder where its names mean the same as here."""
     rpq = command_name()
     stream = f"--edges {edges} --seed {seed}"
     options = f"--time-unit s --window {WINDOW_DAYS}d --slide {SLIDE_DAYS}d"

@@ -1,8 +1,8 @@
 """The paper's queries Q1 to Q11 and their bindings for each data set, and Wikidata's path shapes, by name.
 
-Templates are those of Pacaci et al. (2020, table 2) with k = 3; bindings those of its table 3, where the data set has
-the labels. Where it has not, a binding of the same shape over labels that are there stands in, and its note says so.
-`named_query(name, dataset)` is the way in.
+Templates are those of Pacaci et al. (2020, table 2) with k = 3; bindings are those of its table 3 where the data set has
+the labels. Where it lacks them, a binding of the same shape over existing labels replaces it, and its note says so.
+`named_query(name, dataset)` is the entry point.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def named_query(name: str, dataset: str) -> str:
 
 
 def bind(template: str, labels: tuple[str, ...]) -> str:
-    """Return a template with its letters a, b, c replaced; labels that are no plain names are put in angle brackets.
+    """Return a template with its letters a, b, c replaced; labels that are not plain names are put in angle brackets.
 
     >>> bind("a/b*", ("knows", "8"))
     'knows/<8>*'

@@ -46,7 +46,7 @@ def load_static(settings: RunSettings, engine: Engine | None, labels_seen: Label
 
 def _edges_of(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
     """The edges of a file in batches; times are not looked at, and a delete is an error."""
-    columns = ColumnNames(has_timestamps=False, has_fixed_names=True) if format in ("edges", "jsonl") else None
+    columns = ColumnNames(timed=False, fixed=True) if format in ("edges", "jsonl") else None
     rdf = RdfReading(scope=f"s{number}.") if format == "rdf" else None
     for batch in open_reader(format, [path], columns=columns, rdf=rdf):
         names = batch.columns.schema.names

@@ -33,8 +33,8 @@ class ValueColumns(ColumnNames):
         return tuple(column for column in super().columns if column not in self._elsewhere)
 
     @property
-    def readable(self) -> tuple[str, ...]:
-        return tuple(column for column in super().readable if column not in self._elsewhere)
+    def looked_for(self) -> tuple[str, ...]:
+        return tuple(column for column in super().looked_for if column not in self._elsewhere)
 
     @property
     def _elsewhere(self) -> set[str]:
@@ -66,7 +66,7 @@ class MessageColumns:
         values = ValueColumns(
             renamed=tuple(pair for pair in names.renamed if pair not in beside),
             constant_label=names.constant_label,
-            has_timestamps=names.has_timestamps,
+            timed=names.timed,
             beside=tuple(column for column, _ in beside),
         )
         return cls(values=values, beside=beside, time_unit=time_unit)

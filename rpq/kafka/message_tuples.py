@@ -183,7 +183,7 @@ class MessageReader:
             kinds = self._kinds("number" if is_json and layout.integers else "text", times=layout.times)
             further = (*self._beside, *(layout.further if isinstance(layout, JsonLayout) else ()))
             columns = {name for _, name in self._columns.beside}
-            loose = {name: ColumnKind(key=FURTHER + name, kind="loose", of_tuple=name in columns) for name in further}
+            loose = {name: ColumnKind(key=FURTHER + name, kind="untyped", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **loose})
 
     def _told_by(self, value: bytes) -> JsonLayout | Layout:
@@ -191,7 +191,7 @@ class MessageReader:
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
         found = read_object(value)
-        self.warnings = names.debezium_warnings(list(found))
+        self.warnings = names.deletes_not_read(list(found))
         ends = [found.get(names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,

@@ -88,7 +88,7 @@ class Reader(Protocol):
         """How many bytes of the input have been read so far."""
 
     def __iter__(self) -> Iterator[Batch]:
-        """Read the stream; raises `InputError` at a bad line, after everything before it was handed over."""
+        """Read the stream; raises `InputError` at a bad line, after everything before it was yielded."""
 
 
 def align_to_events(batches: Iterator[Batch]) -> Iterator[Batch]:

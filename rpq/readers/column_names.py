@@ -58,9 +58,9 @@ class MissingColumns(FieldError):
 class ColumnNames:
     """The names that an input has for the columns of the tuples; a column that has none here has its own.
 
-    With `constant_label` all edges have that label, and the input needs no column for it.  Without
-    `has_timestamps` edges have no time, and a column with timestamps is ignored.  With `has_events` there must be a column
-    event too.  With `has_fixed_names` the user cannot give other names, and messages advise to rename the columns.
+    With `constant_label` all edges have that label, and the input needs no column for it.  Unless `timed`, edges have no
+    time, and a column with timestamps is ignored.  With `has_events` there must be a column event too.  With `fixed` the
+    user cannot give other names, and messages advise to rename the columns.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -69,9 +69,9 @@ class ColumnNames:
 
     renamed: tuple[tuple[str, str], ...] = ()
     constant_label: str | None = None
-    has_timestamps: bool = True
+    timed: bool = True
     has_events: bool = False
-    has_fixed_names: bool = False
+    fixed: bool = False
 
     @classmethod
     def parse(cls, text: str | None, *, label: str | None = None, has_events: bool = False) -> ColumnNames:
@@ -107,7 +107,7 @@ class ColumnNames:
         return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events)
 
     def __bool__(self) -> bool:
-        return bool(self.renamed) or self.constant_label is not None or not self.has_timestamps or self.has_events
+        return bool(self.renamed) or self.constant_label is not None or not self.timed or self.has_events
 
     def __getitem__(self, column: str) -> str:
         return dict(self.renamed).get(column, column)
@@ -119,7 +119,7 @@ class ColumnNames:
         >>> ColumnNames(constant_label="follows").columns
         ('source', 'target', 'timestamp', 'op')
         """
-        unused = {"label": self.constant_label is not None, "timestamp": not self.has_timestamps}
+        unused = {"label": self.constant_label is not None, "timestamp": not self.timed}
         return tuple(column for column in TUPLE_COLUMNS if not unused.get(column) and not self._is_replaced(column))
 
     def _is_replaced(self, column: str) -> bool:
@@ -131,10 +131,10 @@ class ColumnNames:
         return other in renamed or column in renamed.values()
 
     @property
-    def readable(self) -> tuple[str, ...]:
+    def looked_for(self) -> tuple[str, ...]:
         """The columns that are read where columns have names.
 
-        >>> ColumnNames().readable
+        >>> ColumnNames().looked_for
         ('source', 'target', 'label', 'timestamp', 'op', 'delete', 'stream')
         """
         further = (DELETE, STREAM, EVENT) if self.has_events else (DELETE, STREAM)
@@ -148,7 +148,7 @@ class ColumnNames:
         ('source', 'target', 'label', 'timestamp')
         """
         renamed = dict(self.renamed)
-        return tuple(column for column in self.readable if column not in _OPTIONAL or column in renamed)
+        return tuple(column for column in self.looked_for if column not in _OPTIONAL or column in renamed)
 
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
         """Return where each column of a tuple stands among the names of an input's columns.
@@ -161,7 +161,7 @@ class ColumnNames:
         """
         folded = [name.lower() for name in names] if any_case else list(names)
         places: dict[str, int] = {}
-        for column in self.readable:
+        for column in self.looked_for:
             name = self[column]
             among = folded if column == name else list(names)
             if among.count(name) > 1:
@@ -186,7 +186,7 @@ class ColumnNames:
         if not missing:
             return
         needed = [self[one] for one in self.required if one not in _OPTIONAL]
-        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.readable)
+        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.looked_for)
         expected = f"expected {', '.join(needed)} and optionally {either}, found {', '.join(names) or 'none'}"
         if len(missing) == 1:
             name = self[missing[0]]
@@ -208,7 +208,7 @@ class ColumnNames:
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
         """Return advice for missing columns: the options with the names that they seem to have."""
         renamed = {column: name for column, name in self.renamed if column not in missing}
-        used = {*renamed.values(), *(self[column] for column in self.readable if column not in missing)}
+        used = {*renamed.values(), *(self[column] for column in self.looked_for if column not in missing)}
         free = [name for name in names if name and name not in used]
         found = {
             column: near[0]
@@ -221,7 +221,7 @@ class ColumnNames:
         ends = [column for column in ("source", "target") if column in missing and column not in found]
         if len(ends) == len(free):
             found |= dict(zip(ends, free, strict=True))
-        if self.has_fixed_names:
+        if self.fixed:
             return _rename_hint(found, missing)
         options = []
         with_label = "label" in missing and "label" not in found and "label" not in dict(self.renamed)
@@ -234,16 +234,16 @@ class ColumnNames:
             ]
         return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
 
-    def debezium_warnings(self, names: Sequence[str]) -> list[str]:
+    def deletes_not_read(self, names: Sequence[str]) -> list[str]:
         """Return a warning if these columns or keys include one of Debezium's deletes and no deletes are read.
 
-        >>> ColumnNames().debezium_warnings(["source", "target", "__deleted"])[0].partition(";")[0]
+        >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
         "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
-        >>> ColumnNames.parse("delete=__deleted").debezium_warnings(["source", "target", "__deleted"])
+        >>> ColumnNames.parse("delete=__deleted").deletes_not_read(["source", "target", "__deleted"])
         []
         """
         renamed = dict(self.renamed)
-        read = [column for column in ("op", DELETE) if column in self.readable]
+        read = [column for column in ("op", DELETE) if column in self.looked_for]
         found = {name.lower(): name for name in names if name not in renamed.values()}
         if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
             return []

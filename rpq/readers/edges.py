@@ -172,6 +172,6 @@ def read_tuples(
     >>> [batch.to_pylist() for batch in batches]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
-    detection = Detection(columns=columns or ColumnNames(has_fixed_names=True), only_json=only_json, time_unit=time_unit)
+    detection = Detection(columns=columns or ColumnNames(fixed=True), only_json=only_json, time_unit=time_unit)
     text = TextFile(InMemorySource(data, name=name), detect=detection)
     return list(text), text.warnings

@@ -115,7 +115,7 @@ class ParquetInput:
         self.warnings = [
             f"{file}: {warning}"
             for file, schema in schemas.items()
-            for warning in self._columns.debezium_warnings(schema.names)
+            for warning in self._columns.deletes_not_read(schema.names)
         ][:1]
         for schema in schemas.values():
             self._predicate(schema)
@@ -132,7 +132,7 @@ class ParquetInput:
         row = 0
         try:
             schema = _schema(path)
-            names = {column: self._columns[column] for column in self._columns.readable}
+            names = {column: self._columns[column] for column in self._columns.looked_for}
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
             further = [key.removeprefix(FURTHER) for key in sorted(predicate.keys if predicate else ()) if key != DELETE]
@@ -159,7 +159,7 @@ class ParquetInput:
             kind, unit = kind_of_type(field.type)
             kinds[field.name] = ColumnKind(key=FURTHER + field.name, kind=kind, unit=unit)
         of_tuple = {column: kind for column, kind in tuple_kinds().items() if kind.key == DELETE}
-        for column in self._columns.readable:
+        for column in self._columns.looked_for:
             name = self._columns[column]
             if name in kinds:
                 kinds[name] = of_tuple.setdefault(column, replace(kinds[name], of_tuple=column != EVENT))
@@ -312,7 +312,7 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
             file=path,
             column=columns["target"],
         )
-    return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"]) if columns.has_timestamps else None
+    return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"]) if columns.timed else None
 
 
 def _unit(type_: pa.DataType) -> str | None:

@@ -443,7 +443,7 @@ def _calculate(sign: str, left: Value, right: Value) -> Value:
         checked, exact = _EXACT[sign]
         try:
             return checked(left, right)
-        except pa.ArrowInvalid:  # integers of more than 64 bits: null, whatever stands in the other rows
+        except pa.ArrowInvalid:  # integers of more than 64 bits: null, whatever the other rows hold
             size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
             rows = zip(_values(left, size), _values(right, size), strict=True)
             values = [None if one is None or other is None else exact(one, other) for one, other in rows]

@@ -27,7 +27,7 @@ import pyarrow as pa
 from rpq.errors import InputError
 
 _NEVER = b"\xff"
-"""A byte that UTF-8 does not have: where it stands in a buffer, nothing was written."""
+"""A byte that does not occur in UTF-8: it marks the part of a buffer that was not written."""
 
 
 class DamagedError(Exception):
@@ -39,7 +39,7 @@ class TruncatedError(DamagedError):
 
 
 class _Decoder(Protocol):
-    """What `bz2` and `lzma` offer; one member of a file, of which there may be several."""
+    """The interface of the decompressors of `bz2` and `lzma`, for one of the members of a file."""
 
     @property
     def eof(self) -> bool: ...

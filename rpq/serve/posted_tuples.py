@@ -95,11 +95,11 @@ def _of_arrow(body: bytes) -> Posted:
         raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
     given, unknown = columns_by_name(table)
     try:
-        ColumnNames(has_fixed_names=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
+        ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
         raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
-    warnings = [f"{NAME}: {warning}" for warning in ColumnNames().debezium_warnings(table.schema.names)]
+    warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
     if not table.num_rows:
         return Posted(None, warnings)
     # Plain types from here on: what others post beside it goes to the engine as one with it.

@@ -1,10 +1,10 @@
 """The baselines INV, INV+, INC and INC+ of TriC (Zervakis et al., EDBT 2020, section 5): many patterns over inserted edges.
 
 A pattern is cut into *covering paths*. Each of its atoms has a materialized view: the edges with its label and its
-constants. An update is looked up in an inverted index of atoms, which gives the patterns that it affects; of these the
+constants. An update is looked up in an inverted index of atoms, which returns the patterns that it affects; for these the
 views along each path are joined, and then the paths with one another.
 
-- INV joins whole views, and tells the solutions that use the update
+- INV joins whole views, and reports the solutions that use the update
 - INC joins a path that the update affects beginning with the update alone
 - INV+ and INC+ keep the hash tables that joins build on views, and extend them with each update
 """

@@ -30,7 +30,7 @@ STACKOVERFLOW_LAYOUT = Layout(separator=" ", fields=("source", "target", "timest
 
 
 def label_of(path: str) -> str:
-    """Return the label that a file's name tells: what follows the last `-`, without the extensions.
+    """Return the label in a file's name: the part after the last `-`, without the extensions.
 
     >>> label_of("data/sx-mathoverflow-c2q.txt.gz")
     'c2q'
@@ -53,7 +53,7 @@ STACKOVERFLOW_TEXT = TextFormat(detect=fixed_layout(STACKOVERFLOW_LAYOUT), label
 def open_stackoverflow(
     paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS
 ) -> InputsReader[TextFile]:
-    """Open Stack Exchange files, each with the label that its name tells, as one stream in time order."""
+    """Open Stack Exchange files, each with the label in its name, as one stream in time order."""
     return STACKOVERFLOW_TEXT.open(paths, combine=sort_files, on_error=on_error, batch_rows=batch_rows)
 
 

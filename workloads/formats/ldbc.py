@@ -43,7 +43,7 @@ from rpq.workloads.formats.ordering import sort_files
 
 _HEAD = ("time", "dependency time", "event type")
 NO_MESSAGE = "-1"
-"""What stands in a comment's field for a post or a comment that it does not reply to."""
+"""The value of the field of a comment for a post or a comment to which it does not reply."""
 
 Edge = tuple[str, str, str]
 """Source, target, label."""

@@ -94,10 +94,10 @@ def _largest_component(source: np.ndarray, target: np.ndarray) -> int:
     """Return the size of the strongly connected component of the busiest vertex, in such graphs the largest one."""
     counts = np.bincount(np.concatenate([source, target]))
     busiest = int(counts.argmax())
-    return int((_reached(source, target, busiest) & _reached(target, source, busiest)).sum())
+    return int((_reachable(source, target, busiest) & _reachable(target, source, busiest)).sum())
 
 
-def _reached(source: np.ndarray, target: np.ndarray, start: int) -> np.ndarray:
+def _reachable(source: np.ndarray, target: np.ndarray, start: int) -> np.ndarray:
     reached = np.zeros(int(max(source.max(), target.max())) + 1, bool)
     reached[start] = True
     while True:

@@ -92,7 +92,7 @@ def _edges(number: np.ndarray, settings: Interactions) -> tuple[np.ndarray, np.n
     asker = _asker(thread, settings)
     place = (uniform(seed, _ANSWER + 100, number) ** 2 * _ANSWERERS).astype(np.int64)
     answerer = _answerer(thread * _ANSWERERS + place, thread, settings)
-    passer_by = _active(chance, _joined(number / max(settings.edges, 1), settings), head=50)
+    passer_by = _active(chance, _user_count(number / max(settings.edges, 1), settings), head=50)
     target = np.where(label == 1, answerer, asker)
     source = np.where(
         label == 0,
@@ -109,7 +109,7 @@ def _edges(number: np.ndarray, settings: Interactions) -> tuple[np.ndarray, np.n
 
 def _asker(thread: np.ndarray, settings: Interactions) -> np.ndarray:
     """Who asked: often somebody who has just joined."""
-    joined = _joined(thread / _THREADS_AN_EDGE / max(settings.edges, 1), settings)
+    joined = _user_count(thread / _THREADS_AN_EDGE / max(settings.edges, 1), settings)
     chance = uniform(settings.seed, _ASKER, thread)
     newest = np.maximum(joined - 1 - (chance * 20).astype(np.int64), 0)
     is_new = uniform(settings.seed, _NEWCOMER, thread) < 0.5
@@ -117,7 +117,7 @@ def _asker(thread: np.ndarray, settings: Interactions) -> np.ndarray:
 
 
 def _answerer(answer: np.ndarray, thread: np.ndarray, settings: Interactions) -> np.ndarray:
-    joined = _joined(thread / _THREADS_AN_EDGE / max(settings.edges, 1), settings)
+    joined = _user_count(thread / _THREADS_AN_EDGE / max(settings.edges, 1), settings)
     return _active(uniform(settings.seed, _ANSWER, answer), joined, head=50)
 
 
@@ -126,7 +126,7 @@ def _active(chance: np.ndarray, joined: np.ndarray, *, head: float) -> np.ndarra
     return power_law(chance, joined.astype(np.float64), head=head, exponent=1.55)
 
 
-def _joined(progress: np.ndarray, settings: Interactions) -> np.ndarray:
+def _user_count(progress: np.ndarray, settings: Interactions) -> np.ndarray:
     """Return the number of users at a position: some from the beginning, the others one after the other."""
     return np.maximum((settings.users * (0.03 + 0.97 * np.minimum(progress, 1.0))).astype(np.int64), 2)
 

@@ -84,14 +84,14 @@ def _with_deletes(made: _Edges, waiting: _Edges | None, seed: int, *, before: in
     deletes = made.take(chosen)
     deletes = deletes._replace(at=deletes.at + wait, delete=np.ones(len(chosen), bool))
     if waiting is not None:
-        deletes = _joined([waiting, deletes])
+        deletes = _concatenate([waiting, deletes])
     comes = deletes.at < before
-    both = _joined([made, deletes.take(np.flatnonzero(comes))])
+    both = _concatenate([made, deletes.take(np.flatnonzero(comes))])
     due = both.take(np.lexsort((both.delete, both.at)))
     return deletes.take(np.flatnonzero(~comes)), due._replace(timestamp=np.maximum.accumulate(due.timestamp))
 
 
-def _joined(parts: list[_Edges]) -> _Edges:
+def _concatenate(parts: list[_Edges]) -> _Edges:
     return _Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 

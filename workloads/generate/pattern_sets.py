@@ -1,13 +1,14 @@
 """Sets of graph patterns over a stream, as in the experiments of TriC (Zervakis et al., EDBT 2020, section 6.1).
 
-A pattern is a chain, a star or a cycle, each as likely. It is cut out of the stream's edges, so that it has a solution,
-and some of its vertices stay constants while the others become variables. What the paper varies is what is asked here:
+A pattern is a chain, a star or a cycle with equal probability. It is cut out of the stream's edges, so that it has a
+solution, and some of its vertices stay constants while the others become variables. The parameters are those that the
+paper varies:
 
 - `length`, ℓ: edges of a pattern on average; they are from ℓ − 2 to ℓ + 2
-- `overlap`, o: how many of the chains and stars begin as the first half of an earlier one of their kind
-- `selectivity`, σ: how many have a solution at all; in the others a constant is exchanged until there is none
+- `overlap`, o: the part of the chains and stars that begin as the first half of an earlier one of their kind
+- `selectivity`, σ: the part with a solution; in the others a constant is replaced so that there is none
 
-A pattern of five variables over hubs would have millions of solutions, of which nobody wants to be told: where there are
+A pattern of five variables over hubs would have millions of solutions, which are of no use: where there are
 more than `most`, further variables become constants.
 """
 
@@ -105,7 +106,7 @@ class _Graph:
         self.between: dict[tuple[str, str], str] = {}
         self.known = set(self.edges)
         self.alike: dict[tuple[str, bool], list[str]] = {}
-        """Vertices by the first edge that they have, which tells persons from places."""
+        """Group vertices by their first edge, which distinguishes persons from places."""
         for source, label, target in self.edges:
             self.between.setdefault((source, target), label)
             for near, far, out in ((source, target, True), (target, source, False)):
@@ -244,7 +245,7 @@ def _narrow(graph: _Graph, chance: random.Random, drawn: PatternQuery, most: int
 
 
 def _unsatisfiable(graph: _Graph, chance: random.Random, drawn: PatternQuery) -> PatternQuery | None:
-    """With another vertex in the place of a constant, so that there is no solution; None where that is not to be found."""
+    """Replace a constant so that the pattern has no solution; return None if no such vertex is found."""
     for _ in range(_TRIES):
         place = chance.randrange(len(drawn.vertices))
         changed = _with_constant(drawn, place, chance.choice(graph.like(drawn.vertices[place])))

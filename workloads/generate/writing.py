@@ -43,7 +43,7 @@ def json_lines(batch: pa.RecordBatch) -> bytes:
         else:
             escaped = pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), '"', '\\"')
             parts += [pa.scalar('"'), escaped, pa.scalar('"')]
-    return _joined([*parts, pa.scalar("}\n")])
+    return _join_lines([*parts, pa.scalar("}\n")])
 
 
 def triple_lines(batch: pa.RecordBatch) -> bytes:
@@ -52,7 +52,7 @@ def triple_lines(batch: pa.RecordBatch) -> bytes:
     >>> triple_lines(pa.RecordBatch.from_pydict({"source": ["urn:a"], "target": ['"1"'], "label": ["urn:p"]}))
     b'<urn:a> <urn:p> "1" .\\n'
     """
-    return _joined([*_triple(batch), pa.scalar(" .\n")])
+    return _join_lines([*_triple(batch), pa.scalar(" .\n")])
 
 
 def quad_lines(batch: pa.RecordBatch) -> bytes:
@@ -70,7 +70,7 @@ def quad_lines(batch: pa.RecordBatch) -> bytes:
     moment = pc.strftime(batch.column("timestamp").cast(pa.timestamp(unit)), format="%Y-%m-%dT%H:%M:%S")
     told = pc.binary_join_element_wise("<", event, f'> <{GENERATED_AT}> "', moment, f'Z"^^<{_DATE_TIME}> .\n', "")
     before = pc.if_else(pa.array(is_first), told, pa.scalar(""))
-    return _joined([before, *parts, pa.scalar(" <"), event, pa.scalar("> .\n")])
+    return _join_lines([before, *parts, pa.scalar(" <"), event, pa.scalar("> .\n")])
 
 
 def _triple(batch: pa.RecordBatch) -> list[pa.Array | pa.Scalar]:
@@ -87,7 +87,7 @@ def _triple(batch: pa.RecordBatch) -> list[pa.Array | pa.Scalar]:
     return [pa.scalar("<"), source, pa.scalar("> <"), label, pa.scalar("> "), left, target, right]
 
 
-def _joined(parts: list[pa.Array | pa.Scalar]) -> bytes:
+def _join_lines(parts: list[pa.Array | pa.Scalar]) -> bytes:
     lines = pc.binary_join_element_wise(*parts, "")
     return b"".join(value.encode() for value in lines.to_pylist())
 

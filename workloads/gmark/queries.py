@@ -74,7 +74,7 @@ def _concatenation(schema: Schema, at: str, labels: int, left: int, random: np.r
 
 
 def _alternation(schema: Schema, at: str, labels: int, left: int, random: np.random.Generator) -> tuple[str, str]:
-    """Different labels that leave the type, and others where those are too few; the path goes on behind the first."""
+    """Draw different labels that leave the type, or others where those are too few; the path continues after the first."""
     first = _step(schema, at, left, random)
     chosen = [first.label]
     others = list(dict.fromkeys(r.label for r in schema.leaving[at] if r.label != first.label))

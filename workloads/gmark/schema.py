@@ -16,7 +16,7 @@ ZIPF_MEAN = 0.85
 """Edges a vertex that gMark gives with exponent 2.5, seen in its demo graph of 229,754 edges."""
 
 LONGEST_WALK = 64
-"""Longer walks through a schema are not told apart."""
+"""The length from which walks through a schema are not distinguished."""
 
 _BY_MULTIPLICITY = {"1": 1.0, "?": 0.5, "*": ZIPF_MEAN, "+": ZIPF_MEAN}
 

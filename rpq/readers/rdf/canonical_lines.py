@@ -35,8 +35,8 @@ from rpq.sparql.terms import read_literal
 OF_TEXT = "urn:rpq:text:"
 """The prefix of IRIs that are made of texts which are not terms of RDF."""
 
-# What follows is written so that Python and RE2 (Arrow) read it alike. It takes a part of what RDF allows, all of which
-# parsers let pass; an IRI that it does not take is looked at by one.
+# These expressions mean the same in Python and in RE2 (Arrow). They match a subset of what RDF allows, all of which parsers
+# accept; an IRI that they do not match goes through a parser.
 _LETTERS = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd\U00020000-\U0002fffd\U00030000-\U0003fffd"
 _CHARACTERS = rf"A-Za-z0-9\-._~!$&'()*+,;=:@{_LETTERS}"
 _ENCODED = "%[0-9A-Fa-f]{2}"
@@ -134,7 +134,7 @@ class LineKinds:
 def lines_of(data: bytes) -> pa.Array:
     """Return the lines of a block of text as an array, with their ends; they share the memory of the block.
 
-    Raises `pa.ArrowInvalid` where they are no UTF-8.
+    Raises `pa.ArrowInvalid` for lines that are not UTF-8.
 
     >>> lines_of(b"a\\nb").to_pylist()
     ['a\\n', 'b']

@@ -101,7 +101,7 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
     fields, optional = _headerless_fields(columns)
     hint = _unsupported_text_hint(line, names)
     # A line without a time may hold any three words: only one that must have a number can be seen to be a header.
-    needs_header = bool(columns.renamed) or columns.has_events or (columns.has_timestamps and columns.is_header(names))
+    needs_header = bool(columns.renamed) or columns.has_events or (columns.timed and columns.is_header(names))
     if needs_header and not hint:
         columns.places(names, any_case=True)  # says which ones are missing
     for separator, texts in cuts.items() if not needs_header else ():
@@ -129,14 +129,14 @@ def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
 def _missing_label_hint(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
     """Return advice for a first line that lacks one field, which may be the label; empty for any other line."""
     lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts)
-    if lacks_one and "label" in fields and not columns.has_fixed_names:
+    if lacks_one and "label" in fields and not columns.fixed:
         return "; where the lines have no label, give --label LABEL"
     return ""
 
 
 def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
     """Return the fields of lines without a header, and how many of the last may be missing."""
-    if columns.has_timestamps:
+    if columns.timed:
         return columns.columns, 1
     return (*columns.columns[:-1], "", "op"), 2  # the timestamp may be there, but is not read
 
@@ -168,7 +168,7 @@ class Detection:
             layout = replace(layout, times=self.times, time_unit=self.unit)
             parser = LineParser(layout)
         quoted = layout if layout.has_quotes else None
-        warnings = self.columns.debezium_warnings(names)
+        warnings = self.columns.deletes_not_read(names)
         return DetectedFormat(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
 
     @property
@@ -220,7 +220,7 @@ class Detection:
             keys = self.where.names if self.known is None else self.known.keys
             further = {key: ColumnKind(key=FURTHER + key, kind="untyped") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
-        warnings = self.columns.debezium_warnings(_keys(line)) if b"__" in line else ()
+        warnings = self.columns.deletes_not_read(_keys(line)) if b"__" in line else ()
         return DetectedFormat(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
 
     def _further_keys(self) -> tuple[str, ...]:
@@ -253,7 +253,7 @@ class Detection:
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         if self.columns.has_events:
             kinds[EVENT] = ColumnKind(key=EVENT, kind="text")
-        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.readable}}
+        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
 
 
 def _refuse_first(path: str, layout: Layout, block: Block) -> None:

@@ -53,12 +53,12 @@ class JsonLayout:
     @property
     def used(self) -> frozenset[str]:
         """All keys that are read."""
-        return frozenset({self.names[column] for column in self.names.readable} | set(self.further))
+        return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
 
     @cached_property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """The columns that are read, and their keys."""
-        return tuple((column, self.names[column]) for column in self.names.readable)
+        return tuple((column, self.names[column]) for column in self.names.looked_for)
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
@@ -144,7 +144,7 @@ class JsonLayout:
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
         """Raise `MissingColumns` where an object lacks keys that it must have."""
-        there = [column for column in self.names.readable if column in _OPTIONAL or self.names[column] in found]
+        there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
         self.names.refuse_missing(list(found), there=there)
 
     def with_detected_kinds(self, line: bytes) -> JsonLayout:
@@ -329,7 +329,7 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
         if name == "delete" or name in layout.names.columns
     }
     for name in (STREAM, EVENT):
-        if name in layout.names.readable:
+        if name in layout.names.looked_for:
             columns[name] = pa.array([values[name] for values in read.values], pa.string()).dictionary_encode()
     if "label" in columns:
         columns["label"] = columns["label"].dictionary_encode()

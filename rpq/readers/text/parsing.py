@@ -223,7 +223,7 @@ def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | N
     """Read a block with quotes if all parsers agree on them; return None otherwise."""
     quotes = quotes_of(data, layout.separator)
     if quotes.regular:
-        # Inside quotes a carriage return is text, but it is gone from this data; with tabs, lines are told one by one.
+        # Inside quotes a carriage return is text, but it was removed from this data; with tabs, lines are judged one by one.
         is_exact = len(quotes.inner) and (has_returns or layout.separator == "\t")
         return None if is_exact else _parse_plain(data, layout, quotes=True)
     if layout.separator == "\t" and not (data.startswith(b'"') or b'\t"' in data or b'\n"' in data):
@@ -232,7 +232,7 @@ def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | N
 
 
 def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows | None:
-    # Arrow takes hexadecimal numbers for integers.  Names such as 0xab are common, so look at the numbers alone.
+    # Arrow reads hexadecimal numbers as integers.  Names such as 0xab are common, so check the numbers alone.
     as_text = layout.times != "integers" or b"x" in data or b"X" in data
     for width in reversed(layout.widths):
         table = _arrow_table(data, layout, width, timestamps_as_text=as_text, quotes=quotes)

@@ -63,7 +63,7 @@ def quotes_of(data: bytes, separator: str) -> Quotes:
     divides = np.zeros(256, np.bool_)
     divides[[ord(separator), ord("\n"), ord('"')]] = True
     is_end = divides[after] | ((after == ord("\r")) & (padded[ends + 3] == ord("\n")))
-    # A quote next to another one is a half of a doubled quote, or of an empty field: then the other one tells.
+    # A quote next to another one is a half of a doubled quote or of an empty field: then the other one decides.
     if not (divides[before] & is_end).all():
         return IRREGULAR
     lines = np.flatnonzero(text == ord("\n"))

@@ -308,7 +308,7 @@ class _Bench:
 
 @contextmanager
 def _limit_cores(cores: int) -> Iterator[None]:
-    """Let processes that are started meanwhile use so many processors at most, where a system can be asked for that."""
+    """Limit processes that are started within a block to so many processors, where the system supports that."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -374,13 +374,13 @@ def _bounds(replays: Sequence[Record], batches: Sequence[Record]) -> dict[str, A
     speedup = min((record["speedup"] for record in two), default=0.0)
     seconds = median(record["seconds"] for record in batches)
     return {
-        f"replay, at most {MOST_REPLAY:g} times rpq run": f"{times:.2f}, {_reached(times <= MOST_REPLAY)}",
-        f"two cores, at least {LEAST_SPEEDUP:g} times one": f"{speedup:.2f}, {_reached(speedup >= LEAST_SPEEDUP)}",
-        f"micro-batch, at most {MOST_BATCH_SECONDS:g} s": f"{seconds:.2f} s, {_reached(seconds <= MOST_BATCH_SECONDS)}",
+        f"replay, at most {MOST_REPLAY:g} times rpq run": f"{times:.2f}, {_goal_text(times <= MOST_REPLAY)}",
+        f"two cores, at least {LEAST_SPEEDUP:g} times one": f"{speedup:.2f}, {_goal_text(speedup >= LEAST_SPEEDUP)}",
+        f"micro-batch, at most {MOST_BATCH_SECONDS:g} s": f"{seconds:.2f} s, {_goal_text(seconds <= MOST_BATCH_SECONDS)}",
     }
 
 
-def _reached(holds: bool) -> str:
+def _goal_text(holds: bool) -> str:
     return "reached" if holds else "missed"
 
 

@@ -55,7 +55,7 @@ def through_server(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, flo
             begun.wait(START_SECONDS)
             poster = http.client.HTTPConnection(address, timeout=600)
             _post(poster, [b'{"source":"-","target":"-","label":"-","timestamp":0}'])  # what is done the first time is done
-            seconds = _paced(poster, lines, rate, clock)
+            seconds = _post_paced(poster, lines, rate, clock)
             clock.last = time.monotonic()
             while time.monotonic() - clock.last < QUIET_SECONDS:
                 time.sleep(0.05)
@@ -83,7 +83,7 @@ def _post(poster: http.client.HTTPConnection, lines: Sequence[bytes]) -> None:
         raise RuntimeError(f"the server refuses: {content.decode(errors='replace')}")
 
 
-def _paced(poster: http.client.HTTPConnection, lines: Sequence[bytes], rate: int | None, clock: Clock) -> float:
+def _post_paced(poster: http.client.HTTPConnection, lines: Sequence[bytes], rate: int | None, clock: Clock) -> float:
     """Post events at so many a second, or as fast as they are taken; the seconds that it took."""
     began = time.perf_counter_ns()
     if rate is not None:

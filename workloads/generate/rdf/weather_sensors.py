@@ -90,14 +90,14 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
             (observation, OWL + "samplingTime", instant),
             (instant, TIME + "inXSDDateTime", moments(START + ones)),
             (observation, OWL + "result", result),
-            (result, OWL + "floatValue", decimals(_measured(name, station[here], chance[here]), "float")),
+            (result, OWL + "floatValue", decimals(_measurement(name, station[here], chance[here]), "float")),
             (result, OWL + "uom", choose_terms([unit], ones)),
             stream=OBSERVATIONS,
         )
     return events.batch()
 
 
-def _measured(name: str, station: np.ndarray, chance: np.ndarray) -> np.ndarray:
+def _measurement(name: str, station: np.ndarray, chance: np.ndarray) -> np.ndarray:
     """Hundredths of a unit: stations whose number ends in 0 have blizzards, those in 5 calm snow."""
     cents = (chance * 1_000).astype(np.int64)
     if name == "temperature":
